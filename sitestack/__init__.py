@@ -1,0 +1,1 @@
+"""Group communication inside one site: membership, reliable ordered multicast, reliable unicast."""

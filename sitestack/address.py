@@ -1,0 +1,96 @@
+"""Who a message is from: logical addresses, proxies of members of other sites, and physical addresses.
+
+Seed 003 (LA-1, LA-3): the address of a member is a UUID made afresh at every connect; the logical name is shown and never
+compared. Seed 001 (REL-6, REL-7): a member of another site appears as a `ProxyUUID`.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+UUID_BYTES = 16
+
+
+class Address(bytes):
+    """The 16 bytes of a member's UUID. Being `bytes`, it hashes and compares at C speed and orders totally."""
+
+    __slots__ = ()
+
+    def __new__(cls, value: bytes) -> Address:
+        if len(value) != UUID_BYTES:
+            raise ValueError(f"an address has {UUID_BYTES} bytes, not {len(value)}")
+        return super().__new__(cls, value)
+
+    @classmethod
+    def make(cls, rng: random.Random) -> Address:
+        """A fresh address (LA-3). The caller owns the source of randomness, so that a simulation repeats."""
+        return cls(rng.getrandbits(8 * UUID_BYTES).to_bytes(UUID_BYTES, "big"))
+
+    def __repr__(self) -> str:
+        return bytes.hex(self)[:8]
+
+    __str__ = __repr__
+
+
+class ProxyUUID(Address):
+    """A member of another site: behaves as its UUID, and knows its site and the local relay that brought the message.
+
+    Identity is (site, uuid). The relay is only a hint for routing, so a proxy stays equal when the relay fails over (R14).
+    """
+
+    site: str
+    relay: Address | None
+
+    def __new__(cls, uuid: bytes, site: str, relay: Address | None = None) -> ProxyUUID:
+        self = super().__new__(cls, uuid)
+        assert isinstance(self, ProxyUUID)
+        self.site = site
+        self.relay = relay
+        return self
+
+    @property
+    def original(self) -> Address:
+        """The address that the member has in its own site."""
+        return Address(bytes(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProxyUUID) and self.site == other.site and bytes.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.site, bytes(self)))
+
+    def __lt__(self, other: bytes) -> bool:
+        if isinstance(other, ProxyUUID):
+            return (bytes(self), self.site) < (bytes(other), other.site)
+        return (bytes(self), self.site) < (bytes(other), "")
+
+    def __gt__(self, other: bytes) -> bool:
+        return not (self < other or self == other)
+
+    def __le__(self, other: bytes) -> bool:
+        return self < other or self == other
+
+    def __ge__(self, other: bytes) -> bool:
+        return not self < other
+
+    def __reduce__(self) -> tuple[type[ProxyUUID], tuple[bytes, str, Address | None]]:
+        return (ProxyUUID, (bytes(self), self.site, self.relay))
+
+    def __repr__(self) -> str:
+        return f"{self.site}/{bytes.hex(self)[:8]}"
+
+    __str__ = __repr__
+
+
+class Physical(NamedTuple):
+    """Where datagrams for a member go: host (dotted or a name already resolved by the shell) and port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"

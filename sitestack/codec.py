@@ -1,0 +1,174 @@
+"""The border between bytes and frames: every datagram is made and parsed here, and nowhere else.
+
+Datagram: magic, version, then one msgpack array `[cluster, source, kind, dest, [frame, ...]]`; frame: `[unreliable, headers,
+batch | nil]`. Every length is checked before anything is allocated for it, trailing bytes are refused, and whatever is wrong
+raises `ProtocolError` with a short reason (security rows C11, C12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from sitestack.address import UUID_BYTES, Address
+from sitestack.errors import ProtocolError
+from sitestack.frame import Destination, Frame, Header
+from sitestack.message import Batch, Scope
+from sitestack.schema import INT_MAX, TEXT_BYTES_MAX, Converter, Schema
+
+MAGIC = b"\xb7R"
+VERSION = 1
+_PREFIX = MAGIC + bytes([VERSION])
+#: Headers on one frame: one a layer at most, and there are about a dozen layers.
+HEADERS_MAX = 24
+#: Frames in one datagram: the smallest frame has a few bytes, so this bounds the work a datagram can cause.
+FRAMES_MAX = 4_096
+#: What one frame adds to a datagram besides its headers' fields and its body: generous, used for size estimates only.
+FRAME_OVERHEAD_BYTES = 128
+#: What the datagram itself adds: prefix, cluster name, addresses.
+DATAGRAM_OVERHEAD_BYTES = 128
+#: A UDP datagram cannot be larger.
+DATAGRAM_BYTES_MAX = 65_507
+
+_EVERYBODY, _MEMBER, _WHOEVER = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Datagram:
+    """A parsed datagram. `dest` is the member it is meant for, or None when it is for everybody or for whoever is there."""
+
+    source: Address
+    dest: Address | None
+    multicast: bool
+    frames: tuple[Frame, ...]
+
+
+class Codec:
+    """Encodes and decodes for one stack: it knows the headers of that stack's layers, and no others."""
+
+    def __init__(self, cluster: str, headers: Mapping[int, type[Header]]) -> None:
+        """`cluster` names the site (C8): datagrams of other sites on the same group are refused."""
+        self.cluster = cluster
+        self.schema = Schema(headers, {Batch: Converter(_pack_batch, _parse_batch)})
+
+    def encode_frame(self, frame: Frame) -> bytes:
+        """One frame as it stands in a datagram. Made once per frame, also when it goes to many addresses."""
+        pack = self.schema.pack_header
+        headers = [pack(header) for header in frame.headers]
+        batch = None if frame.batch is None else _pack_batch(frame.batch)
+        packed: bytes = msgpack.packb([frame.unreliable, headers, batch], use_bin_type=True)
+        return packed
+
+    def encode_datagram(self, source: Address, dest: Destination, frames: Iterable[bytes]) -> bytes:
+        """A datagram of encoded frames that share source and destination."""
+        bodies = list(frames)
+        if dest is None:
+            kind, target = _EVERYBODY, None
+        elif isinstance(dest, Address):
+            kind, target = _MEMBER, bytes(dest)
+        else:
+            kind, target = _WHOEVER, None
+        head: bytes = msgpack.packb([self.cluster, bytes(source), kind, target], use_bin_type=True)
+        # The array of four becomes an array of five whose last element is the array of frames, spliced in as encoded.
+        count = len(bodies)
+        frames_head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
+        return b"".join((_PREFIX, b"\x95", head[1:], frames_head, *bodies))
+
+    def decode(self, data: bytes) -> Datagram:
+        """The datagram in these bytes.
+
+        Raises ProtocolError with reason magic, version, malformed, cluster, header, field, batch or body.
+        """
+        if data[:2] != MAGIC:
+            raise ProtocolError("magic")
+        if data[2:3] != _PREFIX[2:]:
+            raise ProtocolError("version")
+        fields = self.unpack(data[3:])
+        if type(fields) is not list or len(fields) != 5:
+            raise ProtocolError("malformed")
+        cluster, source, kind, dest, frames = fields
+        if cluster != self.cluster:
+            raise ProtocolError("cluster")
+        origin = _address(source)
+        target = _address(dest) if kind == _MEMBER else None
+        if kind not in (_EVERYBODY, _MEMBER, _WHOEVER) or (kind != _MEMBER and dest is not None):
+            raise ProtocolError("malformed")
+        if type(frames) is not list or not 0 < len(frames) <= FRAMES_MAX:
+            raise ProtocolError("malformed")
+        return Datagram(origin, target, kind == _EVERYBODY, tuple([self._frame(each, origin, target) for each in frames]))
+
+    def _frame(self, value: Any, source: Address, dest: Address | None) -> Frame:
+        if type(value) is not list or len(value) != 3:
+            raise ProtocolError("malformed")
+        unreliable, headers, batch = value
+        if type(unreliable) is not bool or type(headers) is not list or len(headers) > HEADERS_MAX:
+            raise ProtocolError("malformed")
+        parse = self.schema.parse_header
+        parsed = tuple([parse(header) for header in headers])
+        return Frame(source, dest, parsed, None if batch is None else _parse_batch(batch), unreliable)
+
+    def pack(self, header: Header) -> bytes:
+        """One header alone as bytes, for what is not a datagram (bridge frames, states)."""
+        packed: bytes = msgpack.packb(self.schema.pack_header(header), use_bin_type=True)
+        return packed
+
+    def parse(self, data: bytes) -> Header:
+        """The header in these bytes. Raises ProtocolError."""
+        return self.schema.parse_header(self.unpack(data))
+
+    @staticmethod
+    def unpack(data: bytes) -> Any:
+        """Plain values from msgpack; every limit explicit. Raises ProtocolError("malformed")."""
+        size = len(data)
+        try:
+            return msgpack.unpackb(
+                data,
+                raw=False,
+                strict_map_key=True,
+                use_list=True,
+                max_str_len=min(size, 4 * TEXT_BYTES_MAX),
+                max_bin_len=size,
+                max_array_len=size,
+                max_map_len=0,
+                max_ext_len=0,
+            )
+        except (ValueError, RecursionError) as error:  # msgpack's own errors and bad UTF-8 are ValueErrors
+            raise ProtocolError("malformed") from error
+
+
+def _address(value: Any) -> Address:
+    if type(value) is not bytes or len(value) != UUID_BYTES:
+        raise ProtocolError("malformed")
+    return Address(value)
+
+
+def _pack_batch(batch: Batch) -> list[Any]:
+    return [
+        batch.site,
+        bytes(batch.origin),
+        int(batch.scope),
+        batch.first,
+        batch.count,
+        batch.body,
+        None if batch.target is None else bytes(batch.target),
+        batch.target_site,
+    ]
+
+
+def _parse_batch(value: Any) -> Batch:
+    if type(value) is not list or len(value) != 8:
+        raise ProtocolError("batch")
+    site, origin, scope, first, count, body, target, target_site = value
+    if type(site) is not str or type(target_site) is not str or max(len(site), len(target_site)) > TEXT_BYTES_MAX:
+        raise ProtocolError("batch")
+    if type(first) is not int or type(count) is not int or type(body) is not bytes:
+        raise ProtocolError("batch")
+    if not 0 < first <= INT_MAX or not 0 < count <= len(body) // 4:
+        raise ProtocolError("batch")
+    if type(scope) is not int or scope not in (0, 1, 2) or (target is None) == (scope == Scope.UNICAST):
+        raise ProtocolError("batch")
+    destination = None if target is None else _address(target)
+    return Batch(site, _address(origin), Scope(scope), first, count, body, destination, target_site)

@@ -1,0 +1,41 @@
+"""Errors of the site stack, split by who is at fault.
+
+`LocalError`: the caller asked for something that cannot be done. `RemoteError`: bytes from outside make no sense; they are
+counted and dropped at the border and never travel through a layer. A broken invariant of our own is an `assert`.
+"""
+
+
+class SiteStackError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class LocalError(SiteStackError):
+    """The caller's fault."""
+
+
+class ConfigurationError(LocalError):
+    """A stack or a channel was configured in a way that cannot work; the text is one sentence a user understands."""
+
+
+class MessageTooLarge(LocalError):
+    """A payload is larger than `message_bytes_max`; nothing was sent."""
+
+
+class ChannelClosed(LocalError):
+    """The channel is closed, or this member has left; nothing was sent."""
+
+
+class JoinFailed(LocalError):
+    """The site could not be joined within the configured time."""
+
+
+class RemoteError(SiteStackError):
+    """Somebody else's fault."""
+
+
+class ProtocolError(RemoteError):
+    """Bytes that are not a valid datagram or frame. `reason` is a short stable word that drop counters use as their key."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

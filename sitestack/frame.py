@@ -1,0 +1,56 @@
+"""The frame: what layers hand to each other and what travels between members.
+
+A frame carries at most one batch and a tuple of headers. Each layer appends its header on the way down and takes it off on the
+way up. Frames are immutable: a retransmission keeps the very frame (S15).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from sitestack.address import Address, Physical
+from sitestack.message import Batch
+
+
+class Header:
+    """Base of all headers. A header is a frozen dataclass listed in the HEADERS table of the layer that owns it."""
+
+    __slots__ = ()
+
+
+H = TypeVar("H", bound=Header)
+
+#: Everybody in the site (`dest=None` means multicast and nothing else, LA-26), one member, or whoever is at a physical address
+#: (discovery before any UUID is known: an explicit kind instead of a null destination, A4).
+Destination = Address | Physical | None
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One protocol message."""
+
+    #: The member that put the frame on the wire, or, once NAKACK has delivered it, the member whose stream it belongs to.
+    source: Address
+    dest: Destination
+    headers: tuple[Header, ...] = ()
+    batch: Batch | None = None
+    #: True: neither NAKACK nor UNICAST touches it; loss is the sender's business.
+    unreliable: bool = False
+    #: Not on the wire: the number of this frame in its sender's multicast stream, set by NAKACK on delivery. In the
+    #: coordinator's stream it is the `gseq`.
+    seqno: int = 0
+
+    def push(self, header: Header) -> Frame:
+        """The same frame with one more header."""
+        return replace(self, headers=(*self.headers, header))
+
+    def pop(self) -> Frame:
+        """The same frame without its last header."""
+        return replace(self, headers=self.headers[:-1])
+
+    def top(self, kind: type[H]) -> H | None:
+        """The last header if it is of this kind."""
+        if self.headers and type(self.headers[-1]) is kind:
+            return self.headers[-1]
+        return None

@@ -1,0 +1,193 @@
+"""The contract between a protocol layer and the stack.
+
+A layer is a pure state machine. It never reads a clock, opens a socket, draws from global randomness or calls a neighbour: it
+is called, and answers with a list of effects. `now` is monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sitestack.address import Address, Physical
+from sitestack.frame import Frame, Header
+from sitestack.view import View
+
+
+class Event:
+    """Base of everything but frames that travels through the stack."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """Hand this to the next layer above; above the topmost layer it reaches the shell."""
+
+    event: Event | Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """Hand this to the next layer below."""
+
+    event: Event | Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Hand this to every layer (`up`, bottom to top) and to the shell, before any consequence of it is acted upon."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Something from outside was discarded. `reason` is a short stable word; drops are counted, never silent."""
+
+    reason: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Transmit:
+    """Put a frame on the wire: to one physical address, or by multicast when `to` is None. Only the lowest layer emits it."""
+
+    to: Physical | None
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class CollectStates:
+    """Ask every layer for what a joiner needs. The layer that asked is handed a `StatesCollected` (via its `up`)."""
+
+    token: int
+
+
+Effect = Up | Down | Announce | Dropped | Transmit | CollectStates
+
+
+@dataclass(frozen=True, slots=True)
+class StatesCollected(Event):
+    """Answer to `CollectStates`: what the layers gave, top to bottom."""
+
+    token: int
+    states: tuple[Header, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Misdirected(Event):
+    """Enters at the bottom: `source` sent something to a member that no longer is at this physical address (A3)."""
+
+    source: Address
+    wanted: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Connect(Event):
+    """Travels down from the shell once, at start: find the others and join, or found the site."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect(Event):
+    """Travels down from the shell: leave gracefully. `Left` is announced when it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left(Event):
+    """This member has left (or has given up leaving gracefully) and may close its socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewInstalled(Event):
+    """Announced at the view's place in the stream: all that belongs to older views has been delivered before it."""
+
+    view: View
+    #: The view that this member had before; None when it has just joined.
+    previous: View | None
+    #: For a joiner: what the layers of the view's creator gave. The stack has handed each to its layer already.
+    states: tuple[Header, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked(Event):
+    """Announced when a flush begins: until the next view is installed nothing new is sequenced, forwarded or multicast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect(Event):
+    """Travels up from failure detection: these members have been silent too long and did not answer when asked."""
+
+    members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsuspect(Event):
+    """Travels up from failure detection: these members were heard again."""
+
+    members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stable(Event):
+    """Travels up from stability, and down to NAKACK: up to these numbers, per sender's stream, every member has everything."""
+
+    vector: dict[Address, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Event):
+    """Travels up from stability: at least one other member holds each stream up to these numbers (safe relay, X4)."""
+
+    vector: dict[Address, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Credit(Event):
+    """Travels down from the shell: bytes that were delivered but that the application has not taken yet."""
+
+    backlog_bytes: int
+
+
+class Layer:
+    """One protocol. Subclasses override what they need; the defaults let everything pass.
+
+    Contract: whatever a layer does not know it passes on. State is changed only inside these calls. Every container that
+    outside input can grow has a bound.
+    """
+
+    #: Shown in statistics and traces.
+    name: ClassVar[str]
+    #: Wire id -> header class, for the codec. Ids are unique over the whole stack; each layer owns a block of sixteen.
+    HEADERS: ClassVar[dict[int, type[Header]]] = {}
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Handle what comes from above."""
+        return [Down(event)]
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Handle what comes from below, and announcements. An announcement is not passed on: the stack hands it to all."""
+        return [Up(event)]
+
+    def expire(self, now: float) -> list[Effect]:
+        """Handle a due deadline. Called at or after `deadline()`; may be called early, so due times are compared to now."""
+        return []
+
+    def flush(self, now: float) -> list[Effect]:
+        """Once per turn of the shell's loop, after all input of the turn: close batches, send acknowledgements."""
+        return []
+
+    def deadline(self) -> float | None:
+        """When `expire` wants to be called next; None for never. The stack asks again only after the layer ran."""
+        return None
+
+    def statistics(self) -> object:
+        """A frozen dataclass of numbers that dashboards, probes and drills read."""
+        return None
+
+    def give_state(self) -> Header | None:
+        """What a joiner needs to continue from this member's point of the stream."""
+        return None
+
+    def take_state(self, state: Header) -> None:
+        """Accept what another member's layer of this kind gave. Called on a joiner just before its first view."""

@@ -1,0 +1,105 @@
+"""The batch: the unit that is numbered, ordered, retransmitted, relayed and acknowledged; and the message an application sees.
+
+A batch holds 1..n application messages of one origin for one destination, numbered `first .. first + count - 1` in the origin's
+counter of that scope. It is atomic from its origin to every delivery: nothing in between splits, merges or re-cuts it, and its
+body is opaque to everything but the two ends.
+
+Body: `count` little-endian u32 sizes, then the payloads back to back.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sitestack.address import Address
+from sitestack.errors import ProtocolError
+
+
+class Scope(IntEnum):
+    """Which of an origin's counters numbers a message (R28: one counter per scope, so a hole is always a hole)."""
+
+    #: To every member of the site, and relayed to the other sites.
+    ALL = 0
+    #: To every member of the site only.
+    SITE = 1
+    #: To one member, of this or another site; one counter per target.
+    UNICAST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages `(site, origin, scope, n)` with n in `first .. first + count - 1` (for a unicast also the target)."""
+
+    site: str
+    origin: Address
+    scope: Scope
+    first: int
+    count: int
+    body: bytes
+    #: The member a unicast is for; None for a multicast.
+    target: Address | None = None
+    #: The site of the target of a unicast; empty for a multicast.
+    target_site: str = ""
+
+    @property
+    def last(self) -> int:
+        """The number of the last message in the batch."""
+        return self.first + self.count - 1
+
+    @property
+    def sizes(self) -> bytes:
+        """The size table of the body: `count` little-endian u32."""
+        return self.body[: 4 * self.count]
+
+    def payloads(self) -> Iterator[bytes]:
+        """The payloads in order. Raises ProtocolError("body") when the body does not hold exactly `count` messages."""
+        return unpack_body(self.body, self.count)
+
+
+def pack_body(payloads: Sequence[bytes]) -> bytes:
+    """The body that holds these payloads."""
+    return struct.pack(f"<{len(payloads)}I", *map(len, payloads)) + b"".join(payloads)
+
+
+def unpack_body(body: bytes, count: int) -> Iterator[bytes]:
+    """The payloads of a body. Raises ProtocolError("body") when sizes and length disagree."""
+    if 4 * count > len(body):
+        raise ProtocolError("body")
+    sizes = struct.unpack_from(f"<{count}I", body)
+    if 4 * count + sum(sizes) != len(body):
+        raise ProtocolError("body")
+    return _slices(body, sizes)
+
+
+def _slices(body: bytes, sizes: tuple[int, ...]) -> Iterator[bytes]:
+    at = 4 * len(sizes)
+    for size in sizes:
+        yield body[at : at + size]
+        at += size
+
+
+@dataclass(frozen=True, slots=True)
+class MessageId:
+    """The identity of one message from end to end."""
+
+    site: str
+    origin: Address
+    scope: Scope
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What the application receives. `source` can be replied to; it is a `ProxyUUID` when the sender is in another site."""
+
+    source: Address
+    payload: bytes
+    id: MessageId
+
+    @property
+    def scope(self) -> Scope:
+        """Whether the message went to all sites, to this site, or to this member only."""
+        return self.id.scope

@@ -1,0 +1,239 @@
+"""Typed fields <-> plain msgpack values: one converter a type, built once from the dataclass annotations.
+
+Parsing is the only validation there is (parse, don't validate): a value that does not have exactly the declared shape raises
+`ProtocolError`, and what comes out can be trusted by every layer. All sizes are bounded.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from sitestack.address import UUID_BYTES, Address, Physical, ProxyUUID
+from sitestack.errors import ProtocolError
+from sitestack.frame import Header
+
+#: More members, ranges or vector entries than this in one field are refused (a site has at most a few hundred members).
+ITEMS_MAX = 20_000
+#: Names, reasons and site names are short.
+TEXT_BYTES_MAX = 1_024
+INT_MAX = (1 << 63) - 1
+
+Pack = Callable[[Any], Any]
+Parse = Callable[[Any], Any]
+
+
+class Converter(NamedTuple):
+    """How one type becomes plain values and back."""
+
+    pack: Pack
+    parse: Parse
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _parse_int(value: Any) -> int:
+    if type(value) is not int or not -INT_MAX <= value <= INT_MAX:
+        raise ProtocolError("field")
+    return value
+
+
+def _parse_bool(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ProtocolError("field")
+    return value
+
+
+def _parse_float(value: Any) -> float:
+    if type(value) is not float or value != value or value in (float("inf"), float("-inf")):
+        raise ProtocolError("field")
+    return value
+
+
+def _parse_str(value: Any) -> str:
+    if type(value) is not str or len(value) > TEXT_BYTES_MAX:
+        raise ProtocolError("field")
+    return value
+
+
+def _parse_bytes(value: Any) -> bytes:
+    if type(value) is not bytes:
+        raise ProtocolError("field")
+    return value
+
+
+def _parse_address(value: Any) -> Address:
+    if type(value) is not bytes or len(value) != UUID_BYTES:
+        raise ProtocolError("field")
+    return Address(value)
+
+
+def _pack_proxy(value: ProxyUUID) -> list[Any]:
+    return [bytes(value), value.site, value.relay]
+
+
+def _parse_proxy(value: Any) -> ProxyUUID:
+    uuid, site, relay = _parse_list(value, 3)
+    return ProxyUUID(_parse_address(uuid), _parse_str(site), None if relay is None else _parse_address(relay))
+
+
+def _parse_physical(value: Any) -> Physical:
+    host, port = _parse_list(value, 2)
+    if type(port) is not int or not 0 < port < 65536:
+        raise ProtocolError("field")
+    return Physical(_parse_str(host), port)
+
+
+def _parse_list(value: Any, length: int) -> list[Any]:
+    if type(value) is not list or len(value) != length:
+        raise ProtocolError("field")
+    return value
+
+
+_ATOMS: dict[Any, Converter] = {
+    int: Converter(_same, _parse_int),
+    bool: Converter(_same, _parse_bool),
+    float: Converter(_same, _parse_float),
+    str: Converter(_same, _parse_str),
+    bytes: Converter(_same, _parse_bytes),
+    Address: Converter(_same, _parse_address),
+    ProxyUUID: Converter(_pack_proxy, _parse_proxy),
+    Physical: Converter(list, _parse_physical),
+}
+
+
+class Schema:
+    """Converters for every type that a set of headers mentions.
+
+    `headers` maps wire ids to header classes; `special` gives types whose converter is written by hand.
+    """
+
+    def __init__(self, headers: Mapping[int, type[Header]], special: Mapping[Any, Converter]) -> None:
+        self._converters: dict[Any, Converter] = {**_ATOMS, **special}
+        self._converters[Header] = Converter(self.pack_header, self.parse_header)
+        self._ids = {kind: number for number, kind in headers.items()}
+        self._headers = {number: self.converter(kind) for number, kind in headers.items()}
+
+    def pack_header(self, header: Header) -> list[Any]:
+        """`[id, field, ...]`."""
+        number = self._ids[type(header)]
+        return [number, *self._headers[number].pack(header)]
+
+    def parse_header(self, value: Any) -> Header:
+        """The header of a list `[id, field, ...]`. Raises ProtocolError("header") for an unknown id."""
+        if type(value) is not list or not value or type(value[0]) is not int or value[0] not in self._headers:
+            raise ProtocolError("header")
+        header = self._headers[value[0]].parse(value[1:])
+        assert isinstance(header, Header)
+        return header
+
+    def converter(self, kind: Any) -> Converter:
+        """The converter of a type, made on first use."""
+        found = self._converters.get(kind)
+        if found is None:
+            found = self._converters[kind] = self._make(kind)
+        return found
+
+    def _make(self, kind: Any) -> Converter:
+        origin, args = get_origin(kind), get_args(kind)
+        if origin in (Union, types.UnionType):
+            return self._optional(args)
+        if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
+            return self._sequence(self.converter(args[0]))
+        if origin is tuple:
+            return self._record(tuple, [self.converter(arg) for arg in args])
+        if origin is dict:
+            return self._mapping(self.converter(args[0]), self.converter(args[1]))
+        if isinstance(kind, type) and issubclass(kind, IntEnum):
+            return Converter(int, _enum_parser(kind))
+        if isinstance(kind, type) and hasattr(kind, "_fields"):
+            hints = get_type_hints(kind)
+            return self._record(kind, [self.converter(hints[name]) for name in kind._fields])
+        if is_dataclass(kind) and isinstance(kind, type):
+            return self._dataclass(kind)
+        raise TypeError(f"{kind!r} cannot travel in a frame")
+
+    def _optional(self, args: tuple[Any, ...]) -> Converter:
+        inner = [arg for arg in args if arg is not type(None)]
+        if len(inner) != 1 or len(args) != 2:
+            raise TypeError(f"{args!r}: only X | None can travel in a frame")
+        pack, parse = self.converter(inner[0])
+        return Converter(
+            lambda value: None if value is None else pack(value),
+            lambda value: None if value is None else parse(value),
+        )
+
+    @staticmethod
+    def _sequence(item: Converter) -> Converter:
+        pack, parse = item
+
+        def parse_sequence(value: Any) -> tuple[Any, ...]:
+            if type(value) is not list or len(value) > ITEMS_MAX:
+                raise ProtocolError("field")
+            return tuple([parse(each) for each in value])
+
+        return Converter(lambda value: [pack(each) for each in value], parse_sequence)
+
+    @staticmethod
+    def _mapping(key: Converter, item: Converter) -> Converter:
+        """A dict travels as a flat list, in its own order, so that equal runs give equal bytes; twins are refused."""
+
+        def pack(value: dict[Any, Any]) -> list[Any]:
+            flat: list[Any] = []
+            for name, each in value.items():
+                flat += (key.pack(name), item.pack(each))
+            return flat
+
+        def parse(value: Any) -> dict[Any, Any]:
+            if type(value) is not list or len(value) % 2 or len(value) > 2 * ITEMS_MAX:
+                raise ProtocolError("field")
+            parsed = {key.parse(name): item.parse(each) for name, each in zip(value[::2], value[1::2], strict=True)}
+            if 2 * len(parsed) != len(value):
+                raise ProtocolError("field")
+            return parsed
+
+        return Converter(pack, parse)
+
+    @staticmethod
+    def _record(kind: Any, converters: list[Converter]) -> Converter:
+        def pack(value: Any) -> list[Any]:
+            return [converter.pack(each) for converter, each in zip(converters, value, strict=True)]
+
+        def parse(value: Any) -> Any:
+            values = _parse_list(value, len(converters))
+            parsed = [converter.parse(each) for converter, each in zip(converters, values, strict=True)]
+            return tuple(parsed) if kind is tuple else kind(*parsed)
+
+        return Converter(pack, parse)
+
+    def _dataclass(self, kind: type) -> Converter:
+        hints = get_type_hints(kind)
+        names = [field.name for field in fields(kind) if field.init]
+        converters = [self.converter(hints[name]) for name in names]
+        pairs = list(zip(names, [each.pack for each in converters], strict=True))
+        parsers = [each.parse for each in converters]
+
+        def pack(value: Any) -> list[Any]:
+            return [pack_field(getattr(value, name)) for name, pack_field in pairs]
+
+        def parse(value: Any) -> Any:
+            values = _parse_list(value, len(parsers))
+            return kind(*[parse_field(each) for parse_field, each in zip(parsers, values, strict=True)])
+
+        return Converter(pack, parse)
+
+
+def _enum_parser(kind: type[IntEnum]) -> Parse:
+    members = {int(member): member for member in kind}
+
+    def parse(value: Any) -> IntEnum:
+        if type(value) is not int or value not in members:
+            raise ProtocolError("field")
+        return members[value]
+
+    return parse

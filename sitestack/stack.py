@@ -1,0 +1,220 @@
+"""The stack: walks events through the layers and turns what reaches the bottom into datagrams.
+
+It is as pure as its layers. The shell (trio, or the simulator) does, once a turn: hand in what arrived (`receive`), what the
+application sends (`down`, or `append` of the topmost layer), call `expire` when `deadline` is due, then `flush`, and carry out
+the returned `Turn`: first the events, in order (the journal of what was sent comes before its first packet), then the datagrams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sitestack.address import Address, Physical
+from sitestack.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
+from sitestack.errors import ConfigurationError, ProtocolError
+from sitestack.frame import Destination, Frame, Header
+from sitestack.layer import (
+    Announce,
+    CollectStates,
+    Down,
+    Dropped,
+    Effect,
+    Event,
+    Layer,
+    Misdirected,
+    StatesCollected,
+    Transmit,
+    Up,
+    ViewInstalled,
+)
+
+#: What a tap sees: the name of the layer that spoke, and what it said.
+Tap = Callable[[str, Effect], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the shell has to do at the end of a turn."""
+
+    #: Everything that came out at the top, in stream order: frames with a batch are deliveries.
+    events: tuple[Event | Frame, ...]
+    #: (where to, or None for multicast; bytes).
+    datagrams: tuple[tuple[Physical | None, bytes], ...]
+
+
+class Stack:
+    """A stack of layers for one member. `layers` is top to bottom."""
+
+    def __init__(self, address: Address, layers: Sequence[Layer], cluster: str, datagram_bytes_max: int) -> None:
+        """Raises ConfigurationError when two layers claim one header id."""
+        self.address = address
+        self.layers = tuple(layers)
+        self.codec = Codec(cluster, collect_headers(self.layers))
+        self.drops: dict[str, int] = {}
+        self.tap: Tap | None = None
+        self._room = datagram_bytes_max - DATAGRAM_OVERHEAD_BYTES
+        self._bottom = len(self.layers)
+        self._deadlines: list[float | None] = [None] * self._bottom
+        self._stale = set(range(self._bottom))
+        self._flushing = [i for i, layer in enumerate(self.layers) if type(layer).flush is not Layer.flush]
+        self._events: list[Event | Frame] = []
+        self._outbox: dict[tuple[Physical | None, Destination], list[bytes]] = {}
+        self._encoded: tuple[Frame | None, bytes] = (None, b"")
+
+    # -- input -----------------------------------------------------------------------------------------------------
+
+    def down(self, event: Event | Frame, now: float) -> None:
+        """Hand an event or a frame to the topmost layer."""
+        self._walk([(-1, Down(event))], now)
+
+    def receive(self, data: bytes, source: Physical, now: float) -> None:
+        """Hand in a datagram. What cannot be parsed, comes from this member itself, or is for another one, is dropped.
+
+        `source` is not trusted for anything: identity is in the datagram (LA-8).
+        """
+        try:
+            datagram = self.codec.decode(data)
+        except ProtocolError as error:
+            self.count_drop(error.reason)
+            return
+        if datagram.source == self.address:
+            return  # multicast loops back to its sender
+        if datagram.dest is not None and datagram.dest != self.address:
+            # A3: meant for an earlier process at this address; the lowest layer tells the sender.
+            self._walk([(self._bottom, Up(Misdirected(datagram.source, datagram.dest)))], now)
+            return
+        for frame in datagram.frames:
+            self._walk([(self._bottom, Up(frame))], now)
+
+    def expire(self, now: float) -> None:
+        """Run every layer whose deadline has passed."""
+        self.deadline()
+        for index in range(self._bottom):
+            due = self._deadlines[index]
+            if due is not None and due <= now:
+                self._stale.add(index)
+                self._act(index, self.layers[index].expire(now), now)
+
+    def deadline(self) -> float | None:
+        """When `expire` wants to be called; None for never."""
+        for index in self._stale:
+            self._deadlines[index] = self.layers[index].deadline()
+        self._stale.clear()
+        return min((due for due in self._deadlines if due is not None), default=None)
+
+    def flush(self, now: float) -> Turn:
+        """End a turn: let the layers close batches and acknowledge, and take everything that is to leave the stack."""
+        for index in self._flushing:
+            effects = self.layers[index].flush(now)
+            self._stale.add(index)
+            if effects:
+                self._act(index, effects, now)
+        turn = Turn(tuple(self._events), tuple(self._datagrams()))
+        self._events.clear()
+        return turn
+
+    # -- walking ---------------------------------------------------------------------------------------------------
+
+    def _act(self, index: int, effects: list[Effect], now: float) -> None:
+        self._walk([(index, effect) for effect in reversed(effects)], now)
+
+    def _walk(self, pending: list[tuple[int, Effect]], now: float) -> None:
+        """Carry out effects depth-first: the consequences of one come before its sibling, and nothing re-enters a layer.
+
+        The number beside an effect is the place of the layer that said it: -1 is the application, `_bottom` the wire.
+        """
+        layers, stale, bottom = self.layers, self._stale, self._bottom
+        while pending:
+            index, effect = pending.pop()
+            if self.tap is not None:
+                self.tap(layers[index].name if 0 <= index < bottom else "shell", effect)
+            if isinstance(effect, Up):
+                target = index - 1
+                if target < 0:
+                    self._events.append(effect.event)
+                    continue
+                effects = layers[target].up(effect.event, now)
+            elif isinstance(effect, Down):
+                target = index + 1
+                if target == bottom:
+                    continue  # an event that no layer below took: nothing there cares
+                effects = layers[target].down(effect.event, now)
+            else:
+                self._handle(index, effect, pending)
+                if isinstance(effect, Announce):
+                    self._announce(effect.event, pending, now)
+                continue
+            stale.add(target)
+            pending.extend([(target, each) for each in reversed(effects)])
+
+    def _handle(self, index: int, effect: Effect, pending: list[tuple[int, Effect]]) -> None:
+        if isinstance(effect, Transmit):
+            self._transmit(effect)
+        elif isinstance(effect, Dropped):
+            self.count_drop(effect.reason, effect.count)
+        elif isinstance(effect, CollectStates):
+            states = [layer.give_state() for layer in self.layers]
+            event = StatesCollected(effect.token, tuple([state for state in states if state is not None]))
+            pending.append((index + 1, Up(event)))
+
+    def _announce(self, event: Event, pending: list[tuple[int, Effect]], now: float) -> None:
+        """Every layer hears of it, bottom to top, and the shell; only then are the answers carried out, in the same order."""
+        if isinstance(event, ViewInstalled) and event.previous is None:
+            self._take_states(event)
+        answers: list[tuple[int, Effect]] = []
+        for index in range(self._bottom - 1, -1, -1):
+            effects = self.layers[index].up(event, now)
+            answers += [(index, each) for each in effects if not (isinstance(each, Up) and each.event is event)]
+        self._stale.update(range(self._bottom))
+        self._events.append(event)
+        pending.extend(reversed(answers))
+
+    def _take_states(self, event: ViewInstalled) -> None:
+        for state in event.states:
+            for layer in self.layers:
+                if type(state) in layer.HEADERS.values():
+                    layer.take_state(state)
+
+    # -- output ----------------------------------------------------------------------------------------------------
+
+    def _transmit(self, effect: Transmit) -> None:
+        frame = effect.frame
+        if self._encoded[0] is not frame:  # fan-out: the same frame to many addresses is encoded once
+            self._encoded = (frame, self.codec.encode_frame(frame))
+        self._outbox.setdefault((effect.to, frame.dest), []).append(self._encoded[1])
+
+    def _datagrams(self) -> list[tuple[Physical | None, bytes]]:
+        """Bundle the turn's frames: as many as fit into each datagram, in order, per destination."""
+        datagrams: list[tuple[Physical | None, bytes]] = []
+        for (to, dest), frames in self._outbox.items():
+            start, size = 0, 0
+            for end, frame in enumerate(frames):
+                if end > start and (size + len(frame) > self._room or end - start == FRAMES_MAX):
+                    datagrams.append((to, self.codec.encode_datagram(self.address, dest, frames[start:end])))
+                    start, size = end, 0
+                size += len(frame)
+            datagrams.append((to, self.codec.encode_datagram(self.address, dest, frames[start:])))
+        self._outbox.clear()
+        self._encoded = (None, b"")
+        return datagrams
+
+    def count_drop(self, reason: str, count: int = 1) -> None:
+        """Count something that was discarded."""
+        self.drops[reason] = self.drops.get(reason, 0) + count
+
+    def statistics(self) -> dict[str, object]:
+        """The numbers of every layer by its name, and the drop counters."""
+        numbers = {layer.name: layer.statistics() for layer in self.layers}
+        return {**{name: value for name, value in numbers.items() if value is not None}, "drops": dict(self.drops)}
+
+
+def collect_headers(layers: Sequence[Layer]) -> dict[int, type[Header]]:
+    """The headers of all layers by wire id. Raises ConfigurationError when an id is claimed twice."""
+    headers: dict[int, type[Header]] = {}
+    for layer in layers:
+        for number, kind in layer.HEADERS.items():
+            if headers.get(number, kind) is not kind:
+                raise ConfigurationError(f"layers {kind.__name__} and {headers[number].__name__} share the header id {number}")
+            headers[number] = kind
+    return headers

@@ -1,0 +1,71 @@
+"""Views: the agreed, ordered membership of a site.
+
+The first member is the coordinator. View ids order by counter, then creator. A lineage is a chain of views that continues one
+stream of decisions: it is named by the view that forked or merged last (see `next_lineage`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sitestack.address import Address
+
+
+class ViewId(NamedTuple):
+    """Identity of a view. Counters only grow; the creator (the member that led the flush) breaks ties between two leaders."""
+
+    counter: int
+    creator: Address
+
+    def __str__(self) -> str:
+        return f"{self.creator!r}|{self.counter}"
+
+
+
+class SubView(NamedTuple):
+    """One of the views that a merge view joins."""
+
+    id: ViewId
+    members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view of one site. `names[i]` is the logical name of `members[i]`; `subviews` is non-empty for a merge view (A15)."""
+
+    id: ViewId
+    lineage: ViewId
+    members: tuple[Address, ...]
+    names: tuple[str, ...]
+    subviews: tuple[SubView, ...] = ()
+
+    @property
+    def coordinator(self) -> Address:
+        """The member that sequences, and relays to the other sites."""
+        return self.members[0]
+
+    def rank(self, member: Address) -> int:
+        """Position in the member list, -1 for a stranger. Rank decides who acts: 0 relays, 1 is second in line."""
+        try:
+            return self.members.index(member)
+        except ValueError:
+            return -1
+
+    def name_of(self, member: Address) -> str:
+        """The logical name of a member, or its short hex form for a stranger."""
+        rank = self.rank(member)
+        return self.names[rank] if rank >= 0 else repr(member)
+
+
+def next_lineage(old: View, survivors: Collection[Address], new_id: ViewId) -> ViewId:
+    """The lineage of the view that follows `old` with these of its members.
+
+    The part that keeps more than half of the old view, or exactly half with its first member, continues the lineage; any other
+    part starts one of its own, named by its view. So at most one side of a split continues, and a paused relay of the other
+    side is fenced by epoch (R9, R10).
+    """
+    kept = sum(member in survivors for member in old.members)
+    continues = 2 * kept > len(old.members) or (2 * kept == len(old.members) and old.coordinator in survivors)
+    return old.lineage if continues else new_id
