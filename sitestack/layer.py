@@ -6,18 +6,13 @@ is called, and answers with a list of effects. `now` is monotonic seconds.
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from typing import ClassVar
 
 from sitestack.address import Address, Physical
+from sitestack.events import Event
 from sitestack.frame import Frame, Header
-from sitestack.view import View
-
-
-class Event:
-    """Base of everything but frames that travels through the stack."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,85 +63,15 @@ Effect = Up | Down | Announce | Dropped | Transmit | CollectStates
 
 
 @dataclass(frozen=True, slots=True)
-class StatesCollected(Event):
-    """Answer to `CollectStates`: what the layers gave, top to bottom."""
+class Local:
+    """What every layer of one member is told about that member: `Layer(local, its own config)` constructs them all."""
 
-    token: int
-    states: tuple[Header, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Misdirected(Event):
-    """Enters at the bottom: `source` sent something to a member that no longer is at this physical address (A3)."""
-
-    source: Address
-    wanted: Address
-
-
-@dataclass(frozen=True, slots=True)
-class Connect(Event):
-    """Travels down from the shell once, at start: find the others and join, or found the site."""
-
-
-@dataclass(frozen=True, slots=True)
-class Disconnect(Event):
-    """Travels down from the shell: leave gracefully. `Left` is announced when it is done."""
-
-
-@dataclass(frozen=True, slots=True)
-class Left(Event):
-    """This member has left (or has given up leaving gracefully) and may close its socket."""
-
-
-@dataclass(frozen=True, slots=True)
-class ViewInstalled(Event):
-    """Announced at the view's place in the stream: all that belongs to older views has been delivered before it."""
-
-    view: View
-    #: The view that this member had before; None when it has just joined.
-    previous: View | None
-    #: For a joiner: what the layers of the view's creator gave. The stack has handed each to its layer already.
-    states: tuple[Header, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked(Event):
-    """Announced when a flush begins: until the next view is installed nothing new is sequenced, forwarded or multicast."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect(Event):
-    """Travels up from failure detection: these members have been silent too long and did not answer when asked."""
-
-    members: tuple[Address, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Unsuspect(Event):
-    """Travels up from failure detection: these members were heard again."""
-
-    members: tuple[Address, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Stable(Event):
-    """Travels up from stability, and down to NAKACK: up to these numbers, per sender's stream, every member has everything."""
-
-    vector: dict[Address, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Held(Event):
-    """Travels up from stability: at least one other member holds each stream up to these numbers (safe relay, X4)."""
-
-    vector: dict[Address, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Credit(Event):
-    """Travels down from the shell: bytes that were delivered but that the application has not taken yet."""
-
-    backlog_bytes: int
+    site: str
+    address: Address
+    #: The logical name: shown, never compared (LA-1).
+    name: str
+    #: The only source of randomness.
+    rng: random.Random
 
 
 class Layer:

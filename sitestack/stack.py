@@ -2,7 +2,7 @@
 
 It is as pure as its layers. The shell (trio, or the simulator) does, once a turn: hand in what arrived (`receive`), what the
 application sends (`down`, or `append` of the topmost layer), call `expire` when `deadline` is due, then `flush`, and carry out
-the returned `Turn`: first the events, in order (the journal of what was sent comes before its first packet), then the datagrams.
+the returned `Turn`: first the events, in order (what was sent is journaled before its first packet), then the datagrams.
 """
 
 from __future__ import annotations
@@ -13,21 +13,9 @@ from dataclasses import dataclass
 from sitestack.address import Address, Physical
 from sitestack.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
 from sitestack.errors import ConfigurationError, ProtocolError
+from sitestack.events import Event, Misdirected, StatesCollected, ViewInstalled
 from sitestack.frame import Destination, Frame, Header
-from sitestack.layer import (
-    Announce,
-    CollectStates,
-    Down,
-    Dropped,
-    Effect,
-    Event,
-    Layer,
-    Misdirected,
-    StatesCollected,
-    Transmit,
-    Up,
-    ViewInstalled,
-)
+from sitestack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
 
 #: What a tap sees: the name of the layer that spoke, and what it said.
 Tap = Callable[[str, Effect], None]

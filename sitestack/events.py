@@ -1,0 +1,199 @@
+"""The events that travel through a stack besides frames: a closed set; package `relay` adds its own.
+
+Each docstring says who emits it, in which direction, and who listens. Nobody else needs to know it: layers pass on what they
+do not handle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sitestack.address import Address, Physical
+from sitestack.frame import Header
+from sitestack.message import Batch
+from sitestack.view import View, ViewId
+
+
+class Event:
+    """Base of everything but frames that travels through the stack."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StatesCollected(Event):
+    """Answer to `CollectStates`: what the layers gave, top to bottom."""
+
+    token: int
+    states: tuple[Header, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Misdirected(Event):
+    """Enters at the bottom: `source` sent something to a member that no longer is at this physical address (A3)."""
+
+    source: Address
+    wanted: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Connect(Event):
+    """Travels down from the shell once, at start: find the others and join, or found the site."""
+
+    #: Where this member can be reached, best first (LA-6); never empty.
+    physical: tuple[Physical, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect(Event):
+    """Travels down from the shell: leave gracefully. `Left` is announced when it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left(Event):
+    """This member has left (or has given up leaving gracefully) and may close its socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewInstalled(Event):
+    """Announced at the view's place in the stream: all that belongs to older views has been delivered before it."""
+
+    view: View
+    #: The view that this member had before; None when it has just joined.
+    previous: View | None
+    #: For a joiner: what the layers of the view's creator gave. The stack has handed each to its layer already.
+    states: tuple[Header, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked(Event):
+    """Announced when a flush begins: until the next view is installed nothing new is sequenced, forwarded or multicast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect(Event):
+    """Travels up from failure detection: these members have been silent too long and did not answer when asked."""
+
+    members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsuspect(Event):
+    """Travels up from failure detection: these members were heard again."""
+
+    members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stable(Event):
+    """Travels up from stability, and down to NAKACK: up to these numbers, per sender's stream, every member has everything."""
+
+    vector: dict[Address, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Event):
+    """Travels up from stability: at least one other member holds each stream up to these numbers (safe relay, X4)."""
+
+    vector: dict[Address, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Credit(Event):
+    """Travels down from the shell: bytes that were delivered but that the application has not taken yet."""
+
+    backlog_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Event):
+    """Up from batching: this batch of mine is numbered and on its way. The shell journals it before its datagrams leave."""
+
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Event):
+    """Up from flow control to batching: this many bytes of mine wait for credit."""
+
+    waiting_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DigestQuery(Event):
+    """Down from membership to NAKACK, right after `Blocked`: say what you hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class DigestAnswer(Event):
+    """Up from NAKACK: per stream of the installed view, everything up to this number is held or was delivered."""
+
+    digest: dict[Address, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReachCut(Event):
+    """Down from membership to NAKACK: fetch what is missing from the holders, deliver up to the cut, discard beyond it.
+
+    `CutReached` answers. A later `ReachCut` of the same block replaces this one.
+    """
+
+    cut: dict[Address, int]
+    holders: dict[Address, Address]
+
+
+@dataclass(frozen=True, slots=True)
+class CutReached(Event):
+    """Up from NAKACK: everything up to the cut has been delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckMember(Event):
+    """Down from membership to failure detection: another member reports this one dead; check, and say Suspect if so."""
+
+    member: Address
+
+
+@dataclass(frozen=True, slots=True)
+class FindMembers(Event):
+    """Down from membership to discovery: ask around; `Found` answers after the configured wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One answer to a discovery request. A process that has no view yet has neither coordinator nor view."""
+
+    address: Address
+    name: str
+    coordinator: Address | None
+    view: ViewId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Event):
+    """Up from discovery: everybody who answered, in order of address."""
+
+    peers: tuple[Peer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetPhysical(Event):
+    """Down from discovery to the resolver: where a member is (SET_PHYSICAL_ADDRESS). A higher version wins (A1)."""
+
+    member: Address
+    physical: tuple[Physical, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePhysical(Event):
+    """Down from discovery to the resolver: forget a member (REMOVE_PHYSICAL_ADDRESS)."""
+
+    member: Address
+
+
+@dataclass(frozen=True, slots=True)
+class FindPhysical(Event):
+    """Up from the resolver to discovery: something waits for a member whose physical address is unknown (WHO-HAS)."""
+
+    member: Address
