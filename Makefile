@@ -1,0 +1,72 @@
+# Everything runs in .venv, which is made from the lock files on first use.
+# requirements.lock: what `relay` needs to run. requirements-dev.lock: that, and what its tests need.
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime-installed
+DEV := $(VENV)/.dev-installed
+UV_VERSION := 0.13.9
+
+.DELETE_ON_ERROR:
+.PHONY: demo test lint pytest simulate-smoke conformance conformance-check bench lock clean
+
+demo: $(RUNTIME)
+	@$(BIN)/relay demo
+
+test: lint pytest conformance-check
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+pytest: $(DEV)
+	$(BIN)/pytest -n 2
+
+simulate-smoke: $(DEV)
+	$(BIN)/relay simulate --seeds 0:300
+
+# Rewrites docs/conformance.md from the `conforms` marks of the tests.
+conformance: $(DEV)
+	@$(BIN)/pytest --collect-only -qq --conformance-report docs/conformance.md >$(VENV)/collected.txt \
+		|| { cat $(VENV)/collected.txt; exit 1; }
+
+conformance-check: $(DEV)
+	@$(BIN)/pytest --collect-only -qq --conformance-report $(VENV)/conformance.md >$(VENV)/collected.txt \
+		|| { cat $(VENV)/collected.txt; exit 1; }
+	@diff -u docs/conformance.md $(VENV)/conformance.md \
+		|| { echo "docs/conformance.md is out of date: run 'make conformance'" >&2; exit 1; }
+
+# make bench SCENARIO=name
+bench: $(RUNTIME)
+	@$(BIN)/relay bench $(SCENARIO)
+
+# Refreshes both lock files to the newest releases that pyproject.toml allows, for every platform and Python >= 3.11.
+LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
+	--generate-hashes --custom-compile-command "make lock"
+lock: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
+	$(LOCK) --group build --output-file requirements.lock
+	$(LOCK) --group dev --extra drills --constraint requirements.lock --output-file requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@PYTHON="$(PYTHON)" tools/make-venv $(VENV)
+
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL_SELF := $(INSTALL) --no-deps --no-build-isolation --editable .
+
+$(RUNTIME): requirements.lock pyproject.toml | $(BIN)/python
+	@echo "Installing what relay needs into $(VENV) ..." >&2
+	@$(INSTALL) --require-hashes --requirement requirements.lock
+	@$(INSTALL_SELF)
+	@touch $@
+
+$(DEV): requirements-dev.lock pyproject.toml | $(BIN)/python
+	@echo "Installing what relay and its tests need into $(VENV) ..." >&2
+	@$(INSTALL) --require-hashes --requirement requirements-dev.lock
+	@$(INSTALL_SELF)
+	@touch $@
