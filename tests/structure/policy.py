@@ -1,0 +1,88 @@
+"""What the structure rules allow. A new entry is a reviewed change: say why in its reason."""
+
+from __future__ import annotations
+
+#: Our packages; everything else that is imported is the standard library or needs a door (below).
+PACKAGES = ("sitestack", "relay")
+
+#: Where the sizes and the comment marks are looked at, besides the packages.
+OTHER_ROOTS = ("tests", "bench")
+
+#: Path prefixes of the shell: the only code that may wait, read a clock, open a socket or a file, or log.
+SHELL = (
+    "sitestack/transport/",
+    "sitestack/channel.py",
+    "relay/analytics/",
+    "relay/bench/",
+    "relay/bridge.py",
+    "relay/channel.py",
+    "relay/cli/",
+    "relay/daemon.py",
+    "relay/dashboard/",
+    "relay/demo/",
+    "relay/drills/",
+    "relay/journal/",
+)
+
+#: Third-party library -> path prefixes of the modules that may import it.
+DOORS: dict[str, tuple[str, ...]] = {
+    "click": ("relay/cli/", "relay/demo/"),
+    "docker": ("relay/drills/",),
+    "msgpack": ("sitestack/codec.py", "relay/journal/"),
+    "pyspark": ("relay/analytics/",),
+    "rich": ("relay/cli/", "relay/demo/"),
+    "structlog": SHELL,
+    "trio": SHELL,
+    "yaml": ("relay/config.py",),
+}
+
+#: Modules in `sitestack/layers/` that layers may import, with the reason: pure helpers, not layers.
+LAYER_HELPERS: dict[str, str] = {
+    "sitestack.layers.membership_headers": "the wire vocabulary that membership, merge and flush share",
+}
+
+#: A file aims at 80 to 250 lines and a function at under 30; these are the hard stops.
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+
+#: "path" or "path:function" -> why it is better long.
+SIZE_EXCEPTIONS: dict[str, str] = {}
+
+#: Modules that pure code never imports: they wait, read a clock, draw randomness, log or touch the machine.
+IMPURE_MODULES = frozenset(
+    {
+        "asyncio",
+        "logging",
+        "multiprocessing",
+        "secrets",
+        "select",
+        "selectors",
+        "signal",
+        "socket",
+        "ssl",
+        "structlog",
+        "subprocess",
+        "threading",
+        "time",
+        "trio",
+    }
+)
+
+#: Functions of otherwise harmless modules that pure code never uses.
+IMPURE_FUNCTIONS = frozenset(
+    {
+        "datetime.date.today",
+        "datetime.datetime.now",
+        "datetime.datetime.today",
+        "datetime.datetime.utcnow",
+        "io.open",
+        "os.urandom",
+        "uuid.uuid1",
+        "uuid.uuid4",
+    }
+)
+
+IMPURE_BUILTINS = frozenset({"input", "open", "print"})
+
+#: All that pure code may use of `random`: a generator that is handed in.
+RANDOM_ALLOWED = frozenset({"random.Random"})

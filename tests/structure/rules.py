@@ -1,0 +1,190 @@
+"""The structure rules: each takes the path and text of one source file and returns complaints as sentences.
+
+A path is relative to the project and uses `/`. Nothing here reads the disk, so every rule can be shown a
+planted violation.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+
+from tests.structure import policy
+
+_UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
+_BARE_IGNORE = re.compile(r"#\s*type:\s*ignore(?!\[)")
+_BARE_NOQA = re.compile(r"#\s*noqa\b(?!:\s*[A-Z]+[0-9])", re.IGNORECASE)
+
+
+def check_import_direction(path: str, text: str) -> list[str]:
+    """`sitestack` never imports `relay`, and layers never import each other."""
+    complaints = []
+    in_layers = path.startswith("sitestack/layers/") and not path.endswith("__init__.py")
+    for line, name in _imported_names(path, text):
+        if path.startswith("sitestack/") and _is_within(name, "relay"):
+            complaints.append(f"{path}:{line}: sitestack must not import relay")
+        if in_layers and _is_within(name, "sitestack.layers"):
+            layer = ".".join(name.split(".")[:3])
+            if layer not in (*policy.LAYER_HELPERS, _module_name(path)):
+                complaints.append(f"{path}:{line}: a layer must not import another ({layer})")
+    return complaints
+
+
+def check_doors(path: str, text: str) -> list[str]:
+    """Each third-party library is imported only behind its door, and every library has one."""
+    complaints = []
+    for line, name in _imported_names(path, text):
+        library = name.split(".")[0]
+        if library in sys.stdlib_module_names or library in policy.PACKAGES:
+            continue
+        doors = policy.DOORS.get(library)
+        if doors is None:
+            complaints.append(f"{path}:{line}: {library} has no door in tests/structure/policy.py")
+        elif not path.startswith(doors):
+            complaints.append(f"{path}:{line}: {library} belongs only in {', '.join(doors)}")
+    return complaints
+
+
+def check_purity(path: str, text: str) -> list[str]:
+    """Outside the shell nothing waits, reads a clock, draws randomness, logs or touches the machine."""
+    if path.startswith(policy.SHELL):
+        return []
+    complaints = []
+    for line, name in _imported_names(path, text):
+        if name.split(".")[0] in policy.IMPURE_MODULES:
+            complaints.append(f"{path}:{line}: pure code must not import {name}")
+    tree = ast.parse(text)
+    origins = _origins(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AsyncFunctionDef):
+            complaints.append(f"{path}:{node.lineno}: pure code must not be async ({node.name})")
+        elif isinstance(node, ast.Name | ast.Attribute):
+            name = _full_name(node, origins)
+            if name in policy.IMPURE_FUNCTIONS or _is_global_randomness(name):
+                complaints.append(f"{path}:{node.lineno}: pure code must not use {name}")
+        elif isinstance(node, ast.Call) and _builtin_name(node.func) in policy.IMPURE_BUILTINS:
+            complaints.append(f"{path}:{node.lineno}: pure code must not call {_builtin_name(node.func)}")
+    return complaints
+
+
+def check_sizes(path: str, text: str) -> list[str]:
+    """No file and no function is over its hard stop, unless it is listed; what is listed has to be."""
+    complaints = []
+    for name, lines, lines_max in _sizes(path, text):
+        if lines > lines_max and name not in policy.SIZE_EXCEPTIONS:
+            complaints.append(f"{name}: {lines} lines, at most {lines_max}")
+        if lines <= lines_max and name in policy.SIZE_EXCEPTIONS:
+            complaints.append(f"{name}: no longer too long, remove it from SIZE_EXCEPTIONS")
+    return complaints
+
+
+def size_names(path: str, text: str) -> list[str]:
+    """The names that `SIZE_EXCEPTIONS` can have for this file."""
+    return [name for name, _, _ in _sizes(path, text)]
+
+
+def check_name(path: str, _text: str) -> list[str]:
+    """A module is named after what it is about."""
+    if re.search(r"(^|/)_?utils?(\.py|/)", path):
+        return [f"{path}: no utils module; name it after what it does"]
+    return []
+
+
+def check_comments(path: str, text: str) -> list[str]:
+    """No unfinished business in comments, and no ignore that does not say what it ignores."""
+    complaints = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        place = f"{path}:{token.start[0]}"
+        if _UNFINISHED.search(token.string):
+            complaints.append(f"{place}: finish it, or describe the limit: {token.string}")
+        if _BARE_IGNORE.search(token.string):
+            complaints.append(f"{place}: name the error code: type: ignore[code]")
+        if _BARE_NOQA.search(token.string):
+            complaints.append(f"{place}: name the rule: noqa: RULE")
+    return complaints
+
+
+def _imported_names(path: str, text: str) -> Iterator[tuple[int, str]]:
+    """The line and full dotted name of everything imported, in functions too; relative imports resolved."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = _import_base(path, node)
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}"
+
+
+def _import_base(path: str, node: ast.ImportFrom) -> str:
+    if node.level == 0:
+        return node.module or ""
+    package = path.split("/")[: -node.level]
+    return ".".join([*package, node.module] if node.module else package)
+
+
+def _module_name(path: str) -> str:
+    return path.removesuffix(".py").replace("/", ".")
+
+
+def _is_within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def _origins(tree: ast.AST) -> dict[str, str]:
+    """Local name -> full dotted name, for everything imported absolutely."""
+    origins = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.split(".")[0]
+                origins[alias.asname or top] = alias.name if alias.asname else top
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            for alias in node.names:
+                origins[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return origins
+
+
+def _full_name(node: ast.expr, origins: dict[str, str]) -> str:
+    """The full dotted name of an expression such as `datetime.now`; "" when it starts at no import."""
+    if isinstance(node, ast.Name):
+        return origins.get(node.id, "")
+    if isinstance(node, ast.Attribute):
+        owner = _full_name(node.value, origins)
+        return f"{owner}.{node.attr}" if owner else ""
+    return ""
+
+
+def _builtin_name(called: ast.expr) -> str:
+    return called.id if isinstance(called, ast.Name) else ""
+
+
+def _is_global_randomness(name: str) -> bool:
+    allowed = any(_is_within(name, allowed) for allowed in policy.RANDOM_ALLOWED)
+    return name.startswith("random.") and not allowed
+
+
+def _sizes(path: str, text: str) -> Iterator[tuple[str, int, int]]:
+    """Name, lines and limit of the file and of each function in it."""
+    yield path, len(text.splitlines()), policy.FILE_LINES_MAX
+    for name, node in _functions(ast.parse(text), ""):
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        yield f"{path}:{name}", lines, policy.FUNCTION_LINES_MAX
+
+
+def _functions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, ast.stmt]]:
+    """Every function with its qualified name, `Class.method` or `outer.inner`."""
+    for node in ast.iter_child_nodes(tree):
+        inside = prefix
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside = f"{prefix}{node.name}."
+            yield f"{prefix}{node.name}", node
+        elif isinstance(node, ast.ClassDef):
+            inside = f"{prefix}{node.name}."
+        yield from _functions(node, inside)

@@ -1,0 +1,197 @@
+"""The structure of the code is a contract: who imports whom, what is pure, how long a file gets.
+
+First the rules are applied to the project, then each rule is shown that it catches a planted violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.structure import policy, rules
+
+PROJECT = Path(__file__).parent.parent
+
+Rule = Callable[[str, str], list[str]]
+
+PACKAGE_RULES: tuple[Rule, ...] = (rules.check_import_direction, rules.check_doors, rules.check_purity)
+GENERAL_RULES: tuple[Rule, ...] = (rules.check_sizes, rules.check_name, rules.check_comments)
+
+
+def complaints(roots: tuple[str, ...], rule: Rule) -> list[str]:
+    return [complaint for path, text in sources(roots) for complaint in rule(path, text)]
+
+
+def sources(roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for root in roots:
+        for file in sorted((PROJECT / root).rglob("*.py")):
+            yield file.relative_to(PROJECT).as_posix(), file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("rule", PACKAGE_RULES, ids=lambda rule: rule.__name__)
+def test_packages_keep_the_rule(rule: Rule) -> None:
+    assert complaints(policy.PACKAGES, rule) == []
+
+
+@pytest.mark.parametrize("rule", GENERAL_RULES, ids=lambda rule: rule.__name__)
+def test_all_code_keeps_the_rule(rule: Rule) -> None:
+    assert complaints((*policy.PACKAGES, *policy.OTHER_ROOTS), rule) == []
+
+
+def test_every_size_exception_names_something_that_exists() -> None:
+    roots = (*policy.PACKAGES, *policy.OTHER_ROOTS)
+    existing = {name for path, text in sources(roots) for name in rules.size_names(path, text)}
+    assert set(policy.SIZE_EXCEPTIONS) <= existing
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("sitestack/stack.py", "import relay"),
+        ("sitestack/stack.py", "from relay.layer import Relay"),
+        ("sitestack/stack.py", "def late():\n    import relay.layer"),
+        ("sitestack/layers/nakack.py", "from sitestack.layers.unicast import Unicast"),
+        ("sitestack/layers/nakack.py", "from sitestack.layers import unicast"),
+        ("sitestack/layers/nakack.py", "import sitestack.layers.unicast as other"),
+        ("sitestack/layers/nakack.py", "from . import unicast"),
+        ("sitestack/layers/nakack.py", "from .unicast import Unicast"),
+    ],
+)
+def test_wrong_import_directions_are_caught(path: str, text: str) -> None:
+    assert len(rules.check_import_direction(path, text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("relay/layer.py", "from sitestack.layers.nakack import NakAck"),
+        ("sitestack/layers/__init__.py", "from sitestack.layers.nakack import NakAck"),
+        ("sitestack/layers/nakack.py", "from sitestack.view import View\nfrom ..window import Window"),
+        ("sitestack/relayed.py", "import relayed"),
+    ],
+)
+def test_right_import_directions_pass(path: str, text: str) -> None:
+    assert rules.check_import_direction(path, text) == []
+
+
+def test_a_listed_helper_may_be_imported_by_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "from sitestack.layers.window import Window"
+    assert rules.check_import_direction("sitestack/layers/nakack.py", text) != []
+    monkeypatch.setitem(policy.LAYER_HELPERS, "sitestack.layers.window", "planted")
+    assert rules.check_import_direction("sitestack/layers/nakack.py", text) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("sitestack/stack.py", "import msgpack"),
+        ("sitestack/layers/nakack.py", "from trio import sleep"),
+        ("relay/config.py", "import click"),
+        ("relay/drills/kill.py", "import yaml"),
+        ("relay/layer.py", "def late():\n    from pyspark.sql import DataFrame"),
+        ("relay/cli/main.py", "import requests"),
+    ],
+)
+def test_a_library_outside_its_door_is_caught(path: str, text: str) -> None:
+    assert len(rules.check_doors(path, text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("sitestack/codec.py", "import msgpack"),
+        ("sitestack/channel.py", "import trio"),
+        ("relay/config.py", "import yaml\nimport random\nfrom sitestack.view import View"),
+    ],
+)
+def test_a_library_behind_its_door_passes(path: str, text: str) -> None:
+    assert rules.check_doors(path, text) == []
+
+
+IMPURE = [
+    "import time",
+    "from time import monotonic",
+    "import asyncio",
+    "import threading",
+    "import socket",
+    "import logging",
+    "import structlog",
+    "import trio",
+    "from datetime import datetime\nstarted = datetime.now()",
+    "import datetime as dt\nstarted = dt.datetime.now(dt.timezone.utc)",
+    "import os\nkey = os.urandom(16)",
+    "from os import urandom\nkey = urandom(16)",
+    "import uuid\nkey = uuid.uuid4()",
+    "from dataclasses import field\nfrom uuid import uuid4\nkey = field(default_factory=uuid4)",
+    "import random\npicked = random.choice([1, 2])",
+    "from random import shuffle\nshuffle([1, 2])",
+    "print('here')",
+    "text = open('file').read()",
+    "async def wait(): ...",
+]
+
+
+@pytest.mark.parametrize("text", IMPURE)
+def test_impure_code_is_caught(text: str) -> None:
+    assert len(rules.check_purity("sitestack/layers/nakack.py", text)) == 1
+    assert rules.check_purity("sitestack/transport/udp.py", text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import random\ndef pick(source: random.Random): return source.choice([1, 2])",
+        "import random\nsource = random.Random(7)",
+        "def shuffle(random): random.shuffle([1, 2])",
+        "import uuid\nkey = uuid.UUID(int=7)",
+        "from datetime import datetime, timezone\nepoch = datetime.fromtimestamp(0, tz=timezone.utc)",
+        "self.open(batch)\nopen = 3\nsize = open + 1",
+        "'print(1), time.sleep(2)'",
+    ],
+)
+def test_pure_code_passes(text: str) -> None:
+    assert rules.check_purity("sitestack/layers/nakack.py", text) == []
+
+
+def test_long_files_and_functions_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    long_file = "x = 1\n" * 401
+    long_method = "class Layer:\n    def up(self):\n" + "        x = 1\n" * 70 + "    def down(self): ...\n"
+    assert rules.check_sizes("relay/a.py", long_file) == ["relay/a.py: 401 lines, at most 400"]
+    assert rules.check_sizes("relay/a.py", long_method) == ["relay/a.py:Layer.up: 71 lines, at most 70"]
+
+    monkeypatch.setitem(policy.SIZE_EXCEPTIONS, "relay/a.py:Layer.up", "planted")
+    assert rules.check_sizes("relay/a.py", long_method) == []
+
+
+def test_a_needless_size_exception_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(policy.SIZE_EXCEPTIONS, "relay/a.py", "planted")
+    assert rules.check_sizes("relay/a.py", "x = 1\n") != []
+
+
+@pytest.mark.parametrize(
+    "path", ["relay/utils.py", "sitestack/util.py", "relay/utils/text.py", "tests/_utils.py"]
+)
+def test_a_utils_module_is_caught(path: str) -> None:
+    assert len(rules.check_name(path, "")) == 1
+
+
+def test_a_name_with_utility_in_it_passes() -> None:
+    assert rules.check_name("relay/utilisation.py", "") == []
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["# TODO later", "# FIXME", "# type: ignore", "# noqa", "# NOQA:", "# type: ignore # why"],
+)
+def test_unfinished_and_bare_comments_are_caught(comment: str) -> None:
+    assert len(rules.check_comments("relay/a.py", f"x = 1  {comment}\n")) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["x = 1  # type: ignore[misc]", "x = 1  # noqa: E501", "x = '# TODO'", "x = 1  # all done"],
+)
+def test_finished_and_precise_comments_pass(line: str) -> None:
+    assert rules.check_comments("relay/a.py", f"{line}\n") == []
