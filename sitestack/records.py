@@ -1,0 +1,212 @@
+"""The vocabulary of the journal: what a process records about itself, in the order in which it happened.
+
+One record is one event of one process, and for messages one *batch*: 1..n messages of one origin,
+numbered `first .. first + count - 1` in the origin's counter of that scope. Whoever records them (a channel,
+a simulated world), whoever stores them and whoever checks them speaks in these classes and nothing else.
+Import the module and write `records.Send`.
+
+Every record carries `t`, the process's monotonic clock, and `w`, the wall clock, both in nanoseconds. The
+order of records in one process is the truth; `w` measures lag and never decides whether an invariant holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from sitestack.address import Address
+from sitestack.message import Scope
+from sitestack.view import ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A process begins; written before it joins."""
+
+    t: int
+    w: int
+    site: str
+    uuid: Address
+    #: The logical name; shown, never compared.
+    name: str
+    pid: int
+    #: Incarnation: differs from every earlier start of the same name (a boot counter, or the start in ns).
+    inc: int
+    version: str
+    #: The seed of a simulated or drilled run, None otherwise.
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A graceful stop. A journal without one belongs to a process that crashed, or that still runs."""
+
+    t: int
+    w: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A batch was accepted from the application; written before its first packet leaves."""
+
+    t: int
+    w: int
+    site: str
+    origin: Address
+    scope: Scope
+    first: int
+    count: int
+    #: The member a unicast is for and its site; None and "" for a multicast.
+    target: Address | None
+    target_site: str
+    #: The sizes of the payloads in bytes: `count` little-endian u32.
+    sizes: bytes
+    #: SHA-256 of the body of the batch, 32 bytes.
+    digest: bytes
+    #: The body, when the journal keeps payloads.
+    payload: bytes | None = None
+
+    @property
+    def last(self) -> int:
+        """The number of the last message in the batch."""
+        return self.first + self.count - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A send was refused (back-pressure, not joined, too large)."""
+
+    t: int
+    w: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """A batch was handed to the application, in delivery order. `site` and `origin` name its sender."""
+
+    t: int
+    w: int
+    site: str
+    origin: Address
+    scope: Scope
+    first: int
+    count: int
+    via: Literal["local", "relay"]
+    #: Its number in the stream of its view; None where nothing sequences it (unicasts, `order: fifo`).
+    gseq: int | None
+    vid: ViewId
+    #: The global view in force, a view id per site; empty before the first one.
+    gvec: Mapping[str, ViewId]
+    sizes: bytes
+    digest: bytes
+    payload: bytes | None = None
+
+    @property
+    def last(self) -> int:
+        """The number of the last message in the batch."""
+        return self.first + self.count - 1
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view of the site was handed to the application."""
+
+    t: int
+    w: int
+    vid: ViewId
+    lineage: ViewId
+    members: tuple[Address, ...]
+    #: `names[i]` is the logical name of `members[i]`.
+    names: tuple[str, ...]
+    kind: Literal["view", "merge"] = "view"
+    #: The views that a merge view joins, with their members; empty for a plain view.
+    subs: tuple[tuple[ViewId, tuple[Address, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalView:
+    """A global view was handed to the application."""
+
+    t: int
+    w: int
+    gvec: Mapping[str, ViewId]
+    #: (site, uuid) of every member, in the order of the view.
+    members: tuple[tuple[str, Address], ...]
+    #: Sites that are known and have no live relay.
+    down: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The process took a role. `epoch` fences it (R9), `to` names the sites it relays to."""
+
+    t: int
+    w: int
+    role: Literal["member", "coord", "relay"]
+    epoch: ViewId | None
+    to: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The system knows that the relayed messages `first .. last` of this origin never come here (R21)."""
+
+    t: int
+    w: int
+    site: str
+    origin: Address
+    first: int
+    last: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """This process starts to receive the relayed messages of this origin at number `next` (R29)."""
+
+    t: int
+    w: int
+    site: str
+    origin: Address
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unreach:
+    """A batch did not reach a member (`target`, `target_site`) or a whole site (`target` None)."""
+
+    t: int
+    w: int
+    site: str
+    origin: Address
+    scope: Scope
+    first: int
+    count: int
+    target: Address | None
+    target_site: str
+    reason: str
+    certainty: Literal["not_delivered", "unknown"]
+
+    @property
+    def last(self) -> int:
+        """The number of the last message in the batch."""
+        return self.first + self.count - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Input from `source` was refused `n` times for the reason `why`, since the last such record."""
+
+    t: int
+    w: int
+    why: str
+    source: str
+    n: int
+
+
+Record: TypeAlias = (
+    Start | Stop | Send | Reject | Deliver | View | GlobalView | Role | Gap | Baseline | Unreach | Drop
+)
