@@ -1,0 +1,36 @@
+"""How datagrams reach the other members. What a channel needs from a transport is `Transport`; the rest is each one's affair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sitestack.address import Physical
+
+
+class Transport(Protocol):
+    """Unreliable datagrams to one physical address, or to everybody in the site. Nothing but `wait` waits."""
+
+    def physical(self) -> tuple[Physical, ...]:
+        """Where the others can reach this member, best first (LA-6, LA-30)."""
+        ...
+
+    async def wait(self) -> None:
+        """Wait until `receive` has something to do. Always a checkpoint."""
+        ...
+
+    def receive(self) -> list[tuple[bytes, Physical]]:
+        """What has arrived, at most one turn's worth, with where it came from."""
+        ...
+
+    def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
+        """Send, in order; None means everybody. What cannot be sent is counted: the protocols above repair it."""
+        ...
+
+    def close(self) -> None:
+        """Give back every resource. Closing twice is allowed."""
+        ...
+
+    def statistics(self) -> object:
+        """A frozen dataclass of numbers."""
+        ...

@@ -1,0 +1,107 @@
+"""Datagrams inside one process: a network for tests of everything above the sockets.
+
+Bytes only, as on a real wire. Delivery is immediate and in order unless `allow` says that a datagram is lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from sitestack.address import Physical
+
+#: Says whether a datagram from the first address to the second gets through.
+Allow = Callable[[Physical, Physical], bool]
+
+#: Like a kernel's receive buffer: what does not fit is lost.
+QUEUED_DATAGRAMS_MAX = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatistics:
+    """What one member's transport has seen."""
+
+    received_datagrams: int
+    sent_datagrams: int
+    overrun_datagrams: int
+    queued_datagrams_max: int
+
+
+class MemoryNetwork:
+    """A network on which every transport that it opened hears the others, also their multicasts."""
+
+    def __init__(self, allow: Allow | None = None) -> None:
+        self.allow = allow or (lambda source, to: True)
+        self._members: dict[Physical, MemoryTransport] = {}
+        self._opened = 0
+
+    def open(self) -> MemoryTransport:
+        """One more member's transport."""
+        self._opened += 1
+        transport = MemoryTransport(self, Physical("memory", self._opened))
+        self._members[transport.address] = transport
+        return transport
+
+    def carry(self, source: Physical, to: Physical | None, data: bytes) -> None:
+        """Deliver a datagram to one member or to all, the sender too, as multicast loops back."""
+        for address in list(self._members) if to is None else [to]:
+            member = self._members.get(address)
+            if member is not None and self.allow(source, address):
+                member.take(data, source)
+
+    def remove(self, address: Physical) -> None:
+        """Nobody is at this address any more."""
+        self._members.pop(address, None)
+
+
+class MemoryTransport:
+    """One member's place on a memory network."""
+
+    def __init__(self, network: MemoryNetwork, address: Physical) -> None:
+        self.address = address
+        self._network = network
+        self._queue: deque[tuple[bytes, Physical]] = deque()
+        self._arrival = trio.Event()
+        self._received = self._sent = self._overrun = 0
+
+    def physical(self) -> tuple[Physical, ...]:
+        """The one address."""
+        return (self.address,)
+
+    async def wait(self) -> None:
+        """Wait until something is in the queue."""
+        await self._arrival.wait()
+
+    def receive(self) -> list[tuple[bytes, Physical]]:
+        """Everything in the queue."""
+        arrived = list(self._queue)
+        self._queue.clear()
+        if self._arrival.is_set():
+            self._arrival = trio.Event()
+        self._received += len(arrived)
+        return arrived
+
+    def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
+        """Hand each to the network."""
+        self._sent += len(datagrams)
+        for to, data in datagrams:
+            self._network.carry(self.address, to, data)
+
+    def take(self, data: bytes, source: Physical) -> None:
+        """Called by the network: something for this member."""
+        if len(self._queue) == QUEUED_DATAGRAMS_MAX:
+            self._overrun += 1
+            return
+        self._queue.append((data, source))
+        self._arrival.set()
+
+    def close(self) -> None:
+        """Leave the network."""
+        self._network.remove(self.address)
+
+    def statistics(self) -> MemoryStatistics:
+        """The counters."""
+        return MemoryStatistics(self._received, self._sent, self._overrun, QUEUED_DATAGRAMS_MAX)

@@ -1,0 +1,253 @@
+"""UDP and IP multicast for one member of a site (JGroups UDP, seed 003).
+
+Two sockets: one for what is meant for this member, from which everything is sent; and, where the network has multicast, one
+that listens to the site's group. Both are watched through one selector, so a turn waits for one file descriptor. Loss is no
+error here: what does not get through is counted, and the protocols above repair it.
+"""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+import struct
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import trio
+
+from sitestack.address import Physical
+from sitestack.config import TransportConfig
+from sitestack.errors import ConfigurationError
+from sitestack.transport.interfaces import find_interface
+
+_READ_BYTES = 65_535
+# Socket options of Linux that the socket module does not name.
+_SO_SNDBUFFORCE = 32
+_SO_RCVBUFFORCE = 33
+_SO_MEMINFO = 55
+_IP_MULTICAST_ALL = 49
+_MEMINFO = struct.Struct("9I")
+
+
+@dataclass(frozen=True, slots=True)
+class UdpStatistics:
+    """What the sockets have seen."""
+
+    received_datagrams: int
+    received_bytes: int
+    sent_datagrams: int
+    sent_bytes: int
+    #: Datagrams that waited because the kernel's send buffer was full.
+    delayed_datagrams: int
+    queued_bytes: int
+    queued_bytes_high: int
+    queued_bytes_max: int
+    #: Datagrams given up: the queue was full, or the kernel refused them.
+    unsent_datagrams: int
+    #: Errors that the network reported (ICMP), which mean nothing here: the failure detection decides who is dead.
+    network_errors: int
+    #: Datagrams that the kernel threw away because nobody read them in time.
+    overrun_datagrams: int
+    #: What the kernel granted, which may be less than what was asked for.
+    receive_buffer_bytes: int
+    send_buffer_bytes: int
+
+
+class UdpTransport:
+    """The sockets of one member. Opened by the constructor."""
+
+    def __init__(self, config: TransportConfig, group: Physical) -> None:
+        """`group` is the site's multicast group. Raises ConfigurationError when the sockets cannot be had."""
+        self._config = config
+        self._group = group
+        host = find_interface(config.interface, group.host)
+        self._selector = selectors.DefaultSelector()
+        self._sockets: list[socket.socket] = []
+        self._queue: deque[tuple[Physical, bytes]] = deque()
+        self._queued_bytes = self._queued_bytes_high = 0
+        self._received = self._received_bytes = self._sent = self._sent_bytes = 0
+        self._delayed = self._unsent = self._network_errors = 0
+        try:
+            self._unicast = self._open_unicast(host)
+            if config.multicast:
+                self._open_multicast(host)
+        except BaseException:
+            self.close()
+            raise
+        self._own: tuple[str, int] = self._unicast.getsockname()
+        port = self._own[1]
+        self._physical = Physical(config.external_host or host, config.external_port or port)
+
+    # -- opening ---------------------------------------------------------------------------------------------------
+
+    def _open_unicast(self, host: str) -> socket.socket:
+        port = self._config.port
+        sock = self._add_socket()
+        try:
+            sock.bind((host, port))
+        except OSError as error:
+            raise ConfigurationError(_why_not_bound(error, host, port)) from error
+        _enlarge(sock, socket.SO_SNDBUF, _SO_SNDBUFFORCE, self._config.send_buffer_bytes)
+        return sock
+
+    def _open_multicast(self, host: str) -> None:
+        """Members on one machine share the group's port; nothing but this group arrives at the socket (C24)."""
+        ours = socket.inet_aton(host)
+        sock = self._add_socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(self._group)
+        except OSError as error:
+            raise ConfigurationError(_why_not_bound(error, *self._group)) from error
+        try:
+            if sys.platform == "linux":
+                sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(self._group.host) + ours)
+            self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, ours)
+            self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, self._config.multicast_ttl_hops)
+            self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+        except OSError as error:
+            raise ConfigurationError(
+                f"transport.multicast: the interface {host} has no multicast ({error.strerror}); choose another "
+                "transport.interface, or set transport.multicast to false and name discovery.initial_hosts."
+            ) from error
+
+    def _add_socket(self) -> socket.socket:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self._sockets.append(sock)
+        _enlarge(sock, socket.SO_RCVBUF, _SO_RCVBUFFORCE, self._config.receive_buffer_bytes)
+        self._selector.register(sock, selectors.EVENT_READ)
+        return sock
+
+    # -- the transport ---------------------------------------------------------------------------------------------
+
+    def physical(self) -> tuple[Physical, ...]:
+        """Where the others can reach this member; an external address, where one is configured (LA-8)."""
+        return (self._physical,)
+
+    async def wait(self) -> None:
+        """Wait until something arrived, or until what had to wait can be sent."""
+        await trio.lowlevel.wait_readable(self._selector)
+
+    def receive(self) -> list[tuple[bytes, Physical]]:
+        """What has arrived, at most `receive_datagrams_max` a socket, so that a flood cannot starve the rest of the turn."""
+        if self._queue:
+            self._drain()
+        own = self._own
+        arrived: list[tuple[bytes, Physical]] = []
+        for sock in self._sockets:
+            receive = sock.recvfrom
+            for _ in range(self._config.receive_datagrams_max):
+                try:
+                    data, source = receive(_READ_BYTES)
+                except BlockingIOError:
+                    break
+                except OSError:
+                    self._network_errors += 1
+                    continue
+                if source == own:
+                    continue  # a multicast loops back to its sender
+                self._received_bytes += len(data)
+                arrived.append((data, Physical(*source)))
+        self._received += len(arrived)
+        return arrived
+
+    def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
+        """Send in order. What the kernel has no room for waits in a bounded queue; beyond the bound it is given up."""
+        for to, data in datagrams:
+            address = self._group if to is None else to
+            if to is None and not self._config.multicast:
+                self._unsent += 1  # the layer that knows the members' addresses fans out
+            elif self._queue or not self._send_now(address, data):
+                self._enqueue(address, data)
+
+    def _send_now(self, address: Physical, data: bytes) -> bool:
+        try:
+            self._unicast.sendto(data, address)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.ENOBUFS):
+                return False
+            if error.errno == errno.ECONNREFUSED:
+                self._network_errors += 1  # about an earlier datagram to somebody else
+            self._unsent += 1
+            return True
+        self._sent += 1
+        self._sent_bytes += len(data)
+        return True
+
+    def _enqueue(self, address: Physical, data: bytes) -> None:
+        if self._queued_bytes + len(data) > self._config.send_queue_bytes_max:
+            self._unsent += 1
+            return
+        if not self._queue:
+            self._selector.modify(self._unicast, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        self._queue.append((address, data))
+        self._delayed += 1
+        self._queued_bytes += len(data)
+        self._queued_bytes_high = max(self._queued_bytes_high, self._queued_bytes)
+
+    def _drain(self) -> None:
+        while self._queue and self._send_now(*self._queue[0]):
+            self._queued_bytes -= len(self._queue.popleft()[1])
+        if not self._queue:
+            self._selector.modify(self._unicast, selectors.EVENT_READ)
+
+    def close(self) -> None:
+        """Close both sockets."""
+        for sock in self._sockets:
+            sock.close()
+        self._sockets.clear()
+        self._selector.close()
+
+    def statistics(self) -> UdpStatistics:
+        """The counters; the kernel's own are read now, and are zero once closed."""
+        return UdpStatistics(
+            received_datagrams=self._received,
+            received_bytes=self._received_bytes,
+            sent_datagrams=self._sent,
+            sent_bytes=self._sent_bytes,
+            delayed_datagrams=self._delayed,
+            queued_bytes=self._queued_bytes,
+            queued_bytes_high=self._queued_bytes_high,
+            queued_bytes_max=self._config.send_queue_bytes_max,
+            unsent_datagrams=self._unsent,
+            network_errors=self._network_errors,
+            overrun_datagrams=sum(map(_overrun, self._sockets)),
+            receive_buffer_bytes=min((_size(sock, socket.SO_RCVBUF) for sock in self._sockets), default=0),
+            send_buffer_bytes=_size(self._unicast, socket.SO_SNDBUF) if self._sockets else 0,
+        )
+
+
+def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:
+    """Ask for a buffer beyond the system's limit, which the privileged may; else for as much as there is."""
+    try:
+        if sys.platform != "linux":
+            raise PermissionError
+        sock.setsockopt(socket.SOL_SOCKET, forced, size)
+    except OSError:
+        sock.setsockopt(socket.SOL_SOCKET, option, size)
+
+
+def _size(sock: socket.socket, option: int) -> int:
+    """The size in use. Linux doubles what is asked for, to have room for its own book-keeping, and answers with the double."""
+    size = sock.getsockopt(socket.SOL_SOCKET, option)
+    return size // 2 if sys.platform == "linux" else size
+
+
+def _overrun(sock: socket.socket) -> int:
+    try:
+        numbers: tuple[int, ...] = _MEMINFO.unpack(sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size))
+    except (OSError, struct.error):
+        return 0  # a system that does not tell
+    return numbers[8]
+
+
+def _why_not_bound(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"transport.port: port {port} of {host} is already in use; choose another one, or 0 for any free one."
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"transport.interface: {host} is no address of this machine."
+    return f"transport: cannot listen on {host}:{port} ({error.strerror})."

@@ -1,0 +1,204 @@
+"""UDP on the loopback interface: real sockets, free ports, a group of its own for every test."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import random
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+import trio
+
+from sitestack.address import Physical
+from sitestack.config import TransportConfig
+from sitestack.errors import ConfigurationError
+from sitestack.transport.udp import UdpTransport
+
+LOOPBACK = TransportConfig(interface="127.0.0.1")
+Open = Callable[..., UdpTransport]
+
+
+@pytest.fixture
+def group() -> Physical:
+    rng = random.Random(os.getpid() ^ random.SystemRandom().getrandbits(32))
+    return Physical(
+        f"239.{rng.randrange(193, 250)}.{rng.randrange(256)}.{rng.randrange(1, 255)}", rng.randrange(20_000, 30_000)
+    )
+
+
+@pytest.fixture
+def udp(group: Physical) -> Iterator[Open]:
+    with ExitStack() as stack:
+
+        def make(config: TransportConfig = LOOPBACK) -> UdpTransport:
+            transport = UdpTransport(config, group)
+            stack.callback(transport.close)
+            return transport
+
+        yield make
+
+
+async def receive(transport: UdpTransport, count: int) -> list[bytes]:
+    arrived: list[bytes] = []
+    with trio.fail_after(5):
+        while len(arrived) < count:
+            await transport.wait()
+            arrived += [data for data, _ in transport.receive()]
+    return arrived
+
+
+@pytest.mark.conforms("LA-30")
+async def test_a_datagram_reaches_the_member_at_its_physical_address_and_says_where_it_came_from(udp: Open) -> None:
+    a, b = udp(), udp()
+    a.send([(b.physical()[0], b"hello")])
+    with trio.fail_after(5):
+        await b.wait()
+        assert b.receive() == [(b"hello", a.physical()[0])]
+
+
+@pytest.mark.conforms("LA-26")
+async def test_a_multicast_of_the_largest_size_reaches_everybody_but_its_sender(udp: Open) -> None:
+    a, b, c = udp(), udp(), udp()
+    large = os.urandom(LOOPBACK.datagram_bytes_max)
+    a.send([(None, large), (None, b"second")])
+    assert await receive(b, 2) == [large, b"second"]
+    assert await receive(c, 2) == [large, b"second"]
+    assert a.receive() == []
+
+
+async def test_many_datagrams_arrive_in_order_and_a_turn_reads_at_most_its_share(udp: Open) -> None:
+    a, b = udp(), udp(replace(LOOPBACK, receive_datagrams_max=10))
+    numbers = [b"%d" % i for i in range(25)]
+    a.send([(b.physical()[0], number) for number in numbers])
+    with trio.fail_after(5):
+        await b.wait()
+    turns = [[data for data, _ in b.receive()] for _ in range(3)]
+    assert [len(turn) for turn in turns] == [10, 10, 5]
+    assert list(itertools.chain(*turns)) == numbers
+
+
+async def test_groups_on_one_machine_do_not_hear_each_other(udp: Open, group: Physical) -> None:
+    other = Physical(f"{group.host.rpartition('.')[0]}.255", group.port)
+    stranger = UdpTransport(LOOPBACK, other)
+    try:
+        a, b = udp(), udp()
+        stranger.send([(None, b"theirs")])
+        a.send([(None, b"ours")])
+        assert await receive(b, 1) == [b"ours"]
+    finally:
+        stranger.close()
+
+
+class FullSocket:
+    """Stands before a socket whose kernel buffer is full until it is told otherwise."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.full = True
+
+    def sendto(self, data: bytes, address: tuple[str, int]) -> int:
+        if self.full:
+            raise BlockingIOError(errno.EAGAIN, "full")
+        return self._sock.sendto(data, address)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._sock, name)
+
+
+async def test_what_the_kernel_has_no_room_for_waits_in_order_and_beyond_the_bound_is_counted(
+    udp: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = udp(replace(LOOPBACK, send_queue_bytes_max=20)), udp()
+    full = FullSocket(a._unicast)
+    monkeypatch.setattr(a, "_unicast", full)
+    a.send([(b.physical()[0], b"0123456789"), (b.physical()[0], b"abcdefghij"), (b.physical()[0], b"too much")])
+    assert (a.statistics().queued_bytes, a.statistics().unsent_datagrams) == (20, 1)
+
+    full.full = False
+    with trio.fail_after(5):
+        await a.wait()
+    a.receive()
+    assert await receive(b, 2) == [b"0123456789", b"abcdefghij"]
+    assert (a.statistics().queued_bytes, a.statistics().queued_bytes_high) == (0, 20)
+
+    with trio.move_on_after(0.05) as waited:
+        await a.wait()
+    assert waited.cancelled_caught, "with an empty queue there is nothing to wake up for"
+
+
+async def test_errors_that_the_network_reports_are_counted_and_nothing_else(udp: Open) -> None:
+    a, b, gone = udp(), udp(), udp()
+    nobody = gone.physical()[0]
+    gone.close()
+    unreachable = Physical("255.255.255.255", 9)
+    a.send([(nobody, b"x"), (unreachable, b"y"), (b.physical()[0], b"z")])
+    assert await receive(b, 1) == [b"z"]
+    assert a.receive() == []
+    assert a.statistics().unsent_datagrams == 1
+
+
+async def test_without_multicast_one_socket_is_opened_and_a_multicast_is_counted_as_unsent(udp: Open) -> None:
+    a = udp(replace(LOOPBACK, multicast=False))
+    a.send([(None, b"x")])
+    assert (a.statistics().unsent_datagrams, len(a._sockets)) == (1, 1)
+
+
+def test_the_buffers_that_the_kernel_granted_are_told(udp: Open) -> None:
+    numbers = udp(replace(LOOPBACK, receive_buffer_bytes=100_000)).statistics()
+    assert numbers.receive_buffer_bytes == 100_000
+    assert numbers.send_buffer_bytes > 0
+
+
+@pytest.mark.conforms("LA-8")
+def test_an_external_address_is_what_others_are_told(udp: Open) -> None:
+    a = udp(replace(LOOPBACK, external_host="198.51.100.7", external_port=7000))
+    b = udp(replace(LOOPBACK, external_host="198.51.100.7"))
+    assert a.physical() == (Physical("198.51.100.7", 7000),)
+    assert b.physical()[0].host == "198.51.100.7"
+    assert b.physical()[0].port not in (0, 7000)
+
+
+def test_a_busy_port_is_said_in_one_sentence_and_leaves_no_socket(udp: Open) -> None:
+    port = udp().physical()[0].port
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ConfigurationError, match=rf"transport\.port: port {port} of 127\.0\.0\.1 is already in use"):
+        udp(replace(LOOPBACK, port=port))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    ("interface", "says"),
+    [
+        ("198.51.100.1", "198.51.100.1 is no address of this machine"),
+        ("nonesuch0", "'nonesuch0' is neither an IPv4 address nor a network interface"),
+        ("a name that is much too long", "is neither an IPv4 address nor a network interface"),
+    ],
+)
+def test_an_interface_that_is_not_there_is_said_in_one_sentence(udp: Open, interface: str, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        udp(TransportConfig(interface=interface))
+
+
+def test_a_group_that_is_no_multicast_address_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="transport"):
+        UdpTransport(LOOPBACK, Physical("127.0.0.1", 0))
+
+
+def test_an_interface_may_be_given_by_name_or_left_open(udp: Open) -> None:
+    assert udp(TransportConfig(interface="lo")).physical()[0].host == "127.0.0.1"
+    assert udp(TransportConfig(multicast=False)).physical()[0].host
+
+
+async def test_closing_gives_back_every_descriptor_and_may_be_repeated(udp: Open) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    a = udp()
+    assert len(os.listdir("/proc/self/fd")) > before
+    a.close()
+    a.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert a.statistics().receive_buffer_bytes == 0
