@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.report import Claim, render, unknown_rows
 from tests.conformance.rows import ROWS
 
-CONFTEST = "from tests.conftest import *"
+CONFTEST = 'pytest_plugins = ["tests.conformance.plugin"]'
 CLAIMING_TESTS = """
 import pytest
 
