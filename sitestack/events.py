@@ -63,6 +63,8 @@ class ViewInstalled(Event):
     previous: View | None
     #: For a joiner: what the layers of the view's creator gave. The stack has handed each to its layer already.
     states: tuple[Header, ...] = ()
+    #: True when a flush is going on that this member had already promised to: it only catches up and stays blocked.
+    blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,89 @@
+"""How a process finds its way into a site: discover, ask the coordinator, or found the site.
+
+    idle --connect--> discovering --a coordinator answered--> asking --prepare and commit--> (member)
+                          ^   |                                 |
+                          |   +--nobody, or only joiners, and mine is the lowest address--> (founds the site)
+                          +----- redirected elsewhere, or no answer in time ----------------+
+
+When many processes start at once none has a coordinator; the one with the lowest address founds the site and the others find it
+in their next round (A13). Two founders that did not hear each other merge later.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from sitestack.address import Address
+from sitestack.events import FindMembers, Found
+from sitestack.frame import Frame
+from sitestack.layer import Down, Effect, Local
+from sitestack.layers.membership_headers import JoinRedirect, JoinRequest
+
+
+class Phase(Enum):
+    """Where a joiner stands."""
+
+    #: Not started, or a member already.
+    IDLE = "idle"
+    #: Discovery is asking around.
+    DISCOVERING = "discovering"
+    #: A coordinator has been asked.
+    ASKING = "asking"
+
+
+class Joining:
+    """The joiner's machine; Membership feeds it and installs what comes of it."""
+
+    def __init__(self, local: Local, join_timeout_s: float) -> None:
+        self.phase = Phase.IDLE
+        self.attempts = 0
+        self._local = local
+        self._timeout_s = join_timeout_s
+        self._due: float | None = None
+
+    def deadline(self) -> float | None:
+        """When an unanswered request is given up and discovery starts again."""
+        return self._due
+
+    def start(self) -> list[Effect]:
+        """Look around (again)."""
+        self.phase = Phase.DISCOVERING
+        self.attempts += 1
+        self._due = None
+        return [Down(FindMembers())]
+
+    def done(self) -> None:
+        """A member now: nothing is wanted any more."""
+        self.phase = Phase.IDLE
+        self._due = None
+
+    def found(self, found: Found, now: float) -> list[Effect] | None:
+        """What to do about who answered; None means: found the site yourself."""
+        if self.phase is not Phase.DISCOVERING:
+            return []
+        placed = [peer for peer in found.peers if peer.coordinator is not None and peer.view is not None]
+        if placed:
+            best = max(placed, key=lambda peer: (peer.view, peer.address))
+            assert best.coordinator is not None
+            return self._ask(best.coordinator, now)
+        lowest = min([peer.address for peer in found.peers], default=None)
+        if lowest is None or self._local.address < lowest:
+            return None
+        return self.start()
+
+    def redirected(self, redirect: JoinRedirect, now: float) -> list[Effect]:
+        """The one I asked is not the coordinator."""
+        if self.phase is not Phase.ASKING or redirect.coordinator == self._local.address:
+            return []
+        return self._ask(redirect.coordinator, now)
+
+    def expire(self, now: float) -> list[Effect]:
+        """No answer in time: the coordinator may be dead, or may have given this attempt up."""
+        if self._due is None or now < self._due:
+            return []
+        return self.start()
+
+    def _ask(self, coordinator: Address, now: float) -> list[Effect]:
+        self.phase = Phase.ASKING
+        self._due = now + self._timeout_s
+        return [Down(Frame(self._local.address, coordinator, (JoinRequest(self._local.name),)))]

@@ -1,0 +1,267 @@
+"""Who leads and what the leader does: collect who wants in and out, run flushes until one of them installs a view.
+
+The first member of the view that is not suspected leads. Others only report. Two leaders can exist for a while (one is falsely
+suspected); promises in `participant.py` let at most one of them win, the other backs off a random time or finds itself outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sitestack.address import Address
+from sitestack.events import CheckMember, StatesCollected
+from sitestack.frame import Frame, Header
+from sitestack.layer import CollectStates, Down, Dropped, Effect, Local
+from sitestack.layers import membership_headers as wire
+from sitestack.layers.flush import Flush
+from sitestack.layers.participant import Participant
+from sitestack.view import View, ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderTimes:
+    """Times and bounds of whoever leads."""
+
+    #: How long joins, leaves and suspicions are collected before the view changes: a storm gives few views (F38).
+    batch_s: float = 0.05
+    #: How long a flush may take before those it waits for are left out. Failure detection is the usual way, and faster.
+    flush_timeout_s: float = 8.0
+    #: How long members that stand ready wait for a joiner, who may have died unnoticed.
+    joiner_timeout_s: float = 2.0
+    #: Joiners that wait for a view; beyond, they are ignored and ask again.
+    joiners_max: int = 1_024
+
+
+class Leader:
+    """The leading half of Membership. `member` is this process's own participation; it is only read here."""
+
+    def __init__(self, local: Local, member: Participant, times: LeaderTimes) -> None:
+        self.flushes_started = 0
+        self.suspected: list[Address] = []
+        #: Members that refuse me as leader, or do not answer: to them I am gone, so to me they are.
+        self._refusing: list[Address] = []
+        self._joiners: dict[Address, str] = {}
+        self._leavers: list[Address] = []
+        self._local = local
+        self._member = member
+        self._times = times
+        self._flush: Flush | None = None
+        self._flush_due: float | None = None
+        self._change_due: float | None = None
+        #: The highest view counter heard of, so that no proposal is wasted on one that is already promised.
+        self._highest = 0
+
+    # -- who wants what --------------------------------------------------------------------------------------------
+
+    def leads(self) -> bool:
+        """Whether this process is the first member that nobody has reason to think dead."""
+        return self.candidate() == self._local.address
+
+    def candidate(self) -> Address | None:
+        """The member that has to act, as far as this process can tell."""
+        view = self._member.view
+        if view is None:
+            return None
+        me = self._local.address
+        return next((m for m in view.members if m == me or m not in self.suspected), None)
+
+    def join(self, joiner: Address, name: str, now: float) -> list[Effect]:
+        """Somebody asks to be let in."""
+        view = self._member.view
+        if view is None:
+            return [Dropped("join_without_view")]
+        if not self.leads():
+            return [self._say(joiner, wire.JoinRedirect(self.candidate() or view.coordinator))]
+        if joiner in view.members:
+            return [Dropped("join_of_member")]
+        if joiner not in self._joiners and len(self._joiners) >= self._times.joiners_max:
+            return [Dropped("joiners")]
+        self._joiners[joiner] = name
+        self._want_change(now)
+        return []
+
+    def leave(self, leaver: Address, now: float) -> list[Effect]:
+        """A member asks to be let go (also this process itself)."""
+        view = self._member.view
+        if view is None or leaver not in view.members:
+            return [Dropped("leave_of_stranger")]
+        if leaver not in self._leavers:
+            self._leavers.append(leaver)
+        self._want_change(now)
+        return []
+
+    def suspect(self, members: tuple[Address, ...], now: float) -> list[Effect]:
+        """Failure detection has given these up."""
+        view = self._member.view
+        if view is None:
+            return []
+        fresh = tuple([m for m in members if m in view.members and m != self._local.address])
+        self.suspected += [m for m in fresh if m not in self.suspected]
+        self._joiners = {m: name for m, name in self._joiners.items() if m not in members}
+        if not fresh:
+            return []
+        if not self.leads():
+            leader = self.candidate()
+            assert leader is not None
+            return [self._say(leader, wire.SuspectReport(fresh))]
+        self._want_change(now)
+        return []
+
+    def unsuspect(self, members: tuple[Address, ...]) -> None:
+        """These were heard again."""
+        self.suspected = [m for m in self.suspected if m not in members]
+
+    def report(self, members: tuple[Address, ...]) -> list[Effect]:
+        """Another member cannot hear these: check for myself before believing it."""
+        view = self._member.view
+        known = () if view is None else view.members
+        return [Down(CheckMember(m)) for m in members if m in known and m not in self.suspected]
+
+    def _want_change(self, now: float) -> None:
+        if self._flush is not None and not self._flush.committed:
+            gone = [m for m in self._flush.everybody if m in self.suspected]
+            if not gone:
+                return  # the next flush takes it along
+            self._restart(now)  # it waits for the dead
+        elif self._change_due is None:
+            self._change_due = now + self._times.batch_s
+
+    # -- flushes ---------------------------------------------------------------------------------------------------
+
+    def deadline(self) -> float | None:
+        """When `expire` is wanted."""
+        return min((due for due in (self._flush_due, self._change_due) if due is not None), default=None)
+
+    def expire(self, now: float) -> list[Effect]:
+        """Start what is due, give up what took too long."""
+        effects: list[Effect] = []
+        if self._flush_due is not None and now >= self._flush_due:
+            effects = self._timed_out(now)
+        if self._change_due is not None and now >= self._change_due:
+            self._change_due = None
+            effects += self._start(now)
+        return effects
+
+    def yield_to(self, leader: Address) -> None:
+        """This process has promised to another leader's higher proposal: its own flush cannot win any more."""
+        if self._flush is not None and not self._flush.committed and self._flush.proposal.creator != leader:
+            self._flush = self._flush_due = None
+
+    def retry(self, now: float) -> None:
+        """A member has been blocked for too long: if it is mine to lead, lead."""
+        if self._flush is None and self._change_due is None and self.leads():
+            self._change_due = now
+
+    def _start(self, now: float) -> list[Effect]:
+        view = self._member.view
+        if view is None or not self.leads():
+            return []
+        gone = (*self.suspected, *self._refusing)
+        survivors = tuple([m for m in view.members if m not in gone])
+        leaving = tuple([m for m in survivors if m in self._leavers])
+        if not self._joiners and len(leaving) == len(survivors):
+            leaving = tuple([m for m in leaving if m != self._local.address])  # the last one turns off the light
+        self._highest = max(self._highest, view.id.counter, self._member.promised.counter) + 1
+        proposal = ViewId(self._highest, self._local.address)
+        self._flush = Flush(view, proposal, survivors, leaving, self._joiners)
+        self._flush_due = now + self._times.flush_timeout_s
+        self.flushes_started += 1
+        return [self._say(m, wire.FlushRequest(proposal)) for m in survivors]
+
+    def _timed_out(self, now: float) -> list[Effect]:
+        """Leave out whoever did not answer; the usual way out, failure detection, is much faster."""
+        flush = self._flush
+        assert flush is not None and not flush.committed, "a committed flush has no deadline"
+        missing = flush.missing()
+        self._joiners = {m: name for m, name in self._joiners.items() if m not in missing}
+        self._refusing += [m for m in missing if m in flush.survivors and m != self._local.address]
+        self._restart(now)
+        return [Dropped("flush_timeout", len(missing))]
+
+    def replied(self, source: Address, reply: wire.FlushReply, now: float) -> list[Effect]:
+        """One more member stands still; when all do, say how far everybody goes."""
+        flush = self._flush
+        if flush is None or reply.proposal != flush.proposal or source not in flush.survivors or flush.preparing:
+            return [Dropped("stale_flush_reply")]
+        flush.replies[source] = reply
+        if flush.missing():
+            return []
+        strangers = flush.strangers()
+        if strangers:
+            self._refusing += [m for m in strangers if m not in self._refusing]
+            self._restart(now)
+            return []
+        flush.preparing = True
+        prepare = flush.prepare()
+        return [self._say(m, prepare) for m in flush.survivors]
+
+    def rejected(self, source: Address, reject: wire.FlushReject, now: float) -> list[Effect]:
+        """A member holds to another leader. Try again later with a higher proposal, without it if it refuses me."""
+        flush = self._flush
+        if flush is None or reject.proposal != flush.proposal or flush.committed:
+            return [Dropped("stale_flush_reject")]
+        if reject.refused and source not in self._refusing:
+            self._refusing.append(source)
+        self._highest = max(self._highest, reject.promised.counter)
+        self._restart(now + self._times.batch_s * 10 * self._local.rng.random())
+        return []
+
+    def _restart(self, at: float) -> None:
+        self._flush = self._flush_due = None
+        self._change_due = at
+
+    def invite(self) -> list[Effect]:
+        """This process stands at the cut: its layers' states are what joiners need."""
+        if self._flush is None or not self._flush.joiners:
+            return []
+        return [CollectStates(self._flush.proposal.counter)]
+
+    def invited(self, collected: StatesCollected) -> list[Effect]:
+        """Send the joiners to the same point of the stream."""
+        flush = self._flush
+        if flush is None or collected.token != flush.proposal.counter:
+            return []
+        prepare = wire.Prepare(None, flush.view(), {}, {}, collected.states)
+        return [self._say(m, prepare) for m in flush.joiners]
+
+    def prepared(self, source: Address, header: wire.Prepared, now: float) -> list[Effect]:
+        """One more is ready; when all are, install."""
+        flush = self._flush
+        if flush is None or header.proposal != flush.proposal or source not in flush.everybody or flush.committed:
+            return [Dropped("stale_prepared")]
+        if source not in flush.prepared:
+            flush.prepared.append(source)
+        if flush.missing():
+            if flush.only_joiners_missing() and self._flush_due is not None:
+                self._flush_due = min(self._flush_due, now + self._times.joiner_timeout_s)
+            return []
+        flush.committed = True
+        self._flush_due = None
+        commit = wire.Commit(flush.proposal)
+        me = self._local.address
+        # Oneself last: this process may go out of existence by its own commit.
+        return [self._say(m, commit) for m in (*[m for m in flush.everybody if m != me], me)]
+
+    def confirmed(self, source: Address, header: wire.Installed) -> bool:
+        """A member has installed; True when all have, so that a leaving leader may go."""
+        flush = self._flush
+        if flush is None or header.proposal != flush.proposal or not flush.committed:
+            return False
+        flush.installed.append(source)
+        return all(m in flush.installed for m in flush.view().members)
+
+    def view_installed(self, view: View, now: float) -> None:
+        """Forget what this view settles; carry over what it does not."""
+        self._joiners = {m: name for m, name in self._joiners.items() if m not in view.members}
+        self._leavers = [m for m in self._leavers if m in view.members]
+        self.suspected = [m for m in self.suspected if m in view.members]
+        self._refusing = []
+        if self._flush is None or self._flush.proposal != view.id:
+            self._flush = None
+        self._flush_due = None
+        self._change_due = None
+        if self.leads() and (self._joiners or self._leavers or self.suspected):
+            self._change_due = now + self._times.batch_s
+
+    def _say(self, to: Address, header: Header) -> Effect:
+        return Down(Frame(self._local.address, to, (header,)))

@@ -1,0 +1,79 @@
+"""A pure network: sockets, multicast groups, and byte streams, on a virtual clock.
+
+Datagrams really are bytes, so every simulated run also exercises the codec. Streams behave like TCP: bytes arrive in order, late
+or not at all; a cut loses what is still under way, at any byte.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sitestack.address import Physical
+from sitestack.sim.rules import Packet, Rule
+from sitestack.sim.schedule import Schedule
+
+Receive = Callable[[bytes, Physical], None]
+
+
+@dataclass(slots=True)
+class Latency:
+    """How long a packet takes: `base` plus up to `jitter` seconds."""
+
+    base: float = 0.0005
+    jitter: float = 0.001
+
+    def draw(self, rng: random.Random) -> float:
+        """One delay."""
+        return self.base + self.jitter * rng.random()
+
+
+class Fabric:
+    """Datagrams. A process listens at a physical address and belongs to the multicast group of its site."""
+
+    def __init__(self, schedule: Schedule, rng: random.Random) -> None:
+        self.rules: list[Rule] = []
+        self.latency = Latency()
+        self.lost = 0
+        self.sent = 0
+        self._schedule = schedule
+        self._rng = rng
+        self._sockets: dict[Physical, Receive] = {}
+        self._groups: dict[str, list[Physical]] = {}
+
+    def attach(self, address: Physical, group: str, receive: Receive) -> None:
+        """A process opens its socket. A second one at the same address replaces the first, as after a restart."""
+        self._sockets[address] = receive
+        members = self._groups.setdefault(group, [])
+        if address not in members:
+            members.append(address)
+
+    def detach(self, address: Physical, receive: Receive) -> None:
+        """Close the socket, unless another process has taken the address over."""
+        if self._sockets.get(address) is receive:
+            del self._sockets[address]
+            for members in self._groups.values():
+                if address in members:
+                    members.remove(address)
+
+    def send(self, source: Physical, to: Physical | None, group: str, data: bytes) -> None:
+        """To one address, or to everybody else in the group when `to` is None."""
+        targets = [to] if to is not None else [member for member in self._groups.get(group, ()) if member != source]
+        for target in targets:
+            self.sent += 1
+            self._route(Packet(source, target, data, self.latency.draw(self._rng), self._schedule.now))
+
+    def _route(self, packet: Packet) -> None:
+        packets = [packet]
+        for rule in self.rules:
+            packets = [after for before in packets for after in rule(before, self._rng)]
+        if not packets:
+            self.lost += 1
+        for each in packets:
+            self._schedule.after(each.delay, lambda each=each: self._arrive(each))  # type: ignore[misc]
+
+    def _arrive(self, packet: Packet) -> None:
+        receive = self._sockets.get(packet.target)
+        if receive is not None:
+            receive(packet.data, packet.source)

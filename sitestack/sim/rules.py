@@ -1,0 +1,88 @@
+"""Faults of a network, as rules: each looks at a packet on its way and says what becomes of it.
+
+A rule is a callable `(Packet, random) -> list[Packet]`: an empty list loses it, two entries duplicate it, a changed delay reorders
+it. Rules form a chain; each is applied to every packet that the one before it let through. All randomness comes from the seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from sitestack.address import Physical
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A datagram between two sockets."""
+
+    source: Physical
+    target: Physical
+    data: bytes
+    #: Seconds until it arrives.
+    delay: float
+    #: Virtual time at which it was sent.
+    sent: float
+
+
+Rule = Callable[[Packet, random.Random], list[Packet]]
+
+
+def loss(rate: float) -> Rule:
+    """Each packet is lost with this probability (F1)."""
+    return lambda packet, rng: [] if rng.random() < rate else [packet]
+
+
+def burst_loss(start: float, length: float) -> Rule:
+    """Everything is lost from `start` for `length` seconds (F1)."""
+    return lambda packet, rng: [] if start <= packet.sent < start + length else [packet]
+
+
+def duplication(rate: float, late_by: float) -> Rule:
+    """Some packets arrive twice, the second up to `late_by` seconds later (F2)."""
+
+    def rule(packet: Packet, rng: random.Random) -> list[Packet]:
+        if rng.random() >= rate:
+            return [packet]
+        return [packet, replace(packet, delay=packet.delay + rng.random() * late_by)]
+
+    return rule
+
+
+def reordering(rate: float, late_by: float) -> Rule:
+    """Some packets are overtaken by what is sent after them (F3)."""
+
+    def rule(packet: Packet, rng: random.Random) -> list[Packet]:
+        if rng.random() >= rate:
+            return [packet]
+        return [replace(packet, delay=packet.delay + rng.random() * late_by)]
+
+    return rule
+
+
+def corruption(rate: float) -> Rule:
+    """Some packets arrive with a flipped bit, cut short, or with a tail (F4)."""
+
+    def rule(packet: Packet, rng: random.Random) -> list[Packet]:
+        if rng.random() >= rate:
+            return [packet]
+        return [replace(packet, data=damaged(packet.data, rng))]
+
+    return rule
+
+
+def damaged(data: bytes, rng: random.Random) -> bytes:
+    """One of the three ways in which a datagram can be spoilt. A flipped bit is one that a UDP checksum would not see."""
+    kind = rng.randrange(3)
+    if kind == 0:
+        return data[: rng.randrange(len(data))]
+    if kind == 1:
+        return data + bytes([rng.randrange(256)])
+    at = rng.randrange(min(len(data), 3))  # magic or version: elsewhere only authentication would notice
+    return data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :]
+
+
+def blocked(sources: Collection[Physical], targets: Collection[Physical]) -> Rule:
+    """Nothing from these reaches those; the other direction is a rule of its own (F6, F7)."""
+    return lambda packet, rng: [] if packet.source in sources and packet.target in targets else [packet]
