@@ -29,7 +29,7 @@ def check_import_direction(path: str, text: str) -> list[str]:
             complaints.append(f"{path}:{line}: sitestack must not import relay")
         if in_layers and _is_within(name, "sitestack.layers"):
             layer = ".".join(name.split(".")[:3])
-            if layer not in (*policy.LAYER_HELPERS, _module_name(path)):
+            if layer in policy.LAYERS and layer != _module_name(path):
                 complaints.append(f"{path}:{line}: a layer must not import another ({layer})")
     return complaints
 
