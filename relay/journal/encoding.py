@@ -1,0 +1,248 @@
+"""Records <-> bytes of a segment file.
+
+A segment is a row of frames. Frame: u32 length of the payload, u32 CRC-32 of those four bytes, u32 CRC-32 of the
+payload (all little-endian), payload. The length has a check of its own, so that a reader tells a torn tail (the
+length is good and the file ends too early) from corruption, and can step over a payload that went bad.
+
+Payload: one msgpack array `[kind, field, ...]`. Kind 0 opens every segment and says whose it is. Kind 1 gives a
+number to a global view vector, which changes rarely and would otherwise stand in every `Deliver`. The others are
+the classes of `sitestack.records`. A segment can be read without the ones before it.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgpack
+
+from sitestack import records
+from sitestack.address import UUID_BYTES, Address
+from sitestack.errors import ProtocolError
+from sitestack.schema import TEXT_BYTES_MAX, Converter, Schema
+from sitestack.view import ViewId
+
+FORMAT = "relay-journal"
+VERSION = 1
+#: No record is larger: the largest message with its kept payload stays well below, and a reader allocates no more.
+RECORD_BYTES_MAX = 64 << 20
+FRAME = struct.Struct("<III")
+
+_HEADER, _VECTOR = 0, 1
+_KINDS: dict[int, type[records.Record]] = {
+    2: records.Start,
+    3: records.Stop,
+    4: records.Send,
+    5: records.Reject,
+    6: records.Deliver,
+    7: records.View,
+    8: records.GlobalView,
+    9: records.Role,
+    10: records.Gap,
+    11: records.Baseline,
+    12: records.Unreach,
+    13: records.Drop,
+}
+_NUMBERS = {kind: number for number, kind in _KINDS.items()}
+_DIGEST_BYTES = 32
+
+_Vector = Mapping[str, ViewId]
+
+
+class Header(NamedTuple):
+    """Whose segment this is: the first frame of the file."""
+
+    site: str
+    uuid: Address
+    name: str
+    #: Segments of a process count from 1.
+    number: int
+
+
+def encode_header(header: Header) -> bytes:
+    """The frame that opens a segment."""
+    site, uuid, name, number = header
+    return _frame([_HEADER, FORMAT, VERSION, site[:TEXT_BYTES_MAX], uuid, name[:TEXT_BYTES_MAX], number])
+
+
+def decode_header(payload: bytes) -> Header:
+    """The header in the payload of a segment's first frame. Raises ProtocolError with a short reason."""
+    value = _unpack(payload)
+    if type(value) is not list or value[:2] != [_HEADER, FORMAT]:
+        raise ProtocolError("not a journal")
+    if value[2:3] != [VERSION]:
+        raise ProtocolError("format version")
+    header = _HEADERS.parse(value[3:])
+    assert isinstance(header, Header)
+    return header
+
+
+class Encoder:
+    """Makes the frames of one segment; it remembers which vectors the segment has numbered."""
+
+    def __init__(self, keep_payloads: bool) -> None:
+        """`keep_payloads` False leaves out the bodies of batches and keeps their digests."""
+        self._keep_payloads = keep_payloads
+        self._numbers: dict[tuple[tuple[str, ViewId], ...], int] = {}
+        self._last: tuple[_Vector, int] | None = None
+        self._new: list[bytes] = []
+        schema = Schema({}, {**_SPECIAL, _Vector: Converter(self._refer, _refuse)})
+        self._packers = {kind: schema.converter(kind).pack for kind in _NUMBERS}
+
+    def encode(self, record: records.Record) -> bytes:
+        """The frame of a record, behind the frame of a vector that it needs first.
+
+        Raises ValueError when the record is larger than `RECORD_BYTES_MAX`.
+        """
+        kind = type(record)
+        fields = self._packers[kind](record)
+        if not self._keep_payloads and (kind is records.Send or kind is records.Deliver):
+            fields[-1] = None
+        frame = _frame([_NUMBERS[kind], *fields])
+        if not self._new:
+            return frame
+        frame = b"".join((*self._new, frame))
+        self._new.clear()
+        return frame
+
+    def _refer(self, vector: _Vector) -> int:
+        if self._last is not None and vector is self._last[0]:
+            return self._last[1]
+        key = tuple(vector.items())
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._numbers)
+            self._new.append(_frame([_VECTOR, number, _VECTORS.pack(dict(vector))]))
+        self._last = (vector, number)
+        return number
+
+
+class Decoder:
+    """Gives back the records of one segment; equal addresses, view ids and vectors come out as one object."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[int, _Vector] = {}
+        self._addresses: dict[bytes, Address] = {}
+        self._vids: dict[tuple[int, bytes], ViewId] = {}
+        special = {
+            **_SPECIAL,
+            Address: Converter(_same, self._address),
+            ViewId: Converter(list, self._vid),
+            _Vector: Converter(_refuse, self._resolve),
+        }
+        schema = Schema({}, special)
+        self._parse_vector = schema.converter(dict[str, ViewId]).parse
+        self._parsers = {number: schema.converter(kind).parse for number, kind in _KINDS.items()}
+
+    def decode(self, payload: bytes) -> records.Record | None:
+        """The record in a payload; None for a frame that only numbers a vector.
+
+        Raises ProtocolError when it is anything else.
+        """
+        value = _unpack(payload)
+        if type(value) is not list or not value or type(value[0]) is not int:
+            raise ProtocolError("record")
+        kind = value.pop(0)
+        if kind == _VECTOR and len(value) == 2 and type(value[0]) is int:
+            self._vectors[value[0]] = self._parse_vector(value[1])
+            return None
+        parse = self._parsers.get(kind)
+        if parse is None:
+            raise ProtocolError("kind")
+        record: records.Record = parse(value)
+        if isinstance(record, records.Send | records.Deliver):
+            sound = record.first > 0 and record.count > 0 and len(record.sizes) == 4 * record.count
+            if not sound or len(record.digest) != _DIGEST_BYTES:
+                raise ProtocolError("batch")
+        return record
+
+    def _resolve(self, number: Any) -> _Vector:
+        vector = self._vectors.get(number) if type(number) is int else None
+        if vector is None:
+            raise ProtocolError("vector")
+        return vector
+
+    def _address(self, value: Any) -> Address:
+        if type(value) is not bytes or len(value) != UUID_BYTES:
+            raise ProtocolError("field")
+        found = self._addresses.get(value)
+        if found is None:
+            found = self._addresses[value] = Address(value)
+        return found
+
+    def _vid(self, value: Any) -> ViewId:
+        if type(value) is not list or len(value) != 2 or type(value[0]) is not int:
+            raise ProtocolError("field")
+        counter, creator = value[0], self._address(value[1])
+        found = self._vids.get((counter, creator))
+        if found is None:
+            found = self._vids[counter, creator] = ViewId(counter, creator)
+        return found
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _refuse(value: Any) -> Any:
+    raise AssertionError("vectors travel by number")
+
+
+def _word(*words: str) -> Converter:
+    """One of a few words; the literal types of the records."""
+
+    def parse(value: Any) -> str:
+        if type(value) is not str or value not in words:
+            raise ProtocolError("field")
+        return value
+
+    return Converter(_same, parse)
+
+
+def _text(value: str) -> str:
+    return value if len(value) <= TEXT_BYTES_MAX else value[:TEXT_BYTES_MAX]
+
+
+#: What the wire schema does not know: the literal types; and a text that is too long is cut rather than lost.
+_SPECIAL: dict[Any, Converter] = {
+    str: Converter(_text, Schema({}, {}).converter(str).parse),
+    Literal["local", "relay"]: _word("local", "relay"),
+    Literal["view", "merge"]: _word("view", "merge"),
+    Literal["member", "coord", "relay"]: _word("member", "coord", "relay"),
+    Literal["not_delivered", "unknown"]: _word("not_delivered", "unknown"),
+}
+_HEADERS = Schema({}, {}).converter(Header)
+_VECTORS = Schema({}, {}).converter(dict[str, ViewId])
+
+
+def _frame(value: list[Any]) -> bytes:
+    payload: bytes = msgpack.packb(value, use_bin_type=True, unicode_errors="replace")
+    if len(payload) > RECORD_BYTES_MAX:
+        raise ValueError(f"a record of {len(payload)} bytes is larger than {RECORD_BYTES_MAX}")
+    length = len(payload)
+    return FRAME.pack(length, length_check(length), zlib.crc32(payload)) + payload
+
+
+def length_check(length: int) -> int:
+    """The check of a frame's length field."""
+    return zlib.crc32(length.to_bytes(4, "little"))
+
+
+def _unpack(payload: bytes) -> Any:
+    """Plain values; every limit explicit (C12). Raises ProtocolError("malformed")."""
+    size = len(payload)
+    try:
+        return msgpack.unpackb(
+            payload,
+            raw=False,
+            use_list=True,
+            max_str_len=min(size, 4 * TEXT_BYTES_MAX),
+            max_bin_len=size,
+            max_array_len=size,
+            max_map_len=0,
+            max_ext_len=0,
+        )
+    except (ValueError, RecursionError) as error:  # msgpack's own errors and bad UTF-8 are ValueErrors
+        raise ProtocolError("malformed") from error

@@ -1,0 +1,148 @@
+"""The journal's reader: segment files back to records, one at a time, so that memory stays flat.
+
+It never crashes on what it reads. A tail that a crash has torn, a record that went bad, a segment that is missing:
+each is reported as a `Problem` with file and offset, and reading goes on behind it as far as lengths can be trusted.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, Decoder, Header, decode_header, length_check
+from relay.journal.store import SUFFIX, JournalError
+from sitestack import records
+from sitestack.address import Address
+from sitestack.errors import ProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a segment file. `offset` is in bytes."""
+
+    file: Path
+    offset: int
+    #: `torn`: the file ends inside a record, as after a crash. `corrupt`: bytes changed. `missing`: no such segment.
+    #: `unreadable`: the system refuses.
+    kind: Literal["torn", "corrupt", "missing", "unreadable"]
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}: {self.kind}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The segment files of one process, in order."""
+
+    site: str
+    uuid: Address
+    name: str
+    segments: tuple[Path, ...]
+
+
+def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journal]:
+    """The journals in these files and directories (searched deeply), ordered by site, name and uuid.
+
+    A segment whose header cannot be read belongs to nobody and is a problem, and so is a hole in the numbers of a
+    journal's segments. Raises JournalError when a path does not exist.
+    """
+    owners: dict[tuple[str, str, Address], list[tuple[int, Path]]] = {}
+    for file in _segment_files(paths):
+        header = _read_header(file, problems)
+        if header is not None:
+            owners.setdefault((header.site, header.name, header.uuid), []).append((header.number, file))
+    journals = []
+    for (site, name, uuid), segments in sorted(owners.items()):
+        segments.sort()
+        for place, (number, file) in enumerate(segments, 1):
+            if number != place:
+                problems.append(Problem(file, 0, "missing", f"segment {place} is not there, this is {number}"))
+                break
+        journals.append(Journal(site, uuid, name, tuple(file for _, file in segments)))
+    return journals
+
+
+def read_journal(journal: Journal, problems: list[Problem]) -> Iterator[records.Record]:
+    """The records of a process, in the order in which they were written. What is wrong goes to `problems`."""
+    for segment in journal.segments:
+        yield from read_segment(segment, problems)
+
+
+def read_segment(file: Path, problems: list[Problem]) -> Iterator[records.Record]:
+    """The records of one segment file. What is wrong goes to `problems`."""
+    decoder = Decoder()
+    for offset, payload in _payloads(file, problems):
+        try:
+            record = decode_header(payload) if offset == 0 else decoder.decode(payload)
+        except ProtocolError as error:
+            problems.append(Problem(file, offset, "corrupt", f"not a record: {error}"))
+            continue
+        if record is not None and not isinstance(record, Header):
+            yield record
+
+
+def _segment_files(paths: Iterable[Path]) -> list[Path]:
+    """Every file once, also when the paths overlap."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        if path.is_dir():
+            files = sorted(path.rglob(f"*{SUFFIX}"))
+        elif path.is_file():
+            files = [path]
+        else:
+            raise JournalError(f"{path}: no such file or directory")
+        for file in files:
+            found.setdefault(file.resolve(), file)
+    return list(found.values())
+
+
+def _read_header(file: Path, problems: list[Problem]) -> Header | None:
+    for _, payload in _payloads(file, problems):
+        try:
+            return decode_header(payload)
+        except ProtocolError as error:
+            problems.append(Problem(file, 0, "corrupt", f"no header: {error}"))
+        return None
+    return None
+
+
+def _payloads(file: Path, problems: list[Problem]) -> Iterator[tuple[int, bytes]]:
+    """Offset and payload of every sound frame."""
+    try:
+        with open(file, "rb") as stream:
+            yield from _frames(stream, file, problems)
+    except OSError as error:
+        problems.append(Problem(file, 0, "unreadable", error.strerror or str(error)))
+
+
+def _frames(stream: BinaryIO, file: Path, problems: list[Problem]) -> Iterator[tuple[int, bytes]]:
+    size = os.fstat(stream.fileno()).st_size
+    offset = 0
+    while offset < size or offset == 0:
+        head = stream.read(FRAME.size)
+        if len(head) < FRAME.size:
+            problems.append(Problem(file, offset, "torn", f"the last {len(head)} bytes are no whole record"))
+            return
+        length, check, crc = FRAME.unpack(head)
+        if check != length_check(length) or length > RECORD_BYTES_MAX:
+            rest = size - offset
+            problems.append(Problem(file, offset, "corrupt", f"bad length; {rest} bytes to the end are not read"))
+            return
+        if length > size - offset - FRAME.size:
+            rest = size - offset
+            problems.append(Problem(file, offset, "torn", f"the last {rest} bytes are no whole record"))
+            return
+        payload = stream.read(length)
+        if len(payload) < length:
+            problems.append(Problem(file, offset, "torn", "the file became shorter while it was read"))
+            return
+        if zlib.crc32(payload) == crc:
+            yield offset, payload
+        else:
+            problems.append(Problem(file, offset, "corrupt", f"a record of {length} bytes is skipped"))
+        offset += FRAME.size + length

@@ -1,0 +1,179 @@
+"""The journal's writer: one unbuffered `write` of one record per event, into segment files of bounded size.
+
+Files are named `NAME-uuidprefix.000001.rlj` and are only ever appended to. What has been written survives the death
+of the process; against the death of the machine there is no fsync.
+
+A disk that is full or read-only never stops the messages (B6): what cannot be written is counted, the state is in
+`statistics()` for the health page, and the journal tries again with a new segment, whose second record then says how
+many are missing. `strict` raises instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+from relay.journal.encoding import Encoder, Header, encode_header
+from sitestack import records
+from sitestack.address import Address
+from sitestack.errors import LocalError
+
+SUFFIX = ".rlj"
+#: `Drop.why` of the record that says how many records are missing.
+WHY_LOST = "journal"
+#: File systems allow names of 255 bytes; the uuid prefix, the number and the suffix take 21.
+_NAME_BYTES_MAX = 200
+
+
+class JournalError(LocalError):
+    """The journal cannot be written (only `strict` journals raise it) or read; the text says which file and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalOptions:
+    """Where and how a process keeps its journal."""
+
+    directory: Path
+    #: A segment that has grown to this many bytes is closed and the next one begun.
+    segment_bytes: int = 64 << 20
+    #: Keep the bodies of batches, not only their digests. Needed to replay after a long cut; off by default (C21).
+    keep_payloads: bool = False
+    #: Raise JournalError when a record cannot be written, instead of going on without it.
+    strict: bool = False
+    #: After a failure, seconds by the records' own clock before the next attempt.
+    retry_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class JournalStatistics:
+    """What health and metrics show of the journal."""
+
+    records: int
+    written_bytes: int
+    segments: int
+    #: Records that could not be written since the start.
+    lost_records: int
+    #: Why the last attempt failed; empty when it succeeded.
+    error: str
+
+
+class SegmentFile(Protocol):
+    """What the store needs of an open file; `write` may write less than it was given."""
+
+    def write(self, data: bytes, /) -> int | None: ...
+    def truncate(self, size: int, /) -> int: ...
+    def close(self) -> None: ...
+
+
+def create_file(path: Path) -> SegmentFile:
+    """A new, unbuffered file in a directory that is made when needed. Raises OSError, also when the file exists."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return open(path, "xb", buffering=0)
+
+
+class JournalStore:
+    """The journal of one process. Not made for several threads."""
+
+    def __init__(
+        self,
+        options: JournalOptions,
+        site: str,
+        uuid: Address,
+        name: str,
+        create: Callable[[Path], SegmentFile] = create_file,
+    ) -> None:
+        """Nothing is opened before the first record. `create` makes a file, and is there to be replaced in tests."""
+        self._options = options
+        self._owner = (site, uuid, name)
+        self._stem = f"{quote(name, safe='', errors='replace')[:_NAME_BYTES_MAX]}-{uuid.hex()[:8]}"
+        self._create = create
+        self._file: SegmentFile | None = None
+        self._encoder = Encoder(options.keep_payloads)
+        self._segment_bytes = 0
+        self._segments = 0
+        self._records = 0
+        self._written_bytes = 0
+        self._lost = 0
+        self._lost_told = 0
+        self._error = ""
+        self._retry_at = 0
+
+    def write(self, record: records.Record) -> None:
+        """Append a record. Raises JournalError when it cannot and the journal is strict; otherwise counts it as lost."""
+        if self._error and record.t < self._retry_at and not self._options.strict:
+            self._lost += 1
+            return
+        try:
+            self._append(record)
+        except (OSError, ValueError) as error:
+            self._fail(error, record)
+
+    def close(self) -> None:
+        """Close the segment. A later `write` begins a new one."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def statistics(self) -> JournalStatistics:
+        """The state for health and metrics."""
+        return JournalStatistics(self._records, self._written_bytes, self._segments, self._lost, self._error)
+
+    def _append(self, record: records.Record) -> None:
+        if self._file is None:
+            self._open()
+        if self._lost > self._lost_told:
+            lost = self._lost - self._lost_told
+            self._put(self._encoder.encode(records.Drop(record.t, record.w, WHY_LOST, self._error, lost)))
+            self._lost_told += lost
+        self._put(self._encoder.encode(record))
+        self._records += 1
+        self._error = ""
+        if self._segment_bytes >= self._options.segment_bytes:
+            self.close()
+
+    def _open(self) -> None:
+        self._segments += 1
+        path = self._options.directory / f"{self._stem}.{self._segments:06d}{SUFFIX}"
+        try:
+            self._file = self._create(path)
+        except OSError:
+            self._segments -= 1
+            raise
+        self._encoder, self._segment_bytes = Encoder(self._options.keep_payloads), 0
+        try:
+            self._put(encode_header(Header(*self._owner, self._segments)))
+        except OSError:
+            # The number is used again, unless the file stays.
+            path.unlink(missing_ok=True)
+            self._segments -= 1
+            raise
+
+    def _put(self, frame: bytes) -> None:
+        """Write a frame whole, or leave nothing of it and raise OSError."""
+        assert self._file is not None
+        try:
+            written = self._file.write(frame)
+            if written != len(frame):
+                raise OSError(f"{written} of {len(frame)} bytes written")
+        except OSError:
+            self._file.truncate(self._segment_bytes)
+            raise
+        self._segment_bytes += len(frame)
+        self._written_bytes += len(frame)
+
+    def _fail(self, error: Exception, record: records.Record) -> None:
+        """Count the record as lost and remember why."""
+        self._lost += 1
+        self._error = str(error) or type(error).__name__
+        self._retry_at = record.t
+        if isinstance(error, OSError):
+            # Go on in a new segment, later: this one's encoder may have numbered what was never written.
+            self._retry_at += int(self._options.retry_s * 1e9)
+            with suppress(OSError):  # the descriptor is gone either way
+                self.close()
+        if self._options.strict:
+            raise JournalError(f"journal in {self._options.directory}: {self._error}") from error

@@ -1,0 +1,132 @@
+"""Hypothesis strategies: any record that a process could write."""
+
+from __future__ import annotations
+
+import struct
+
+from hypothesis import strategies as st
+
+from sitestack import records
+from sitestack.address import Address
+from sitestack.message import Scope
+from sitestack.view import ViewId
+
+_counts = st.integers(1, 20)
+_numbers = st.integers(1, 2**53)
+_clocks = st.integers(0, 2**62)
+_texts = st.text(max_size=40)
+addresses = st.binary(min_size=16, max_size=16).map(Address)
+_vids = st.builds(ViewId, st.integers(0, 2**40), addresses)
+_vectors = st.dictionaries(st.text(min_size=1, max_size=5), _vids, max_size=3)
+_members = st.lists(addresses, max_size=4).map(tuple)
+_sites = st.lists(_texts, max_size=3).map(tuple)
+
+
+def _sizes(sizes: list[int]) -> bytes:
+    return struct.pack(f"<{len(sizes)}I", *sizes)
+
+
+@st.composite
+def _sends(draw: st.DrawFn) -> records.Send:
+    count = draw(_counts)
+    target = draw(st.none() | addresses)
+    return records.Send(
+        draw(_clocks),
+        draw(_clocks),
+        draw(_texts),
+        draw(addresses),
+        draw(st.sampled_from(Scope)),
+        draw(_numbers),
+        count,
+        target,
+        "" if target is None else draw(_texts),
+        _sizes(draw(st.lists(st.integers(0, 2**32 - 1), min_size=count, max_size=count))),
+        draw(st.binary(min_size=32, max_size=32)),
+        draw(st.none() | st.binary(max_size=200)),
+    )
+
+
+@st.composite
+def delivers(draw: st.DrawFn) -> records.Deliver:
+    """Any delivery, with or without a payload."""
+    count = draw(_counts)
+    return records.Deliver(
+        draw(_clocks),
+        draw(_clocks),
+        draw(_texts),
+        draw(addresses),
+        draw(st.sampled_from(Scope)),
+        draw(_numbers),
+        count,
+        draw(st.sampled_from(["local", "relay"])),
+        draw(st.none() | _numbers),
+        draw(_vids),
+        draw(_vectors),
+        _sizes(draw(st.lists(st.integers(0, 2**32 - 1), min_size=count, max_size=count))),
+        draw(st.binary(min_size=32, max_size=32)),
+        draw(st.none() | st.binary(max_size=200)),
+    )
+
+
+any_record: st.SearchStrategy[records.Record] = st.one_of(
+    st.builds(
+        records.Start,
+        _clocks,
+        _clocks,
+        _texts,
+        addresses,
+        _texts,
+        _numbers,
+        _numbers,
+        _texts,
+        st.none() | _numbers,
+    ),
+    st.builds(records.Stop, _clocks, _clocks, _texts),
+    _sends(),
+    st.builds(records.Reject, _clocks, _clocks, _texts),
+    delivers(),
+    st.builds(
+        records.View,
+        _clocks,
+        _clocks,
+        _vids,
+        _vids,
+        _members,
+        _sites,
+        st.sampled_from(["view", "merge"]),
+        st.lists(st.tuples(_vids, _members), max_size=2).map(tuple),
+    ),
+    st.builds(
+        records.GlobalView,
+        _clocks,
+        _clocks,
+        _vectors,
+        st.lists(st.tuples(_texts, addresses), max_size=4).map(tuple),
+        _sites,
+    ),
+    st.builds(
+        records.Role,
+        _clocks,
+        _clocks,
+        st.sampled_from(["member", "coord", "relay"]),
+        st.none() | _vids,
+        _sites,
+    ),
+    st.builds(records.Gap, _clocks, _clocks, _texts, addresses, _numbers, _numbers, _texts),
+    st.builds(records.Baseline, _clocks, _clocks, _texts, addresses, _numbers),
+    st.builds(
+        records.Unreach,
+        _clocks,
+        _clocks,
+        _texts,
+        addresses,
+        st.sampled_from(Scope),
+        _numbers,
+        _counts,
+        st.none() | addresses,
+        _texts,
+        _texts,
+        st.sampled_from(["not_delivered", "unknown"]),
+    ),
+    st.builds(records.Drop, _clocks, _clocks, _texts, _texts, _numbers),
+)

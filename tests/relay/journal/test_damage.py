@@ -1,0 +1,151 @@
+"""Torn tails, flipped bytes, missing files: reported with their place, never a crash, and nothing invented."""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relay.journal import JournalError, JournalOptions, JournalStore, Problem, find_journals, read_segment
+from relay.journal.encoding import FRAME, Decoder, length_check
+from sitestack import records
+from sitestack.address import Address
+from sitestack.errors import ProtocolError
+from sitestack.message import Scope
+from sitestack.view import ViewId
+
+UUID = Address(bytes(range(16)))
+VID = ViewId(1, UUID)
+
+
+def deliver(n: int) -> records.Deliver:
+    sizes, digest = struct.pack("<2I", 10, 20), bytes([n]) * 32
+    return records.Deliver(n, n, "NYC", UUID, Scope.ALL, n, 2, "local", n, VID, {"NYC": VID}, sizes, digest)
+
+
+WRITTEN: list[records.Record] = [deliver(1), deliver(3), records.Stop(9, 9, "done"), deliver(5)]
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Path:
+    store = JournalStore(JournalOptions(tmp_path), "NYC", UUID, "A")
+    for record in WRITTEN:
+        store.write(record)
+    store.close()
+    return tmp_path / "A-00010203.000001.rlj"
+
+
+def test_a_tail_torn_at_any_byte_is_reported_and_all_before_it_is_read(segment: Path) -> None:
+    """reliability 1.1: "A torn last line is legal after SIGKILL"."""
+    whole = segment.read_bytes()
+    last = _offsets(whole)[-1]
+    for end in range(last + 1, len(whole)):
+        segment.write_bytes(whole[:end])
+        problems: list[Problem] = []
+        assert list(read_segment(segment, problems)) == WRITTEN[:-1]
+        assert [(problem.offset, problem.kind) for problem in problems] == [(last, "torn")]
+
+
+def test_a_file_cut_at_any_byte_gives_a_prefix(segment: Path) -> None:
+    whole = segment.read_bytes()
+    ends = {*_offsets(whole)[1:], len(whole)}
+    for end in range(len(whole)):
+        segment.write_bytes(whole[:end])
+        problems: list[Problem] = []
+        read = list(read_segment(segment, problems))
+        assert read == WRITTEN[: len(read)]
+        assert len(problems) == (end not in ends)
+
+
+@pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
+def test_every_flipped_byte_is_reported_with_its_record(segment: Path, flip: int) -> None:
+    whole = segment.read_bytes()
+    offsets = _offsets(whole)
+    for at in range(len(whole)):
+        segment.write_bytes(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
+        problems: list[Problem] = []
+        read = list(read_segment(segment, problems))
+        frame = max(offset for offset in offsets if offset <= at)
+        assert [problem.offset for problem in problems if problem.kind == "corrupt"][:1] == [frame]
+        assert str(segment) in str(problems[0])
+        assert all(record in WRITTEN for record in read)
+        assert len(read) < len(WRITTEN) or frame == 0
+
+
+def test_only_the_damaged_record_is_lost_when_its_length_is_good(segment: Path) -> None:
+    whole = segment.read_bytes()
+    second = _offsets(whole)[3]  # header, vector, first delivery, second delivery
+    at = second + FRAME.size + 5
+    segment.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    problems: list[Problem] = []
+    assert list(read_segment(segment, problems)) == [WRITTEN[0], *WRITTEN[2:]]
+    assert [(problem.offset, problem.kind) for problem in problems] == [(second, "corrupt")]
+
+
+def test_a_length_is_checked_before_anything_is_read_for_it(segment: Path) -> None:
+    huge = 0xFFFF_FFFF
+    with segment.open("ab") as file:
+        file.write(FRAME.pack(huge, length_check(huge), 0) + b"x" * 100)
+    problems: list[Problem] = []
+    assert list(read_segment(segment, problems)) == WRITTEN
+    assert [problem.kind for problem in problems] == ["corrupt"]
+
+
+def test_a_missing_segment_and_a_missing_path_are_told(tmp_path: Path) -> None:
+    store = JournalStore(JournalOptions(tmp_path, segment_bytes=1), "NYC", UUID, "A")
+    for record in WRITTEN:
+        store.write(record)
+    (tmp_path / "A-00010203.000002.rlj").unlink()
+    problems: list[Problem] = []
+    [journal] = find_journals([tmp_path], problems)
+    assert len(journal.segments) == 3
+    assert [(problem.file.name, problem.kind) for problem in problems] == [("A-00010203.000003.rlj", "missing")]
+    with pytest.raises(JournalError, match="no such file or directory"):
+        find_journals([tmp_path / "elsewhere"], [])
+
+
+def test_a_file_that_is_no_journal_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "empty.rlj").touch()
+    (tmp_path / "noise.rlj").write_bytes(random.Random(1).randbytes(1_000))
+    problems: list[Problem] = []
+    assert find_journals([tmp_path], problems) == []
+    assert [(problem.file.name, problem.kind) for problem in problems] == [
+        ("empty.rlj", "torn"),
+        ("noise.rlj", "corrupt"),
+    ]
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=500, deadline=None)
+def test_any_bytes_are_a_record_or_a_protocol_error(payload: bytes) -> None:
+    """C12: nothing else is ever raised, whatever a file holds."""
+    _decode(payload)
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [b"\xdd\xff\xff\xff\xff", b"\x91" * 100_000, b"\xc6\xff\xff\xff\xff", b"\x92\x02\xdb\xff\xff\xff\xff", b"\xc1"],
+)
+def test_bombs_are_refused(bomb: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        Decoder().decode(bomb)
+
+
+def _decode(payload: bytes) -> None:
+    try:
+        Decoder().decode(payload)
+    except ProtocolError:
+        return
+
+
+def _offsets(data: bytes) -> list[int]:
+    """Where the frames of an intact segment begin."""
+    offsets, at = [], 0
+    while at < len(data):
+        offsets.append(at)
+        at += FRAME.size + FRAME.unpack_from(data, at)[0]
+    return offsets
