@@ -100,7 +100,11 @@ class Codec:
             raise ProtocolError("malformed")
         return Datagram(origin, target, kind == _EVERYBODY, tuple([self._frame(each, origin, target) for each in frames]))
 
-    def _frame(self, value: Any, source: Address, dest: Address | None) -> Frame:
+    def decode_frame(self, data: bytes, source: Address, dest: Destination) -> Frame:
+        """The frame in what `encode_frame` made, for one that travelled in pieces. Raises ProtocolError."""
+        return self._frame(self.unpack(data), source, dest)
+
+    def _frame(self, value: Any, source: Address, dest: Destination) -> Frame:
         if type(value) is not list or len(value) != 3:
             raise ProtocolError("malformed")
         unreliable, headers, batch = value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sitestack.address import Address, Physical
-from sitestack.frame import Header
+from sitestack.frame import Frame, Header
 from sitestack.message import Batch
 from sitestack.view import View, ViewId
 
@@ -199,3 +199,40 @@ class FindPhysical(Event):
     """Up from the resolver to discovery: something waits for a member whose physical address is unknown (WHO-HAS)."""
 
     member: Address
+
+
+@dataclass(frozen=True, slots=True)
+class TryNextPhysical(Event):
+    """Down from failure detection to the resolver: the picked address of this member may be dead; use its next (LA-6)."""
+
+    member: Address
+
+
+@dataclass(frozen=True, slots=True)
+class SeenView(Event):
+    """Up from failure detection to membership: a heartbeat tells of another view than mine, or comes from a stranger (A11).
+
+    At most once per interval and member. Around a view change it is normal, so only what lasts is worth acting upon.
+    """
+
+    member: Address
+    view: ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class CloseConnection(Event):
+    """Down to unicast: close both directions of the connection to this peer, without telling it.
+
+    What it has not acknowledged is carried over to a new connection.
+    """
+
+    member: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Undeliverable(Event):
+    """Up from unicast: this peer did not acknowledge these frames in time. It may have got them all the same."""
+
+    dest: Address
+    #: As they came down, in order.
+    frames: tuple[Frame, ...]

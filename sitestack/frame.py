@@ -18,6 +18,11 @@ class Header:
 
     __slots__ = ()
 
+    @property
+    def payload_bytes(self) -> int:
+        """How much of what the frame is about travels in this header instead of in a batch."""
+        return 0
+
 
 H = TypeVar("H", bound=Header)
 
@@ -40,6 +45,13 @@ class Frame:
     #: Not on the wire: the number of this frame in its sender's multicast stream, set by NAKACK on delivery. In the
     #: coordinator's stream it is the `gseq`.
     seqno: int = 0
+
+    @property
+    def payload_bytes(self) -> int:
+        """What windows and retransmission buffers count for this frame besides its fixed cost."""
+        if self.batch is not None:
+            return len(self.batch.body)
+        return sum([header.payload_bytes for header in self.headers])
 
     def push(self, header: Header) -> Frame:
         """The same frame with one more header."""
