@@ -1,4 +1,4 @@
-"""How datagrams reach the other members. What a channel needs from a transport is `Transport`; the rest is each one's affair."""
+"""How datagrams reach the other members: a channel needs a `Transport`; which one is the configuration's affair."""
 
 from __future__ import annotations
 

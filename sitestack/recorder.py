@@ -1,0 +1,140 @@
+"""Turns what comes out of a stack into the records of the journal, in the order in which it happened.
+
+Pure: the clock and the sink are handed in, so that a channel and a simulated world record in exactly the same way. A batch is
+hashed once; a batch of one's own that comes back to be delivered is not hashed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from sitestack import records
+from sitestack.address import Address
+from sitestack.events import Event, Sent, ViewInstalled
+from sitestack.frame import Frame
+from sitestack.message import Batch, Scope
+from sitestack.view import View, ViewId
+
+#: Answers with the monotonic and the wall clock, both in nanoseconds.
+Clock = Callable[[], tuple[int, int]]
+Write = Callable[[records.Record], None]
+
+#: Batches of one's own that wait for their delivery; what is sent beyond is hashed a second time when it is delivered.
+DIGESTS_MAX = 1_024
+
+RoleName = Literal["member", "coord", "relay"]
+
+
+class Recorder:
+    """Records one process. `record` is given everything that comes out of the stack, in order."""
+
+    def __init__(self, site: str, address: Address, write: Write, clock: Clock, *, keep_payloads: bool = False) -> None:
+        self.site = site
+        self.address = address
+        self.write = write
+        self.clock = clock
+        self._keep_payloads = keep_payloads
+        #: The view id of every site in the global view in force; package `relay` fills it.
+        self.global_view: Mapping[str, ViewId] = {}
+        self._view: ViewId | None = None
+        self._role: records.Role | None = None
+        self._digests: dict[int, tuple[bytes, bytes]] = {}
+        self._drops: dict[str, int] = {}
+
+    def start(self, name: str, pid: int, incarnation: int, version: str, seed: int | None = None) -> None:
+        """Before joining."""
+        t, w = self.clock()
+        self.write(records.Start(t, w, self.site, self.address, name, pid, incarnation, version, seed))
+
+    def stop(self, reason: str) -> None:
+        """The last record of a process that ends by its own will."""
+        self.write(records.Stop(*self.clock(), reason))
+
+    def reject(self, reason: str) -> None:
+        """A send was refused."""
+        self.write(records.Reject(*self.clock(), reason))
+
+    def record(self, event: Event | Frame) -> None:
+        """Record what came out of the stack; events that mean nothing to a reader of the journal are passed over."""
+        if isinstance(event, Frame):
+            if event.batch is not None:
+                self._deliver(event.batch, event.seqno)
+        elif isinstance(event, Sent):
+            self._send(event.batch)
+        elif isinstance(event, ViewInstalled):
+            self._install(event.view)
+
+    def drops(self, counts: Mapping[str, int]) -> None:
+        """Record how much each counter of refused input has grown since the last call."""
+        for why, count in counts.items():
+            grown = count - self._drops.get(why, 0)
+            if grown:
+                self.write(records.Drop(*self.clock(), why, "", grown))
+        self._drops = dict(counts)
+
+    def role(self, role: RoleName, epoch: ViewId | None, to: tuple[str, ...] = ()) -> None:
+        """The process took a role; nothing is written when it has it already."""
+        taken = records.Role(*self.clock(), role, epoch, to)
+        last = self._role
+        if last is None or (last.role, last.epoch, last.to) != (role, epoch, to):
+            self._role = taken
+            self.write(taken)
+
+    def _send(self, batch: Batch) -> None:
+        t, w = self.clock()
+        payload = batch.body if self._keep_payloads else None
+        digest = hashlib.sha256(batch.body).digest()
+        if batch.target is None and len(self._digests) < DIGESTS_MAX:
+            self._digests[id(batch.body)] = (batch.body, digest)
+        self.write(
+            records.Send(
+                t,
+                w,
+                batch.site,
+                batch.origin,
+                batch.scope,
+                batch.first,
+                batch.count,
+                batch.target,
+                batch.target_site,
+                batch.sizes,
+                digest,
+                payload,
+            )
+        )
+
+    def _deliver(self, batch: Batch, seqno: int) -> None:
+        assert self._view is not None, "a delivery before the first view"
+        t, w = self.clock()
+        self.write(
+            records.Deliver(
+                t,
+                w,
+                batch.site,
+                batch.origin,
+                batch.scope,
+                batch.first,
+                batch.count,
+                "local" if batch.site == self.site else "relay",
+                seqno if batch.scope is not Scope.UNICAST and seqno > 0 else None,
+                self._view,
+                self.global_view,
+                batch.sizes,
+                self._digest(batch),
+                batch.body if self._keep_payloads else None,
+            )
+        )
+
+    def _digest(self, batch: Batch) -> bytes:
+        known = self._digests.pop(id(batch.body), None) if batch.origin == self.address else None
+        return known[1] if known is not None and known[0] is batch.body else hashlib.sha256(batch.body).digest()
+
+    def _install(self, view: View) -> None:
+        t, w = self.clock()
+        self._view = view.id
+        subs = tuple([(sub.id, sub.members) for sub in view.subviews])
+        kind: Literal["view", "merge"] = "merge" if subs else "view"
+        self.write(records.View(t, w, view.id, view.lineage, view.members, view.names, kind, subs))
+        self.role("coord" if view.coordinator == self.address else "member", view.id)

@@ -1,0 +1,147 @@
+"""What goes into the journal, in which order, and what it costs."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+
+import pytest
+
+from sitestack import records
+from sitestack.address import Address
+from sitestack.events import Blocked, Sent, ViewInstalled
+from sitestack.frame import Frame
+from sitestack.message import Batch, Scope, pack_body
+from sitestack.recorder import DIGESTS_MAX, Recorder
+from sitestack.view import SubView, View, ViewId
+
+RNG = random.Random(1)
+A, B = Address.make(RNG), Address.make(RNG)
+V1 = ViewId(1, A)
+VIEW = View(V1, V1, (A, B), ("A", "B"))
+
+
+class Journal:
+    """Records into a list, under a clock that ticks once a record."""
+
+    def __init__(self, address: Address = A, *, keep_payloads: bool = False) -> None:
+        self.records: list[records.Record] = []
+        ticks = itertools.count(1)
+        self.recorder = Recorder("NYC", address, self.records.append, lambda: (next(ticks), 7), keep_payloads=keep_payloads)
+
+    def take(self) -> list[records.Record]:
+        taken, self.records[:] = self.records[:], []
+        return taken
+
+
+def batch(first: int = 1, *, origin: Address = A, site: str = "NYC", scope: Scope = Scope.ALL) -> Batch:
+    target = B if scope is Scope.UNICAST else None
+    return Batch(site, origin, scope, first, 2, pack_body([b"one", b"three"]), target, "NYC" if target else "")
+
+
+def delivery(it: Batch, seqno: int = 5) -> Frame:
+    return Frame(A, None, (), it, seqno=seqno)
+
+
+def test_a_story_is_recorded_in_the_order_in_which_it_happened() -> None:
+    journal = Journal()
+    sent = batch()
+    journal.recorder.start("A", 42, 3, "0.1", seed=9)
+    for event in (ViewInstalled(VIEW, None), Sent(sent), Blocked(), delivery(sent)):
+        journal.recorder.record(event)
+    journal.recorder.reject("MessageTooLarge")
+    journal.recorder.stop("left")
+    digest = hashlib.sha256(sent.body).digest()
+    assert journal.take() == [
+        records.Start(1, 7, "NYC", A, "A", 42, 3, "0.1", 9),
+        records.View(2, 7, V1, V1, (A, B), ("A", "B")),
+        records.Role(3, 7, "coord", V1),
+        records.Send(4, 7, "NYC", A, Scope.ALL, 1, 2, None, "", sent.sizes, digest),
+        records.Deliver(5, 7, "NYC", A, Scope.ALL, 1, 2, "local", 5, V1, {}, sent.sizes, digest),
+        records.Reject(6, 7, "MessageTooLarge"),
+        records.Stop(7, 7, "left"),
+    ]
+
+
+def test_what_came_from_another_site_is_delivered_via_the_relay_under_the_global_view() -> None:
+    journal = Journal(B)
+    journal.recorder.record(ViewInstalled(VIEW, None))
+    journal.recorder.global_view = {"SFO": ViewId(3, B)}
+    journal.take()
+    journal.recorder.record(delivery(batch(site="SFO")))
+    [record] = journal.take()
+    assert isinstance(record, records.Deliver)
+    assert (record.via, record.site, record.gvec) == ("relay", "SFO", {"SFO": ViewId(3, B)})
+
+
+def test_a_unicast_has_no_number_in_the_stream() -> None:
+    journal = Journal(B)
+    journal.recorder.record(ViewInstalled(VIEW, None))
+    journal.take()
+    journal.recorder.record(delivery(batch(scope=Scope.UNICAST), seqno=8))
+    journal.recorder.record(delivery(batch(), seqno=0))
+    assert [record.gseq for record in journal.take() if isinstance(record, records.Deliver)] == [None, None]
+
+
+def test_a_role_is_recorded_when_it_changes_only() -> None:
+    journal = Journal(B)
+    merged = View(ViewId(2, A), V1, (B, A), ("B", "A"), (SubView(V1, (A,)), SubView(V1, (B,))))
+    journal.recorder.record(ViewInstalled(VIEW, None))
+    journal.recorder.record(ViewInstalled(merged, VIEW))
+    journal.recorder.role("coord", merged.id)
+    journal.recorder.role("relay", merged.id, ("SFO",))
+    taken = journal.take()
+    assert [(r.role, r.to) for r in taken if isinstance(r, records.Role)] == [
+        ("member", ()),
+        ("coord", ()),
+        ("relay", ("SFO",)),
+    ]
+    assert [r.kind for r in taken if isinstance(r, records.View)] == ["view", "merge"]
+
+
+def test_drops_are_recorded_by_how_much_each_counter_grew() -> None:
+    journal = Journal()
+    journal.recorder.drops({"magic": 2})
+    journal.recorder.drops({"magic": 2, "body": 1})
+    journal.recorder.drops({"magic": 5, "body": 1})
+    assert [(r.why, r.n) for r in journal.take() if isinstance(r, records.Drop)] == [("magic", 2), ("body", 1), ("magic", 3)]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_payloads_are_kept_only_on_request(keep: bool) -> None:
+    journal = Journal(keep_payloads=keep)
+    journal.recorder.record(ViewInstalled(VIEW, None))
+    journal.take()
+    journal.recorder.record(Sent(batch()))
+    journal.recorder.record(delivery(batch()))
+    expected = batch().body if keep else None
+    assert [r.payload for r in journal.take() if isinstance(r, (records.Send, records.Deliver))] == [expected] * 2
+
+
+def test_a_batch_is_hashed_once_at_its_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[bytes] = []
+    real = hashlib.sha256
+
+    def counting(body: bytes) -> object:
+        hashed.append(body)
+        return real(body)
+
+    monkeypatch.setattr("sitestack.recorder.hashlib.sha256", counting)
+    journal = Journal()
+    journal.recorder.record(ViewInstalled(VIEW, None))
+    mine = batch()
+    journal.recorder.record(Sent(mine))
+    journal.recorder.record(delivery(mine))
+    assert len(hashed) == 1
+    journal.recorder.record(delivery(mine))
+    assert len(hashed) == 2
+
+
+def test_what_waits_for_its_delivery_is_bounded() -> None:
+    journal = Journal()
+    journal.recorder.record(ViewInstalled(VIEW, None))
+    for n in range(DIGESTS_MAX + 5):
+        journal.recorder.record(Sent(batch(2 * n + 1)))
+        journal.recorder.record(Sent(batch(2 * n + 1, scope=Scope.UNICAST)))
+    assert len(journal.recorder._digests) == DIGESTS_MAX
