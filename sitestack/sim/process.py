@@ -1,0 +1,174 @@
+"""One simulated process: a stack, its socket, its clock and its journal.
+
+It does what the trio shell does, turn by turn: everything that arrives within a tick, then what is due, then the flush; events are
+recorded before datagrams leave. A process can be killed at any effect: in the middle of the datagrams of a turn.
+"""
+
+from __future__ import annotations
+
+from sitestack import records
+from sitestack.address import Physical
+from sitestack.errors import LocalError
+from sitestack.events import Connect, Disconnect, Event, Left, ViewInstalled
+from sitestack.frame import Frame
+from sitestack.layer import Local
+from sitestack.layers.batching import Batching
+from sitestack.message import Scope
+from sitestack.recorder import Recorder
+from sitestack.sim.fabric import Fabric
+from sitestack.sim.schedule import Schedule
+from sitestack.stack import Stack, Turn
+from sitestack.view import View
+
+
+class Process:
+    """A member of one site in a simulated world."""
+
+    def __init__(self, local: Local, stack: Stack, physical: Physical, schedule: Schedule, fabric: Fabric, seed: int) -> None:
+        self.local = local
+        self.stack = stack
+        self.physical = physical
+        self.schedule = schedule
+        self.fabric = fabric
+        self.alive = True
+        self.left = False
+        self.view: View | None = None
+        self.events: list[Event | Frame] = []
+        #: What this process's journal holds.
+        self.records: list[records.Record] = []
+        self.recorder = Recorder(local.site, local.address, self.records.append, self._clock)
+        self.recorder.start(local.name, 0, int(schedule.now * 1e9), "sim", seed)
+        #: Set to die after this many further datagrams: "at any effect".
+        self.dies_after: int | None = None
+        self._dirty = False
+        self._wake: float | None = None
+        self._paused = False
+        self._missed: list[tuple[bytes, Physical]] = []
+        top = stack.layers[0]
+        assert isinstance(top, Batching)
+        self.batching = top
+
+    def _clock(self) -> tuple[int, int]:
+        now = int(self.schedule.now * 1e9)
+        return now, now
+
+    # -- what others do to it --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the socket and look for the others."""
+        self.fabric.attach(self.physical, self.local.site, self.receive)
+        self.stack.down(Connect((self.physical,)), self.schedule.now)
+        self.touch()
+
+    def send(self, payload: bytes, scope: Scope = Scope.ALL, target: object = None) -> bool:
+        """Send one message; False when it is refused or there is no credit, as `Channel.send` would have waited."""
+        if not self.alive or self.left or not self.batching.writable:
+            return False
+        try:
+            self.batching.append(payload, scope, target)  # type: ignore[arg-type]
+        except LocalError as error:
+            self.recorder.reject(type(error).__name__)
+            return False
+        self.touch()
+        return True
+
+    def leave(self) -> None:
+        """Leave gracefully."""
+        self.stack.down(Disconnect(), self.schedule.now)
+        self.touch()
+
+    def kill(self) -> None:
+        """Gone, as by kill -9."""
+        self.alive = False
+        self.fabric.detach(self.physical, self.receive)
+
+    def pause(self) -> None:
+        """SIGSTOP: nothing runs; what arrives waits in the socket's buffer, which is finite."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._paused = False
+        missed, self._missed = self._missed, []
+        for data, source in missed:
+            self.stack.receive(data, source, self.schedule.now)
+        self.touch()
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes, source: Physical) -> None:
+        """A datagram arrives."""
+        if not self.alive:
+            return
+        if self._paused:
+            if len(self._missed) < 200:
+                self._missed.append((data, source))
+            return
+        self.stack.receive(data, source, self.schedule.now)
+        self.touch()
+
+    def touch(self) -> None:
+        """Something happened: there is a turn at the end of this tick."""
+        if not self._dirty:
+            self._dirty = True
+            self.schedule.at(self.schedule.now, self._turn)
+
+    def _turn(self) -> None:
+        self._dirty = False
+        if not self.alive or self._paused:
+            return
+        now = self.schedule.now
+        due = self.deadline()
+        if due is not None and due <= now:
+            self.expire(now)
+        self.carry_out(self.flush(now))
+        self._plan_wake()
+
+    def _plan_wake(self) -> None:
+        due = self.deadline()
+        if due is None or (self._wake is not None and self._wake <= due):
+            return
+        self._wake = due
+        self.schedule.at(due, lambda: self._woken(due))
+
+    def _woken(self, planned: float) -> None:
+        if self._wake == planned:
+            self._wake = None
+        self.touch()
+
+    # -- what a process with a bridge does otherwise -----------------------------------------------------------------
+
+    def deadline(self) -> float | None:
+        """When something is due."""
+        return self.stack.deadline()
+
+    def expire(self, now: float) -> None:
+        """Do what is due."""
+        self.stack.expire(now)
+
+    def flush(self, now: float) -> Turn:
+        """End the turn."""
+        return self.stack.flush(now)
+
+    def carry_out(self, turn: Turn) -> None:
+        """Record and show the events, then send the datagrams."""
+        for event in turn.events:
+            self.recorder.record(event)
+            self.handle(event)
+        for to, data in turn.datagrams:
+            if self.dies_after is not None:
+                if self.dies_after == 0:
+                    self.kill()
+                    return
+                self.dies_after -= 1
+            self.fabric.send(self.physical, to, self.local.site, data)
+
+    def handle(self, event: Event | Frame) -> None:
+        """What an application would see."""
+        if isinstance(event, ViewInstalled):
+            self.view = event.view
+        elif isinstance(event, Left):
+            self.left = True
+            self.recorder.stop("left")
+            self.kill()
+        self.events.append(event)

@@ -1,0 +1,129 @@
+"""Virtual TCP: byte streams that arrive in order, late, or not any more.
+
+What a cut loses is decided byte by byte: of everything under way a random prefix still arrives. A stall is what a broken route does to
+TCP: nothing arrives and nothing is reported, and when the route heals everything does.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from sitestack.address import Physical
+from sitestack.sim.fabric import Latency
+from sitestack.sim.schedule import Schedule
+
+
+class Stream:
+    """One end of a connection. The owner sets `on_receive(data)` and `on_close()`."""
+
+    def __init__(self, streams: Streams, local: Physical, remote: Physical) -> None:
+        self.local = local
+        self.remote = remote
+        self.on_receive: Callable[[bytes], None] = lambda data: None
+        self.on_close: Callable[[], None] = lambda: None
+        self.open = True
+        self.peer: Stream | None = None
+        self._streams = streams
+        self._under_way: list[bytes] = []
+        self._arrival = 0.0
+
+    def send(self, data: bytes) -> None:
+        """Accept bytes, as a kernel does: whether they ever arrive is another question."""
+        if self.open and self.peer is not None:
+            self._under_way.append(data)
+            self._arrival = self._streams.plan(self._arrival)
+            self._streams.schedule.at(self._arrival, self._arrive)
+
+    def close(self) -> None:
+        """Close in order: what is under way still arrives, then the end."""
+        if self.open:
+            self.open = False
+            self._arrival = self._streams.plan(self._arrival)
+            self._streams.schedule.at(self._arrival, self._end)
+
+    def cut(self, rng: random.Random) -> None:
+        """The connection breaks: in each direction a random prefix of what is under way still arrives."""
+        for end in (self, self.peer):
+            if end is not None:
+                end._break(rng)
+
+    def _break(self, rng: random.Random) -> None:
+        data = b"".join(self._under_way)
+        self._under_way = []
+        if data and self.peer is not None and self.peer.open:
+            kept = data[: rng.randrange(len(data) + 1)]
+            if kept:
+                self.peer.on_receive(kept)
+        if self.open:
+            self.open = False
+            self.on_close()
+
+    def _arrive(self) -> None:
+        if self._streams.stalled(self.local, self.remote):
+            self._streams.schedule.after(self._streams.retry_s, self._arrive)
+            return
+        if self._under_way:
+            data = self._under_way.pop(0)
+            if self.peer is not None and self.peer.open:
+                self.peer.on_receive(data)
+
+    def _end(self) -> None:
+        if self._streams.stalled(self.local, self.remote):
+            self._streams.schedule.after(self._streams.retry_s, self._end)
+            return
+        peer = self.peer
+        if peer is not None and peer.open:
+            peer.open = False
+            peer.on_close()
+
+
+class Streams:
+    """All connections of a world."""
+
+    #: How often a stalled stream tries again.
+    retry_s = 0.2
+
+    def __init__(self, schedule: Schedule, rng: random.Random) -> None:
+        self.schedule = schedule
+        self.latency = Latency(0.005, 0.005)
+        self.stalls: set[tuple[str, str]] = set()
+        self._rng = rng
+        self._listeners: dict[Physical, Callable[[Stream], None]] = {}
+        self._open: list[Stream] = []
+
+    def listen(self, address: Physical, accept: Callable[[Stream], None]) -> None:
+        """Accept connections at this address."""
+        self._listeners[address] = accept
+
+    def unlisten(self, address: Physical) -> None:
+        """Refuse connections at this address."""
+        self._listeners.pop(address, None)
+
+    def dial(self, source: Physical, target: Physical, done: Callable[[Stream | None], None]) -> None:
+        """Connect; `done` gets the dialing end, or None when nobody listens there or the route is broken."""
+        self.schedule.after(2 * self.latency.draw(self._rng), lambda: self._connect(source, target, done))
+
+    def _connect(self, source: Physical, target: Physical, done: Callable[[Stream | None], None]) -> None:
+        accept = self._listeners.get(target)
+        if accept is None or self.stalled(source, target) or self.stalled(target, source):
+            done(None)
+            return
+        near, far = Stream(self, source, target), Stream(self, target, source)
+        near.peer, far.peer = far, near
+        self._open = [stream for stream in self._open if stream.open]
+        self._open.append(near)
+        accept(far)
+        done(near)
+
+    def connections(self) -> list[Stream]:
+        """The dialing ends of everything that is open, oldest first."""
+        return [stream for stream in self._open if stream.open]
+
+    def stalled(self, source: Physical, target: Physical) -> bool:
+        """Whether the route between two hosts is broken in this direction."""
+        return (source.host, target.host) in self.stalls
+
+    def plan(self, earliest: float) -> float:
+        """When something sent now arrives: after what was sent before."""
+        return max(earliest, self.schedule.now + self.latency.draw(self._rng))

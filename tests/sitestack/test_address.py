@@ -1,0 +1,64 @@
+"""Addresses and proxies: identity, order, hashing."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sitestack.address import Address, ProxyUUID
+
+A, B = (Address(bytes([n]) * 16) for n in (1, 2))
+addresses = st.binary(min_size=16, max_size=16).map(Address)
+proxies = st.builds(ProxyUUID, addresses, st.sampled_from(["NYC", "SFO"]), st.none() | addresses)
+
+
+def test_an_address_has_sixteen_bytes() -> None:
+    with pytest.raises(ValueError, match="16 bytes"):
+        Address(b"short")
+
+
+@pytest.mark.conforms("LA-3")
+def test_every_connect_makes_another_address_out_of_the_same_source_of_randomness() -> None:
+    rng = random.Random(7)
+    made = [Address.make(rng) for _ in range(1_000)]
+    assert len(set(made)) == 1_000
+    assert made[0] == Address.make(random.Random(7))
+
+
+@pytest.mark.conforms("REL-6", "REL-7")
+def test_a_proxy_is_its_site_and_uuid_and_not_the_relay_that_brought_it() -> None:
+    before, after = ProxyUUID(A, "NYC", B), ProxyUUID(A, "NYC", None)
+    assert before == after
+    assert hash(before) == hash(after)
+    assert before.original == A
+    assert type(before.original) is Address
+    assert {before: 1}[after] == 1
+
+
+@pytest.mark.conforms("REL-7")
+def test_a_proxy_is_no_member_of_this_site_and_no_member_of_another() -> None:
+    proxy = ProxyUUID(A, "NYC")
+    assert proxy != A
+    assert A != proxy
+    assert proxy != ProxyUUID(A, "SFO")
+    assert len({proxy, A, ProxyUUID(A, "SFO"), B}) == 4
+
+
+@pytest.mark.conforms("REL-7")
+@given(st.lists(addresses | proxies, max_size=8))
+def test_addresses_and_proxies_sort_together_in_one_way(some: list[Address]) -> None:
+    for left in some:
+        for right in some:
+            assert (left < right) + (left == right) + (left > right) == 1
+            assert (left <= right) == (not left > right)
+    assert sorted(some) == sorted(reversed(some))
+
+
+@given(proxies)
+def test_a_proxy_survives_pickling_with_its_relay(proxy: ProxyUUID) -> None:
+    copy = pickle.loads(pickle.dumps(proxy))
+    assert copy == proxy
+    assert (copy.site, copy.relay, copy.original) == (proxy.site, proxy.relay, proxy.original)

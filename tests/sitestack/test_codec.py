@@ -1,0 +1,254 @@
+"""The border between bytes and frames: what is well formed comes back, everything else is one ProtocolError."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import IntEnum
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sitestack.address import Address, Physical, ProxyUUID
+from sitestack.codec import DATAGRAM_BYTES_MAX, FRAMES_MAX, HEADERS_MAX, MAGIC, VERSION, Codec
+from sitestack.errors import ProtocolError
+from sitestack.frame import Frame, Header
+from sitestack.message import Batch, Scope, pack_body
+from sitestack.view import SubView, View, ViewId
+
+A, B = (Address(bytes([n]) * 16) for n in (1, 2))
+
+
+class Colour(IntEnum):
+    RED = 1
+    BLUE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Everything(Header):
+    """One field of every kind that can travel."""
+
+    number: int
+    flag: bool
+    part: float
+    text: str
+    raw: bytes
+    who: Address
+    proxy: ProxyUUID
+    where: tuple[Physical, ...]
+    view: View | None
+    vector: dict[Address, int]
+    ranges: tuple[tuple[int, int], ...]
+    colour: Colour
+    nested: tuple[Header, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Small(Header):
+    number: int
+
+
+CODEC = Codec("NYC", {1: Everything, 2: Small})
+
+addresses = st.binary(min_size=16, max_size=16).map(Address)
+numbers = st.integers(min_value=0, max_value=2**62)
+texts = st.text(max_size=20)
+view_ids = st.builds(ViewId, numbers, addresses)
+views = st.builds(
+    lambda vid, lineage, members, subs: View(vid, lineage, tuple(members), tuple("n" for _ in members), tuple(subs)),
+    view_ids,
+    view_ids,
+    st.lists(addresses, min_size=1, max_size=5),
+    st.lists(st.builds(SubView, view_ids, st.lists(addresses, max_size=3).map(tuple)), max_size=2),
+)
+smalls = st.builds(Small, numbers)
+everythings = st.builds(
+    Everything,
+    numbers,
+    st.booleans(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    texts,
+    st.binary(max_size=50),
+    addresses,
+    st.builds(ProxyUUID, addresses, texts, st.none() | addresses),
+    st.lists(st.builds(Physical, st.just("10.0.0.1"), st.integers(1, 65535)), max_size=3).map(tuple),
+    st.none() | views,
+    st.dictionaries(addresses, numbers, max_size=4),
+    st.lists(st.tuples(numbers, numbers), max_size=3).map(tuple),
+    st.sampled_from(Colour),
+    st.lists(smalls, max_size=2).map(tuple),
+)
+batches = st.builds(
+    lambda site, origin, scope, first, payloads, target: Batch(
+        site,
+        origin,
+        scope,
+        first,
+        len(payloads),
+        pack_body(payloads),
+        target if scope is Scope.UNICAST else None,
+        "SFO" if scope is Scope.UNICAST else "",
+    ),
+    texts,
+    addresses,
+    st.sampled_from(Scope),
+    st.integers(min_value=1, max_value=2**40),
+    st.lists(st.binary(max_size=30), min_size=1, max_size=6),
+    addresses,
+)
+frames = st.builds(
+    lambda dest, headers, batch, unreliable: Frame(A, dest, tuple(headers), batch, unreliable),
+    st.just(B),
+    st.lists(everythings | smalls, max_size=3),
+    st.none() | batches,
+    st.booleans(),
+)
+
+
+def encode(*items: Frame, dest: Address | Physical | None = B) -> bytes:
+    return CODEC.encode_datagram(A, dest, [CODEC.encode_frame(frame) for frame in items])
+
+
+@given(st.lists(frames, min_size=1, max_size=20))
+def test_every_frame_comes_back_as_it_was(sent: list[Frame]) -> None:
+    datagram = CODEC.decode(encode(*sent))
+    assert list(datagram.frames) == sent
+    assert (datagram.source, datagram.dest, datagram.multicast) == (A, B, False)
+
+
+def test_a_multicast_and_a_datagram_for_whoever_is_there_have_no_destination() -> None:
+    frame = Frame(A, None, (Small(1),))
+    assert CODEC.decode(encode(frame, dest=None)).multicast
+    to_whoever = CODEC.decode(encode(frame, dest=Physical("127.0.0.1", 1)))
+    assert to_whoever.dest is None
+    assert not to_whoever.multicast
+
+
+def test_many_frames_fit_into_one_datagram() -> None:
+    many = [Frame(A, B, (Small(n),)) for n in range(300)]
+    assert list(CODEC.decode(encode(*many)).frames) == many
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_refused_and_never_raise_anything_else(data: bytes) -> None:
+    for attempt in (data, MAGIC + bytes([VERSION]) + data):
+        with pytest.raises(ProtocolError):
+            CODEC.decode(attempt)
+
+
+@given(st.lists(frames, min_size=1, max_size=2), st.data())
+def test_a_truncated_or_lengthened_datagram_is_refused(sent: list[Frame], data: st.DataObject) -> None:
+    whole = encode(*sent)
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    for bad in (whole[:cut], whole + b"\x00"):
+        with pytest.raises(ProtocolError):
+            CODEC.decode(bad)
+
+
+@given(st.lists(frames, min_size=1, max_size=2), st.randoms(use_true_random=False))
+def test_a_damaged_datagram_gives_frames_or_a_protocol_error(sent: list[Frame], rng: random.Random) -> None:
+    damaged = bytearray(encode(*sent))
+    for _ in range(3):
+        damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+    try:
+        CODEC.decode(bytes(damaged))
+    except ProtocolError:
+        return
+
+
+def test_another_cluster_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="cluster"):
+        Codec("SFO", {2: Small}).decode(encode(Frame(A, B, (Small(1),))))
+
+
+def test_another_version_is_refused() -> None:
+    data = bytearray(encode(Frame(A, B)))
+    data[2] += 1
+    with pytest.raises(ProtocolError, match="version"):
+        CODEC.decode(bytes(data))
+
+
+def spoilt(frames_value: object) -> bytes:
+    return MAGIC + bytes([VERSION]) + msgpack.packb(["NYC", bytes(A), 1, bytes(B), frames_value])
+
+
+GOOD_BATCH = ["NYC", bytes(A), 0, 1, 1, b"\x00\x00\x00\x00", None, ""]
+
+
+def test_the_batch_that_the_next_test_spoils_is_good() -> None:
+    assert CODEC.decode(spoilt([[False, [], GOOD_BATCH]])).frames[0].batch is not None
+
+
+@pytest.mark.parametrize(
+    ("index", "value"),
+    [(0, 5), (1, b"short"), (2, 3), (2, True), (3, 0), (3, -1), (4, 0), (4, 2), (5, "text"), (6, bytes(B)), (7, None)],
+)
+def test_a_batch_with_a_wrong_field_is_refused(index: int, value: object) -> None:
+    batch = [*GOOD_BATCH[:index], value, *GOOD_BATCH[index + 1 :]]
+    with pytest.raises(ProtocolError):
+        CODEC.decode(spoilt([[False, [], batch]]))
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        b"\xdd\xff\xff\xff\xff",
+        b"\xc6\xff\xff\xff\xff",
+        b"\xdf\xff\xff\xff\xff",
+        b"\x91" * 50_000,
+        b"\xc7\x05\x01hello",
+        b"\x81\xa1a\x01",
+        b"\x95\xff\xff\xff\xff\xff",
+    ],
+)
+def test_a_bomb_is_refused_without_being_unpacked(bomb: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        CODEC.decode(MAGIC + bytes([VERSION]) + bomb)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [[], [99], [2], [2, 1, 1], [2, "1"], [2, True], [2, 1.0], [2, 1 << 63], ["2", 1], 2, [2, None], [True, 1]],
+)
+def test_a_header_that_does_not_have_its_exact_shape_is_refused(header: object) -> None:
+    with pytest.raises(ProtocolError):
+        CODEC.decode(spoilt([[False, [header], None]]))
+
+
+def test_the_number_of_headers_and_frames_is_bounded() -> None:
+    with pytest.raises(ProtocolError):
+        CODEC.decode(spoilt([[False, [[2, 1]] * (HEADERS_MAX + 1), None]]))
+    with pytest.raises(ProtocolError):
+        CODEC.decode(spoilt([[False, [], None]] * (FRAMES_MAX + 1)))
+
+
+def test_the_largest_batch_of_a_datagram_is_read_without_a_copy_too_many() -> None:
+    body = pack_body([b"x" * 60_000])
+    datagram = CODEC.decode(encode(Frame(A, B, (), Batch("NYC", A, Scope.ALL, 1, 1, body))))
+    assert len(encode(Frame(A, B, (), Batch("NYC", A, Scope.ALL, 1, 1, body)))) < DATAGRAM_BYTES_MAX
+    assert datagram.frames[0].batch is not None
+    assert list(datagram.frames[0].batch.payloads()) == [b"x" * 60_000]
+
+
+@pytest.mark.conforms("LA-27")
+def test_an_address_takes_sixteen_bytes_and_a_tag_and_a_view_lists_its_members_once() -> None:
+    plain = len(CODEC.pack(Small(1)))
+    members = tuple(Address(bytes([n]) * 16) for n in range(10))
+    vid = ViewId(1, members[0])
+    view = View(vid, vid, members, ("n",) * 10)
+    header = Everything(1, True, 1.0, "", b"", A, ProxyUUID(A, ""), (), view, {}, (), Colour.RED, ())
+    without = Everything(1, True, 1.0, "", b"", A, ProxyUUID(A, ""), (), None, {}, (), Colour.RED, ())
+    assert len(msgpack.packb(bytes(A))) == 18
+    assert len(CODEC.pack(header)) - len(CODEC.pack(without)) < 10 * 18 + 10 * 2 + 2 * 22 + 8
+    assert plain < 8
+
+
+def test_equal_keys_in_a_vector_are_refused() -> None:
+    header = Everything(1, True, 1.0, "", b"", A, ProxyUUID(A, ""), (), None, {A: 1}, (), Colour.RED, ())
+    plain = CODEC.unpack(CODEC.pack(header))
+    assert CODEC.schema.parse_header(plain) == header
+    twice = [[bytes(A), 1, bytes(A), 2] if part == [bytes(A), 1] else part for part in plain]
+    assert twice != plain
+    with pytest.raises(ProtocolError):
+        CODEC.schema.parse_header(twice)

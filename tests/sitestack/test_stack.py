@@ -1,0 +1,206 @@
+"""The walk: order, announcements, bundling, drops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+from sitestack.address import Address, Physical
+from sitestack.errors import ConfigurationError
+from sitestack.events import Blocked, Event, Misdirected, StatesCollected, ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
+from sitestack.stack import Stack
+from sitestack.view import View, ViewId
+
+A, B = (Address(bytes([n]) * 16) for n in (1, 2))
+HERE = Physical("10.0.0.1", 1)
+VIEW = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))
+
+
+@dataclass(frozen=True, slots=True)
+class Word(Header):
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Event):
+    text: str
+
+
+class Scripted(Layer):
+    """Answers each note by what its script says; passes the rest on."""
+
+    def __init__(self, name: str, log: list[str], script: dict[str, list[Effect]]) -> None:
+        self.label, self.log, self.script = name, log, script
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        self.log.append(f"{self.label}^{event.text if isinstance(event, Note) else type(event).__name__}")
+        if isinstance(event, Note) and event.text in self.script:
+            return self.script[event.text]
+        return [Up(event)]
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        self.log.append(f"{self.label}v{event.text if isinstance(event, Note) else type(event).__name__}")
+        if isinstance(event, Note) and event.text in self.script:
+            return self.script[event.text]
+        return [Down(event)]
+
+
+class Wire(Layer):
+    """The lowest layer: everything goes out."""
+
+    name = "wire"
+    HEADERS: ClassVar[dict[int, type[Header]]] = {1: Word}
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        if isinstance(event, Frame):
+            return [Transmit(None if event.dest is None else HERE, event)]
+        return []
+
+
+def stack_of(scripts: list[dict[str, list[Effect]]], room: int = 1_400) -> tuple[Stack, list[str]]:
+    log: list[str] = []
+    layers: list[Layer] = [Scripted(str(n), log, script) for n, script in enumerate(scripts)]
+    for layer in layers:
+        type(layer).name = "scripted"
+    return Stack(A, [*layers, Wire()], "NYC", room), log
+
+
+def test_the_consequences_of_one_effect_come_before_its_sibling() -> None:
+    stack, log = stack_of([{}, {"go": [Up(Note("first")), Up(Note("second"))]}, {}])
+    stack.down(Note("go"), 0.0)
+    assert log == ["0vgo", "1vgo", "0^first", "0^second"]
+    stack, log = stack_of([{"first": [Down(Note("echo"))]}, {"go": [Up(Note("first")), Up(Note("second"))]}, {}])
+    stack.down(Note("go"), 0.0)
+    assert log == ["0vgo", "1vgo", "0^first", "1vecho", "2vecho", "0^second"]
+
+
+def test_an_announcement_reaches_all_layers_bottom_to_top_before_any_answer_is_carried_out() -> None:
+    event = Note("news")
+    stack, log = stack_of([{}, {"go": [Announce(event)], "news": [Down(Note("answer"))]}, {}])
+    stack.down(Note("go"), 0.0)
+    assert log == ["0vgo", "1vgo", "2^news", "1^news", "0^news", "2vanswer"]
+    assert stack.flush(0.0).events == (event,)
+
+
+def test_the_shell_sees_an_announcement_before_what_it_causes() -> None:
+    stack, _ = stack_of([{"news": [Up(Note("after"))]}, {"go": [Announce(Note("news"))]}, {}])
+    stack.down(Note("go"), 0.0)
+    assert stack.flush(0.0).events == (Note("news"), Note("after"))
+
+
+def test_states_are_collected_for_whoever_asks() -> None:
+    class Giver(Scripted):
+        def give_state(self) -> Header:
+            return Word(f"state of {self.label}")
+
+    log: list[str] = []
+    layers: list[Layer] = [Giver("0", log, {}), Scripted("1", log, {"go": [CollectStates(7)]}), Giver("2", log, {}), Wire()]
+    stack = Stack(A, layers, "NYC", 1_400)
+    stack.down(Note("go"), 0.0)
+    assert stack.flush(0.0).events == (StatesCollected(7, (Word("state of 0"), Word("state of 2"))),)
+    assert log == ["0vgo", "1vgo", "1^StatesCollected", "0^StatesCollected"]
+
+
+def test_a_joiner_is_handed_states_before_it_hears_of_the_view() -> None:
+    log: list[str] = []
+
+    class Taker(Scripted):
+        HEADERS: ClassVar[dict[int, type[Header]]] = {2: Word}
+
+        def take_state(self, state: Header) -> None:
+            log.append(f"took {state}")
+
+    installed = ViewInstalled(VIEW, None, (Word("x"),))
+    stack = Stack(A, [Taker("0", log, {"go": [Announce(installed)]})], "NYC", 1_400)
+    stack.down(Note("go"), 0.0)
+    assert log[1:] == [f"took {Word('x')}", "0^ViewInstalled"]
+
+
+def test_frames_of_one_turn_and_destination_share_datagrams_and_keep_their_order() -> None:
+    sender, _ = stack_of([{}], room=600)
+    receiver, log = stack_of([{}])
+    receiver.address = B
+    words = [f"{n} " + "x" * 40 for n in range(40)]
+    for word in words:
+        sender.down(Frame(A, B, (Word(word),)), 0.0)
+    datagrams = sender.flush(0.0).datagrams
+    assert 1 < len(datagrams) < 10
+    assert all(len(data) <= 600 and to == HERE for to, data in datagrams)
+    for _, data in datagrams:
+        receiver.receive(data, HERE, 0.0)
+    arrived = [frame for frame in receiver.flush(0.0).events if isinstance(frame, Frame)]
+    assert [frame.headers[0] for frame in arrived] == [Word(word) for word in words]
+    assert len(log) == 40
+
+
+def test_what_is_not_for_this_member_is_not_handed_up_but_told_to_the_lowest_layer() -> None:
+    """A3: a process restarted at the same address gets what was meant for its predecessor."""
+    sender, _ = stack_of([{}])
+    sender.down(Frame(A, Address(b"\x09" * 16), (Word("old"),)), 0.0)
+    ((_, data),) = sender.flush(0.0).datagrams
+    receiver, log = stack_of([{}])
+    receiver.address = B
+    receiver.receive(data, HERE, 0.0)
+    assert receiver.flush(0.0).events == (Misdirected(A, Address(b"\x09" * 16)),)
+    assert log == ["0^Misdirected"]
+
+
+def test_ones_own_multicast_is_ignored_when_the_network_loops_it_back() -> None:
+    stack, log = stack_of([{}])
+    stack.down(Frame(A, None, (Word("hello"),)), 0.0)
+    ((to, data),) = stack.flush(0.0).datagrams
+    assert to is None
+    log.clear()
+    stack.receive(data, HERE, 0.0)
+    assert log == []
+
+
+@pytest.mark.parametrize("data", [b"", b"garbage", b"\xb7R\x01" + b"\xff" * 70_000, b"\xb7R\x63"])
+def test_garbage_is_counted_and_dropped(data: bytes) -> None:
+    stack, log = stack_of([{}])
+    stack.receive(data, HERE, 0.0)
+    assert log == []
+    assert sum(stack.drops.values()) == 1
+    assert stack.statistics()["drops"] == stack.drops
+
+
+def test_drops_of_layers_are_counted_by_reason() -> None:
+    stack, _ = stack_of([{"go": [Dropped("late"), Dropped("late", 2), Dropped("other")]}])
+    stack.down(Note("go"), 0.0)
+    assert stack.drops == {"late": 3, "other": 1}
+
+
+def test_two_layers_cannot_claim_one_header_id() -> None:
+    class Other(Wire):
+        HEADERS: ClassVar[dict[int, type[Header]]] = {1: Header}
+
+    with pytest.raises(ConfigurationError, match="share the header id 1"):
+        Stack(A, [Other(), Wire()], "NYC", 1_400)
+
+
+def test_a_layer_is_asked_for_its_deadline_again_only_after_it_ran() -> None:
+    class Timed(Wire):
+        asked = 0
+        due: float | None = 5.0
+
+        def deadline(self) -> float | None:
+            self.asked += 1
+            return self.due
+
+        def expire(self, now: float) -> list[Effect]:
+            self.due = None
+            return [Up(Blocked())]
+
+    layer = Timed()
+    stack = Stack(A, [layer], "NYC", 1_400)
+    assert [stack.deadline(), stack.deadline()] == [5.0, 5.0]
+    assert layer.asked == 1
+    stack.expire(4.9)
+    assert stack.flush(4.9).events == ()
+    stack.expire(5.0)
+    assert stack.flush(5.0).events == (Blocked(),)
+    assert stack.deadline() is None
+    assert layer.asked == 2
