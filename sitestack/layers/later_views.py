@@ -1,0 +1,49 @@
+"""Frames of views that this member has not installed yet.
+
+Members install a view at slightly different times, so the first frames of the new one overtake its installation; and a joiner
+hears the multicasts of views that it never becomes a member of.
+"""
+
+from __future__ import annotations
+
+from sitestack.frame import Frame
+from sitestack.layers.window import frame_bytes
+from sitestack.view import ViewId
+
+
+class LaterViews:
+    """Holds a bounded number of frames by view. At the bound the earliest view gives way: it is the least likely to come."""
+
+    def __init__(self, count_max: int, bytes_max: int) -> None:
+        self._count_max = count_max
+        self._bytes_max = bytes_max
+        self._frames: dict[ViewId, list[Frame]] = {}
+        self.count = 0
+        self.bytes = 0
+        self.bytes_high = 0
+
+    def hold(self, view: ViewId, frame: Frame) -> int:
+        """Keep a frame of a later view; answers how many frames had to go for it, itself included when it is not kept."""
+        size = frame_bytes(frame)
+        evicted = 0
+        while self.count >= self._count_max or self.bytes + size > self._bytes_max:
+            earliest = min(self._frames, default=view)
+            if earliest >= view:
+                return evicted + 1
+            evicted += len(self._discard(earliest))
+        self._frames.setdefault(view, []).append(frame)
+        self.count += 1
+        self.bytes += size
+        self.bytes_high = max(self.bytes_high, self.bytes)
+        return evicted
+
+    def release(self, view: ViewId) -> tuple[list[Frame], int]:
+        """The frames of the view that is being installed, and how many of earlier views are discarded."""
+        skipped = sum(len(self._discard(each)) for each in sorted(self._frames) if each < view)
+        return self._discard(view), skipped
+
+    def _discard(self, view: ViewId) -> list[Frame]:
+        frames = self._frames.pop(view, [])
+        self.count -= len(frames)
+        self.bytes -= sum(map(frame_bytes, frames))
+        return frames

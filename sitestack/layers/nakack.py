@@ -1,0 +1,362 @@
+"""NAKACK: reliable FIFO multicast within a view.
+
+A sender numbers its multicasts 1, 2, 3 ... in each view and sends each once. A receiver that notices a hole asks for what is
+missing: the sender first, then any other member, because everybody keeps everything until everybody has it. A sender that
+falls silent says how far its stream goes until all of it is stable, so that a lost last message is noticed too (JGRP-1548).
+
+In a flush (`Blocked` to `ViewInstalled`) nothing is delivered but what `ReachCut` says, exactly; that is what makes all
+survivors of a view deliver the same messages in it (traps S5, S6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sitestack.address import Address
+from sitestack.events import Blocked, CutReached, DigestAnswer, DigestQuery, Event, ReachCut, Stable, ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.layers.later_views import LaterViews
+from sitestack.layers.retransmission import Announcer, Answers, Gap, Gaps, choose_holder
+from sitestack.layers.streams import Streams
+from sitestack.layers.window import frame_bytes
+from sitestack.view import View, ViewId
+
+#: A request lists at most so many ranges: it must fit into one datagram, as fragmentation is above this layer.
+RANGES_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Header):
+    """On every reliable multicast and on its retransmissions, which come from anybody: `sender` owns the stream."""
+
+    view: ViewId
+    sender: Address
+    seqno: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retransmit(Header):
+    """To a member that should hold these numbers (first and last of each range) of the sender's stream: send them to me."""
+
+    view: ViewId
+    sender: Address
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Highest(Header):
+    """To everybody: the stream of the one who says it goes up to here."""
+
+    view: ViewId
+    seqno: int
+
+
+@dataclass(frozen=True, slots=True)
+class NakAckConfig:
+    """For a site on one local network."""
+
+    #: How long a hole may exist before it is asked for: most are frames that overtook each other.
+    ask_delay_s: float = 0.02
+    #: Without an answer the time to the next request doubles up to this.
+    ask_interval_s_max: float = 1.0
+    #: Numbers that one request asks for at most (JGroups has the same bound).
+    ask_count_max: int = 1_024
+    #: How often a member answers: in each such period a requester gets a frame at most once.
+    answer_period_s: float = 0.005
+    #: What a member retransmits in one period at most, to all together: 50 MB/s.
+    answer_bytes_max: int = 256 * 1024
+    #: A sender that was quiet this long, and of whose stream something is not stable, announces its highest number.
+    quiet_interval_s: float = 0.1
+    #: While nothing becomes stable, the time to the next announcement doubles up to this.
+    quiet_interval_s_max: float = 1.0
+    #: Numbers of one stream that are held and not yet stable. Flow control should stop a sender long before.
+    window_count_max: int = 65_536
+    #: Bytes of one stream that are held ahead of a hole.
+    ahead_bytes_max: int = 32 * 1024 * 1024
+    #: Frames that are held for views not installed yet.
+    later_count_max: int = 4_096
+    later_bytes_max: int = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class NakAckStatistics:
+    """What NAKACK has done, what it holds now, and its bounds."""
+
+    sent: int
+    delivered: int
+    requests_sent: int
+    requests_received: int
+    retransmitted: int
+    highest_sent: int
+    streams_with_gaps: int
+    retained_count: int
+    retained_bytes: int
+    retained_bytes_high: int
+    ahead_bytes: int
+    later_count: int
+    later_bytes: int
+    later_bytes_high: int
+    window_count_max: int
+    ahead_bytes_max: int
+    later_count_max: int
+    later_bytes_max: int
+
+
+class NakAck(Layer):
+    """NAKACK (seeds 000 and 002 need it below the sequencer, SEQ-17; traps S5, S6, S15, U8).
+
+    A sender's own multicasts turn round here at once: nobody waits for a loopback. What it retains of them has no bound here:
+    flow control, above, decides how much is on its way.
+    """
+
+    name = "nakack"
+    HEADERS: ClassVar[dict[int, type[Header]]] = {0x30: Cast, 0x31: Retransmit, 0x32: Highest}
+
+    def __init__(self, local: Local, config: NakAckConfig) -> None:
+        self._me = local.address
+        self._config = config
+        self._view: View | None = None
+        self._streams = Streams((), config.window_count_max, config.ahead_bytes_max)
+        self._holders: dict[Address, Address] = {}
+        self._gaps = Gaps(local.rng, config.ask_delay_s, config.ask_interval_s_max)
+        self._answers = Answers(config.answer_period_s, config.answer_bytes_max)
+        self._announcer = Announcer(config.quiet_interval_s, config.quiet_interval_s_max)
+        self._later = LaterViews(config.later_count_max, config.later_bytes_max)
+        self._retained_bytes_high = 0
+        self._sent = self._delivered = self._requests_sent = self._requests_received = 0
+        self._retransmitted = self._highest_sent = 0
+
+    # -- the layer's contract --------------------------------------------------------------------------------------
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Number and send a reliable multicast; answer the flush; forget what is stable."""
+        if isinstance(event, Frame):
+            if event.dest is None and not event.unreliable:
+                return self._cast(event, now)
+            return [Down(event)]
+        if isinstance(event, Stable):
+            self._purge(event.vector, now)
+            return []
+        if isinstance(event, DigestQuery):
+            assert self._streams.blocked, "a digest is asked for in a flush only"
+            self._block()
+            return [Up(DigestAnswer(self._streams.digest()))]
+        if isinstance(event, ReachCut):
+            return self._reach(event, now)
+        return [Down(event)]
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Put a multicast in its place, whoever brings it and whoever it was addressed to; answer requests; follow the view."""
+        if isinstance(event, Frame):
+            header = event.headers[-1] if event.headers else None
+            if type(header) is Cast:
+                return self._receive(event, header, now)
+            if type(header) is Retransmit:
+                return self._answer(header, event.source, now)
+            if type(header) is Highest:
+                return self._learn(header, event.source, now)
+            return [Up(event)]
+        if isinstance(event, ViewInstalled):
+            return self._install(event, now)
+        if isinstance(event, Blocked):
+            self._block()
+            return []
+        return [Up(event)]
+
+    def expire(self, now: float) -> list[Effect]:
+        """Ask for what is missing; say how far the own stream goes."""
+        effects: list[Effect] = []
+        for owner, gap in self._gaps.due(now):
+            effects += self._ask(owner, gap, now)
+        if self._announcer.due is not None and self._announcer.due <= now:
+            effects += self._announce(now)
+        return effects
+
+    def deadline(self) -> float | None:
+        """The next request or announcement."""
+        dues = [due for due in (self._gaps.deadline(), self._announcer.due) if due is not None]
+        return min(dues, default=None)
+
+    def statistics(self) -> NakAckStatistics:
+        """Counters since the start, and what is held now."""
+        windows, later, config = self._streams.windows.values(), self._later, self._config
+        return NakAckStatistics(
+            sent=self._sent,
+            delivered=self._delivered,
+            requests_sent=self._requests_sent,
+            requests_received=self._requests_received,
+            retransmitted=self._retransmitted,
+            highest_sent=self._highest_sent,
+            streams_with_gaps=len(self._gaps),
+            retained_count=sum(len(window.frames) for window in windows),
+            retained_bytes=self._streams.bytes,
+            retained_bytes_high=max(self._retained_bytes_high, self._streams.bytes_high),
+            ahead_bytes=sum(window.ahead_bytes for window in windows),
+            later_count=later.count,
+            later_bytes=later.bytes,
+            later_bytes_high=later.bytes_high,
+            window_count_max=config.window_count_max,
+            ahead_bytes_max=config.ahead_bytes_max,
+            later_count_max=config.later_count_max,
+            later_bytes_max=config.later_bytes_max,
+        )
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def _cast(self, frame: Frame, now: float) -> list[Effect]:
+        assert self._view is not None, "a multicast before the first view"
+        assert not self._streams.blocked, "a multicast during a flush"
+        seqno = self._streams.windows[self._me].contiguous + 1
+        own = Frame(self._me, None, frame.headers, frame.batch, False, seqno)
+        self._streams.append(own)
+        self._sent += 1
+        self._delivered += 1
+        if len(self._view.members) > 1:
+            self._announcer.restart(now)
+        return [Down(_wire_frame(own, self._view.id)), Up(own)]
+
+    def _announce(self, now: float) -> list[Effect]:
+        assert self._view is not None
+        self._announcer.said(now)
+        self._highest_sent += 1
+        header = Highest(self._view.id, self._streams.windows[self._me].contiguous)
+        return [Down(Frame(self._me, None, (header,), None, True))]
+
+    def _purge(self, vector: dict[Address, int], now: float) -> None:
+        mine = self._streams.windows.get(self._me)
+        before = 0 if mine is None else mine.stable
+        self._streams.purge(vector)
+        if mine is None or mine.stable == before:
+            return
+        if mine.stable == mine.contiguous:
+            self._announcer.stop()
+        else:
+            self._announcer.restart(now)
+
+    # -- receiving -------------------------------------------------------------------------------------------------
+
+    def _receive(self, frame: Frame, cast: Cast, now: float) -> list[Effect]:
+        view, owner, streams = self._view, cast.sender, self._streams
+        if view is None or cast.view > view.id:
+            evicted = self._later.hold(cast.view, frame)
+            return [Dropped("nak_later_view", evicted)] if evicted else []
+        if cast.view != view.id:
+            return [Dropped("nak_old_view")]
+        window = streams.windows.get(owner)
+        if window is None:
+            return [Dropped("nak_stranger")]
+        if owner == self._me:
+            return [Dropped("nak_duplicate")]
+        refused = streams.keep(Frame(owner, None, frame.headers[:-1], frame.batch, False, cast.seqno))
+        if window.contiguous < window.highest or owner in self._gaps:
+            self._gaps.watch(owner, window.contiguous, streams.wanted(owner), now)
+        return [Dropped(refused)] if refused is not None else self._deliver(owner)
+
+    def _deliver(self, owner: Address) -> list[Effect]:
+        frames = self._streams.deliver(owner)
+        self._delivered += len(frames)
+        effects: list[Effect] = [Up(frame) for frame in frames]
+        if frames and self._streams.at_cut:
+            effects.append(Up(CutReached()))
+        return effects
+
+    def _learn(self, header: Highest, owner: Address, now: float) -> list[Effect]:
+        if self._view is None or header.view != self._view.id:
+            return [Dropped("nak_other_view")]
+        window = self._streams.windows.get(owner)
+        if window is None or owner == self._me:
+            return [Dropped("nak_stranger")]
+        window.expect(header.seqno)
+        self._gaps.watch(owner, window.contiguous, self._streams.wanted(owner), now)
+        return []
+
+    # -- retransmission --------------------------------------------------------------------------------------------
+
+    def _ask(self, owner: Address, gap: Gap, now: float) -> list[Effect]:
+        assert self._view is not None
+        window, wanted = self._streams.windows[owner], self._streams.wanted(owner)
+        ranges = window.missing(min(gap.up_to, wanted), self._config.ask_count_max, RANGES_MAX)
+        gap.up_to = wanted
+        if not ranges:
+            self._gaps.postpone(gap, now)
+            return []
+        first = self._holders.get(owner, owner)
+        rank = self._view.rank(self._me)
+        after_me = self._view.members[rank + 1 :] + self._view.members[:rank]
+        others = tuple([member for member in after_me if member != first])
+        holder = choose_holder(self._gaps.asked(gap, window.contiguous, now), first, others)
+        self._requests_sent += 1
+        return [Down(Frame(self._me, holder, (Retransmit(self._view.id, owner, ranges),), None, True))]
+
+    def _answer(self, request: Retransmit, requester: Address, now: float) -> list[Effect]:
+        if self._view is None or request.view != self._view.id:
+            return [Dropped("nak_other_view")]
+        window = self._streams.windows.get(request.sender)
+        if window is None or requester not in self._streams.windows:
+            return [Dropped("nak_stranger")]
+        self._requests_received += 1
+        self._answers.start(now)
+        effects: list[Effect] = []
+        left = self._config.ask_count_max
+        for first, last in request.ranges:
+            first, last = max(first, window.stable + 1), min(last, window.highest)
+            last = min(last, first + left - 1)
+            left -= max(0, last - first + 1)
+            for seqno in range(first, last + 1):
+                frame = window.frames.get(seqno)
+                if frame is not None and self._answers.allow(requester, request.sender, seqno, frame_bytes(frame)):
+                    effects.append(Down(_wire_frame(frame, request.view, self._me, requester)))
+        self._retransmitted += len(effects)
+        if self._answers.exhausted:
+            effects.append(Dropped("nak_busy"))
+        return effects
+
+    # -- views and flushes -----------------------------------------------------------------------------------------
+
+    def _install(self, event: ViewInstalled, now: float) -> list[Effect]:
+        """Start again at number 1. The old view's frames are of no use to anybody: its members were all at the cut."""
+        config, view = self._config, event.view
+        self._retained_bytes_high = max(self._retained_bytes_high, self._streams.bytes_high)
+        self._view = view
+        self._streams = Streams(view.members, config.window_count_max, config.ahead_bytes_max, event.blocked)
+        self._announcer.stop()
+        self._forget_gaps()
+        frames, skipped = self._later.release(view.id)
+        effects: list[Effect] = [Dropped("nak_later_view", skipped)] if skipped else []
+        for frame in frames:
+            cast = frame.top(Cast)
+            assert cast is not None
+            effects += self._receive(frame, cast, now)
+        return effects
+
+    def _block(self) -> None:
+        self._streams.block()
+        self._forget_gaps()
+
+    def _reach(self, event: ReachCut, now: float) -> list[Effect]:
+        self._forget_gaps()
+        self._holders = event.holders
+        behind = self._streams.reach(event.cut)
+        if not behind:
+            return [Up(CutReached())]
+        effects: list[Effect] = []
+        for owner in behind:
+            effects += self._deliver(owner)
+            if owner in (self._streams.cut or {}):
+                self._gaps.urge(owner, event.cut[owner], now)
+        return [*effects, *self.expire(now)]
+
+    def _forget_gaps(self) -> None:
+        self._gaps.clear()
+        self._holders = {}
+
+
+def _wire_frame(frame: Frame, view: ViewId, source: Address | None = None, requester: Address | None = None) -> Frame:
+    """The frame as it travels: the sender's multicast, or a copy of it that `source` sends to a requester.
+
+    Both carry the same header, so that a copy takes the same place in the same stream whoever sends it (SEQ-8).
+    """
+    headers = (*frame.headers, Cast(view, frame.source, frame.seqno))
+    return Frame(source or frame.source, requester, headers, frame.batch, requester is not None)

@@ -1,0 +1,150 @@
+"""The two sides of a retransmission: whom to ask and when, and how much to answer."""
+
+from __future__ import annotations
+
+import random
+
+from sitestack.address import Address
+
+
+class Gap:
+    """A stream of which something is missing."""
+
+    __slots__ = ("ask_at", "contiguous", "turn", "up_to", "wait_s")
+
+    def __init__(self, ask_at: float, up_to: int) -> None:
+        self.ask_at = ask_at
+        #: What was known to exist when `ask_at` was set. Later numbers may be merely late and wait for the next time.
+        self.up_to = up_to
+        #: The window's `contiguous` when somebody was last asked; -1 before.
+        self.contiguous = -1
+        self.turn = 0
+        self.wait_s = 0.0
+
+
+class Gaps:
+    """The streams with gaps, and when to ask for what is missing: a little after a gap is noticed, then less and less often."""
+
+    def __init__(self, rng: random.Random, delay_s: float, wait_s_max: float) -> None:
+        self._rng = rng
+        self._delay_s = delay_s
+        self._wait_s_max = wait_s_max
+        self._gaps: dict[Address, Gap] = {}
+
+    def __contains__(self, owner: Address) -> bool:
+        return owner in self._gaps
+
+    def __len__(self) -> int:
+        return len(self._gaps)
+
+    def watch(self, owner: Address, contiguous: int, wanted: int, now: float) -> None:
+        """A hole may have opened, shrunk or closed: see to it that it is asked for, but not before its time."""
+        gap = self._gaps.get(owner)
+        if contiguous >= wanted:
+            self._gaps.pop(owner, None)
+        elif gap is None:
+            self._gaps[owner] = Gap(now + self.jitter(self._delay_s), wanted)
+        elif contiguous > gap.contiguous >= 0:
+            gap.ask_at = min(gap.ask_at, now + self.jitter(self._delay_s))
+
+    def urge(self, owner: Address, wanted: int, now: float) -> None:
+        """This much is known to be missing and to be held by somebody: ask at once."""
+        self._gaps[owner] = Gap(now, wanted)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._gaps.clear()
+
+    def due(self, now: float) -> list[tuple[Address, Gap]]:
+        """The streams to ask for now: each is then either `asked` or `postponed`."""
+        return [(owner, gap) for owner, gap in self._gaps.items() if gap.ask_at <= now]
+
+    def deadline(self) -> float | None:
+        """When the next stream is due."""
+        return min((gap.ask_at for gap in self._gaps.values()), default=None)
+
+    def asked(self, gap: Gap, contiguous: int, now: float) -> int:
+        """Somebody is being asked: answers whose turn it is, and sets how long to wait for the answer.
+
+        Who answered is asked again; who did not makes the wait longer and the turn pass on.
+        """
+        if gap.contiguous < 0 or contiguous > gap.contiguous:
+            gap.wait_s = 2 * self._delay_s
+        else:
+            gap.wait_s = min(2 * gap.wait_s, self._wait_s_max)
+            gap.turn += 1
+        gap.contiguous = contiguous
+        gap.ask_at = now + self.jitter(gap.wait_s)
+        return gap.turn
+
+    def postpone(self, gap: Gap, now: float) -> None:
+        """What was missing has come; what else is missing was noticed only just now."""
+        gap.ask_at = now + self.jitter(self._delay_s)
+
+    def jitter(self, delay_s: float) -> float:
+        """A quarter less to a quarter more, so that members who lost the same frame do not ask at the same instant."""
+        return delay_s * (0.75 + 0.5 * self._rng.random())
+
+
+def choose_holder(turn: int, first: Address, others: tuple[Address, ...]) -> Address:
+    """Whom to ask in this turn: every other time the one who should have it, in between all the others one by one."""
+    if turn % 2 == 0 or not others:
+        return first
+    return others[turn // 2 % len(others)]
+
+
+class Answers:
+    """Damps answers (C15): in each period everybody gets each frame once, and all together so many bytes."""
+
+    def __init__(self, period_s: float, bytes_max: int) -> None:
+        self._period_s = period_s
+        self._bytes_max = bytes_max
+        self._period_end = float("-inf")
+        self._bytes = 0
+        #: Bounded by the bytes, as each frame counts for some.
+        self._given: set[tuple[Address, Address, int]] = set()
+
+    def start(self, now: float) -> None:
+        """Begin a new period if it is time."""
+        if now >= self._period_end:
+            self._period_end = now + self._period_s
+            self._bytes = 0
+            self._given.clear()
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing more is answered in this period; whoever still misses something asks again."""
+        return self._bytes >= self._bytes_max
+
+    def allow(self, requester: Address, sender: Address, seqno: int, size: int) -> bool:
+        """Whether this frame may be sent to the requester now; counts it if so."""
+        key = (requester, sender, seqno)
+        if self.exhausted or key in self._given:
+            return False
+        self._given.add(key)
+        self._bytes += size
+        return True
+
+
+class Announcer:
+    """When a sender says how far its stream goes: after a quiet interval, then less and less often while nothing changes."""
+
+    def __init__(self, interval_s: float, interval_s_max: float) -> None:
+        self._interval_s = interval_s
+        self._interval_s_max = interval_s_max
+        self._wait_s = interval_s
+        self.due: float | None = None
+
+    def restart(self, now: float) -> None:
+        """Something was sent, or became stable: it is not quiet."""
+        self._wait_s = self._interval_s
+        self.due = now + self._interval_s
+
+    def said(self, now: float) -> None:
+        """It was said once more."""
+        self._wait_s = min(2 * self._wait_s, self._interval_s_max)
+        self.due = now + self._wait_s
+
+    def stop(self) -> None:
+        """There is nothing to say: everybody has everything."""
+        self.due = None

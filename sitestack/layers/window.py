@@ -1,0 +1,100 @@
+"""What a member holds of one sender's multicast stream in one view: the receive window of NAKACK.
+
+Four numbers tell its state, each at most the next: `stable` (everybody has it, it is forgotten), `delivered` (handed up),
+`contiguous` (received without a hole), `highest` (known to exist). Frames between `stable` and `contiguous` are kept for those
+who ask; frames above are ahead of a hole.
+"""
+
+from __future__ import annotations
+
+from sitestack.codec import FRAME_OVERHEAD_BYTES
+from sitestack.frame import Frame
+
+
+class Window:
+    """The frames of one stream by number. The sender keeps its own stream in one, too."""
+
+    def __init__(self, count_max: int, ahead_bytes_max: int) -> None:
+        """At most `count_max` numbers above `stable` are held, and at most `ahead_bytes_max` bytes ahead of a hole.
+
+        What is beyond is refused, and asked for again when there is room. There is no bound on the bytes without a hole: a
+        window that refused them could wait for another full window, which waits for this one.
+        """
+        self.frames: dict[int, Frame] = {}
+        self.stable = self.delivered = self.contiguous = self.highest = 0
+        self.ahead_bytes = 0
+        self._count_max = count_max
+        self._ahead_bytes_max = ahead_bytes_max
+        self._limit = count_max
+
+    def add(self, frame: Frame, size: int) -> str | None:
+        """Keep a received frame of this size under its `seqno`. Answers why not, or None when it was kept."""
+        seqno = frame.seqno
+        if seqno <= self.contiguous or seqno in self.frames:
+            return "nak_duplicate"
+        self.expect(seqno)
+        if seqno > self._limit:
+            return "nak_window"
+        if seqno != self.contiguous + 1:
+            if self.ahead_bytes + size > self._ahead_bytes_max:
+                return "nak_window"
+            self.ahead_bytes += size
+            self.frames[seqno] = frame
+            return None
+        self.frames[seqno] = frame
+        self.contiguous = seqno
+        if seqno < self.highest:
+            self._close_hole()
+        return None
+
+    def _close_hole(self) -> None:
+        while (frame := self.frames.get(self.contiguous + 1)) is not None:
+            self.contiguous += 1
+            self.ahead_bytes -= frame_bytes(frame)
+
+    def expect(self, highest: int) -> None:
+        """Learn that the stream goes at least this far. What is out of bounds is not asked for yet."""
+        self.highest = max(self.highest, min(highest, self._limit))
+
+    def admit(self, last: int) -> None:
+        """Take numbers up to this one, whatever the bound: a flush must reach its cut."""
+        self._limit = max(self._limit, last)
+        self.expect(last)
+
+    def take(self, last: int) -> list[Frame]:
+        """The frames to deliver now, in order: those received without a hole, up to this number."""
+        first, self.delivered = self.delivered + 1, max(self.delivered, min(last, self.contiguous))
+        return [self.frames[seqno] for seqno in range(first, self.delivered + 1)]
+
+    def missing(self, last: int, count_max: int, ranges_max: int) -> tuple[tuple[int, int], ...]:
+        """The lowest numbers up to `last` that have not been received, at most so many in at most so many ranges."""
+        ranges: list[tuple[int, int]] = []
+        count = 0
+        for seqno in range(self.contiguous + 1, last + 1):
+            if seqno in self.frames:
+                continue
+            if ranges and ranges[-1][1] == seqno - 1:
+                ranges[-1] = (ranges[-1][0], seqno)
+            elif len(ranges) < ranges_max:
+                ranges.append((seqno, seqno))
+            else:
+                break
+            count += 1
+            if count == count_max:
+                break
+        return tuple(ranges)
+
+    def purge(self, stable: int) -> int:
+        """Forget what everybody has, and answer how many bytes that was. What is not delivered yet is never forgotten."""
+        stable = min(stable, self.delivered)
+        freed = 0
+        for seqno in range(self.stable + 1, stable + 1):
+            freed += frame_bytes(self.frames.pop(seqno))
+        self.stable = max(self.stable, stable)
+        self._limit = max(self._limit, self.stable + self._count_max)
+        return freed
+
+
+def frame_bytes(frame: Frame) -> int:
+    """About what a frame takes: the bound is on memory, not on the wire."""
+    return FRAME_OVERHEAD_BYTES + frame.payload_bytes

@@ -1,0 +1,363 @@
+"""NAKACK over a lossy wire: reliable, in order, once; from any holder; within bounds."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from sitestack.events import Blocked, Stable, ViewInstalled
+from sitestack.frame import Frame
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.layers.nakack import Cast, Highest, NakAck, NakAckConfig, NakAckStatistics, Retransmit
+from tests.sitestack.layers.multicast_world import Faults, World, address_of, frame_of, view_of
+
+A, B, C, X = (address_of(name) for name in "ABCX")
+V1, V2, V3 = (view_of(counter, "ABC") for counter in (1, 2, 3))
+
+
+def layer_of(name: str, config: NakAckConfig | None = None) -> NakAck:
+    """One layer alone, for what is best seen effect by effect."""
+    return NakAck(Local("site", address_of(name), name, random.Random(1)), config or NakAckConfig())
+
+
+def member_of_v1(name: str, config: NakAckConfig | None = None) -> NakAck:
+    layer = layer_of(name, config)
+    assert layer.up(ViewInstalled(V1, None), 0.0) == []
+    return layer
+
+
+def cast_of(owner: str, seqno: int, counter: int = 1, size: int = 20) -> Frame:
+    """A multicast as it arrives from the wire."""
+    frame = frame_of(owner, seqno, size)
+    return frame.push(Cast(view_of(counter, "ABC").id, address_of(owner), seqno))
+
+
+def delivery_of(owner: str, seqno: int, size: int = 20) -> Up:
+    return Up(replace(frame_of(owner, seqno, size), seqno=seqno))
+
+
+def numbers(effects: list[Effect]) -> list[int]:
+    """The numbers in the stream of what is handed up."""
+    return [effect.event.seqno for effect in effects if isinstance(effect, Up) and isinstance(effect.event, Frame)]
+
+
+def statistics_of(layer: Layer) -> NakAckStatistics:
+    numbers = layer.statistics()
+    assert isinstance(numbers, NakAckStatistics)
+    return numbers
+
+
+# -- one machine -------------------------------------------------------------------------------------------------------
+
+
+def test_a_multicast_is_numbered_sent_and_handed_up_at_once() -> None:
+    layer = member_of_v1("A")
+    for n in (1, 2):
+        assert layer.down(frame_of("A", n), 0.0) == [Down(cast_of("A", n)), delivery_of("A", n)]
+
+
+def test_unicasts_and_unreliable_multicasts_pass() -> None:
+    layer = member_of_v1("A")
+    for frame in (replace(frame_of("A", 1), dest=B), replace(frame_of("A", 1), unreliable=True)):
+        assert layer.down(frame, 0.0) == [Down(frame)]
+        assert layer.up(frame, 0.0) == [Up(frame)]
+
+
+def test_a_multicast_before_the_first_view_or_during_a_flush_is_a_bug_of_ours() -> None:
+    layer = layer_of("A")
+    with pytest.raises(AssertionError):
+        layer.down(frame_of("A", 1), 0.0)
+    layer.up(ViewInstalled(V1, None), 0.0)
+    layer.up(Blocked(), 0.0)
+    with pytest.raises(AssertionError):
+        layer.down(frame_of("A", 1), 0.0)
+
+
+def test_what_arrives_out_of_order_waits_for_its_turn_and_duplicates_are_counted() -> None:
+    layer = member_of_v1("B")
+    assert layer.up(cast_of("A", 3), 0.0) == []
+    assert layer.up(cast_of("A", 2), 0.0) == []
+    assert layer.up(cast_of("A", 3), 0.0) == [Dropped("nak_duplicate")]
+    assert layer.up(cast_of("A", 1), 0.0) == [delivery_of("A", n) for n in (1, 2, 3)]
+    assert layer.up(cast_of("A", 2), 0.0) == [Dropped("nak_duplicate")]
+    assert layer.deadline() is None
+
+
+def test_streams_of_different_senders_do_not_wait_for_each_other() -> None:
+    layer = member_of_v1("B")
+    assert layer.up(cast_of("A", 2), 0.0) == []
+    assert layer.up(cast_of("C", 1), 0.0) == [delivery_of("C", 1)]
+
+
+def test_what_strangers_multicast_and_copies_of_my_own_are_dropped() -> None:
+    layer = member_of_v1("B")
+    assert layer.up(frame_of("X", 1).push(Cast(V1.id, X, 1)), 0.0) == [Dropped("nak_stranger")]
+    assert layer.up(cast_of("B", 1), 0.0) == [Dropped("nak_duplicate")]
+    assert layer.up(cast_of("A", 0), 0.0) == [Dropped("nak_duplicate")]
+    assert layer.up(Frame(X, None, (Highest(V1.id, 5),), None, True), 0.0) == [Dropped("nak_stranger")]
+    assert layer.up(Frame(X, B, (Retransmit(V1.id, B, ((1, 1),)),), None, True), 0.0) == [Dropped("nak_stranger")]
+
+
+def test_a_gap_is_asked_for_only_after_a_delay_and_then_less_and_less_often_from_everybody() -> None:
+    config = NakAckConfig(ask_delay_s=0.02, ask_interval_s_max=0.3)
+    layer = member_of_v1("B", config)
+    layer.up(cast_of("A", 3), 0.0)
+    asked: list[tuple[float, Frame]] = []
+    while len(asked) < 8:
+        now = layer.deadline()
+        assert now is not None
+        effects = layer.expire(now)
+        assert all(isinstance(effect, Down) and isinstance(effect.event, Frame) for effect in effects)
+        asked += [(now, effect.event) for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
+    request = Retransmit(V1.id, A, ((1, 2),))
+    assert [frame for _, frame in asked] == [Frame(B, dest, (request,), None, True) for dest in (A, C) * 4]
+    pauses = [later - earlier for (earlier, _), (later, _) in pairwise(asked)]
+    expected = [0.04, 0.08, 0.16, 0.3, 0.3, 0.3, 0.3]
+    assert 0.015 <= asked[0][0] <= 0.025
+    assert all(0.75 * wait <= pause <= 1.25 * wait for pause, wait in zip(pauses, expected, strict=True))
+
+
+def test_what_was_noticed_only_just_now_is_not_asked_for_yet() -> None:
+    """F3: frames that overtake each other cause no requests."""
+    layer = member_of_v1("B")
+    layer.up(cast_of("A", 2), 0.0)
+    due = layer.deadline()
+    assert due is not None
+    layer.up(cast_of("A", 5), due)
+    (first,) = layer.expire(due)
+    assert first == Down(Frame(B, A, (Retransmit(V1.id, A, ((1, 1),)),), None, True))
+    assert numbers(layer.up(cast_of("A", 1), due + 0.001)) == [1, 2]
+    again = layer.deadline()
+    assert again is not None
+    assert again - due <= 0.03
+    assert layer.expire(again) == [Down(Frame(B, A, (Retransmit(V1.id, A, ((3, 4),)),), None, True))]
+
+
+def test_a_request_is_bounded_and_names_the_lowest_numbers_first() -> None:
+    layer = member_of_v1("B", NakAckConfig(ask_count_max=50))
+    for seqno in range(2, 400, 2):
+        layer.up(cast_of("A", seqno), 0.0)
+    (effect,) = layer.expire(1.0)  # only what was known when the gap was noticed
+    assert effect == Down(Frame(B, A, (Retransmit(V1.id, A, ((1, 1),)),), None, True))
+    (effect,) = layer.expire(2.0)
+    assert effect == Down(Frame(B, C, (Retransmit(V1.id, A, tuple((n, n) for n in range(1, 100, 2))),), None, True))
+
+
+@pytest.mark.conforms("SEQ-8")
+def test_a_retransmission_by_a_third_member_is_the_same_frame_and_keeps_its_owner() -> None:
+    """A's multicast, retransmitted by C to B: only the wire source differs, and B delivers it as A's."""
+    a, b, c = (member_of_v1(name) for name in "ABC")
+    (sent, _) = a.down(frame_of("A", 1), 0.0)
+    assert sent == Down(cast_of("A", 1))
+    assert c.up(cast_of("A", 1), 0.0) == [delivery_of("A", 1)]
+    request = Frame(B, C, (Retransmit(V1.id, A, ((1, 1),)),), None, True)
+    answer = Down(replace(cast_of("A", 1), source=C, dest=B, unreliable=True))
+    assert c.up(request, 0.1) == [answer]
+    assert isinstance(answer.event, Frame)
+    assert b.up(answer.event, 0.1) == [delivery_of("A", 1)]
+    assert b.up(replace(request, source=C, dest=B), 0.2) == [Down(replace(cast_of("A", 1), source=B, dest=C, unreliable=True))]
+
+
+def test_a_storm_of_requests_is_answered_once_a_period_and_within_the_budget() -> None:
+    """C15: a request answered again and again would multiply the traffic that caused it."""
+    layer = member_of_v1("A", NakAckConfig(answer_period_s=0.005, answer_bytes_max=3_000))
+    for n in range(1, 6):
+        layer.down(frame_of("A", n, 1_000), 0.0)
+    request = Frame(B, A, (Retransmit(V1.id, A, ((1, 2), (2, 2))),), None, True)
+    everything = Frame(C, A, (Retransmit(V1.id, A, ((1, 1 << 62),)),), None, True)
+    assert len(layer.up(request, 1.0)) == 2
+    assert layer.up(request, 1.004) == []
+    assert layer.up(everything, 1.004)[-1] == Dropped("nak_busy")
+    assert len(layer.up(everything, 1.004)) == 1
+    assert len(layer.up(request, 1.0051)) == 2
+    assert statistics_of(layer).retransmitted == 5
+
+
+def test_an_answer_covers_a_bounded_count_of_numbers() -> None:
+    layer = member_of_v1("A", NakAckConfig(ask_count_max=10))
+    for n in range(1, 101):
+        layer.down(frame_of("A", n), 0.0)
+    hostile = Retransmit(V1.id, A, ((1, 4), (-5, 4), (1 << 62, 1), (50, 1 << 62), (1, 100)))
+    assert len(layer.up(Frame(B, A, (hostile,), None, True), 0.0)) == 4 + 2
+
+
+def test_what_is_stable_is_forgotten_and_not_retransmitted() -> None:
+    layer = member_of_v1("B")
+    for seqno in (1, 2, 3, 5):
+        layer.up(cast_of("A", seqno), 0.0)
+    assert layer.down(Stable({A: 2, X: 9}), 0.0) == []
+    assert statistics_of(layer).retained_count == 2
+    effects = layer.up(Frame(C, B, (Retransmit(V1.id, A, ((1, 9),)),), None, True), 0.0)
+    assert [effect.event.headers[-1] for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)] == [
+        Cast(V1.id, A, 3),
+        Cast(V1.id, A, 5),
+    ]
+    layer.down(Stable({A: 5}), 0.0)  # more than was delivered here cannot be: nothing that waits is forgotten
+    assert statistics_of(layer).retained_count == 1
+    assert numbers(layer.up(cast_of("A", 4), 0.0)) == [4, 5]
+    layer.down(Stable({A: 5}), 0.0)
+    assert statistics_of(layer) == replace(statistics_of(layer), retained_count=0, retained_bytes=0, ahead_bytes=0)
+
+
+def test_the_window_is_bounded_by_count_and_by_bytes_and_recovers() -> None:
+    """B1: what is beyond the window is dropped, counted, and asked for again when there is room."""
+    layer = member_of_v1("B", NakAckConfig(window_count_max=4, ahead_bytes_max=3_000))
+    assert layer.up(cast_of("A", 5), 0.0) == [Dropped("nak_window")]
+    assert layer.up(cast_of("A", 1 << 60), 0.0) == [Dropped("nak_window")]
+    assert layer.up(cast_of("A", 2, size=1_000), 0.0) == []
+    assert layer.up(cast_of("A", 4, size=1_000), 0.0) == []
+    assert layer.up(cast_of("A", 3, size=1_000), 0.0) == [Dropped("nak_window")]
+    assert numbers(layer.up(cast_of("A", 1, size=9_000), 0.0)) == [1, 2]  # no bound on bytes without a hole
+    assert layer.expire(1.0) == [Down(Frame(B, A, (Retransmit(V1.id, A, ((3, 3),)),), None, True))]
+    assert numbers(layer.up(cast_of("A", 3, size=1_000), 2.0)) == [3, 4]
+    assert layer.up(cast_of("A", 5), 2.0) == [Dropped("nak_window")]
+    layer.down(Stable({A: 1}), 2.0)
+    assert numbers(layer.up(cast_of("A", 5), 2.0)) == [5]
+
+
+def test_frames_of_a_later_view_wait_for_exactly_that_view() -> None:
+    layer = layer_of("B")
+    for counter, seqno in ((1, 1), (2, 1), (2, 3), (3, 1)):
+        assert layer.up(cast_of("A", seqno, counter), 0.0) == []
+    assert layer.up(ViewInstalled(V2, None), 0.0) == [Dropped("nak_later_view", 1), delivery_of("A", 1)]
+    assert numbers(layer.up(cast_of("A", 2, 2), 0.0)) == [2, 3]
+    assert layer.up(cast_of("A", 2, 1), 0.0) == [Dropped("nak_old_view")]
+    assert numbers(layer.up(ViewInstalled(V3, V2), 0.0)) == [1]
+    assert statistics_of(layer).later_bytes == 0
+
+
+def test_requests_and_announcements_of_other_views_are_dropped() -> None:
+    layer = member_of_v1("B")
+    for header in (Highest(V2.id, 3), Retransmit(V2.id, A, ((1, 1),))):
+        assert layer.up(Frame(A, None, (header,), None, True), 0.0) == [Dropped("nak_other_view")]
+        assert layer_of("B").up(Frame(A, None, (header,), None, True), 0.0) == [Dropped("nak_other_view")]
+
+
+@pytest.mark.parametrize("bound", [NakAckConfig(later_count_max=3), NakAckConfig(later_bytes_max=500)])
+def test_the_frames_of_later_views_are_bounded_and_the_earliest_view_gives_way(bound: NakAckConfig) -> None:
+    """A joiner under load hears the view that it is not in; that must not push out the first frames of the one it joins."""
+    layer = layer_of("B", bound)
+    for seqno in (1, 2, 3):
+        assert layer.up(cast_of("A", seqno, 1), 0.0) == []
+    assert layer.up(cast_of("A", 4, 1), 0.0) == [Dropped("nak_later_view", 1)]
+    assert layer.up(cast_of("A", 1, 2), 0.0) == [Dropped("nak_later_view", 3)]
+    assert layer.up(cast_of("A", 5, 1), 0.0) == []
+    assert layer.up(ViewInstalled(V2, None), 0.0) == [Dropped("nak_later_view", 1), delivery_of("A", 1)]
+
+
+@pytest.mark.conforms("U2-17")
+def test_a_quiet_sender_announces_its_highest_number_until_all_is_stable() -> None:
+    """JGRP-1548; B5: when everything is stable it says nothing."""
+    layer = member_of_v1("A", NakAckConfig(quiet_interval_s=0.1, quiet_interval_s_max=0.3))
+    layer.down(frame_of("A", 1), 0.0)
+    layer.down(frame_of("A", 2), 0.05)
+    said = [0.05]
+    for _ in range(4):
+        due = layer.deadline()
+        assert due is not None
+        assert layer.expire(due) == [Down(Frame(A, None, (Highest(V1.id, 2),), None, True))]
+        said.append(due)
+    now = said[-1]
+    pauses = [later - earlier for earlier, later in pairwise(said)]
+    assert pauses == pytest.approx([0.1, 0.2, 0.3, 0.3])
+    layer.down(Stable({A: 1}), now)
+    assert layer.deadline() == pytest.approx(now + 0.1)
+    layer.down(Stable({A: 2}), now)
+    assert layer.deadline() is None
+
+
+def test_a_member_alone_announces_nothing() -> None:
+    layer = layer_of("A")
+    layer.up(ViewInstalled(view_of(1, "A"), None), 0.0)
+    layer.down(frame_of("A", 1), 0.0)
+    assert layer.deadline() is None
+
+
+# -- a lossy wire ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.conforms("U2-17")
+def test_a_lost_last_message_is_recovered_within_two_intervals_without_further_traffic() -> None:
+    """F1: the last message of a burst arrives within 2 x interval."""
+    config = NakAckConfig(quiet_interval_s=0.1)
+    world = World("ABC", nakack=config)
+    world.install(V1)
+    world.send("A", 4)
+    world.drop = lambda source, dest, data: dest == "B"
+    world.send("A")
+    world.drop = lambda source, dest, data: False
+    world.run(2 * config.quiet_interval_s)
+    assert [world[name].of("A") for name in "ABC"] == [[1, 2, 3, 4, 5]] * 3
+
+
+@pytest.mark.parametrize("loss", [0.01, 0.05, 0.2, 0.4])
+def test_every_stream_arrives_whole_in_order_and_once_whatever_the_wire_does(loss: float) -> None:
+    """F1, F2, F3: loss up to 40 %, half of everything twice, windows of frames out of order."""
+    for seed in range(5):
+        world = World("ABC", seed, Faults(loss, duplication=0.5, spread_s=0.05, late_s=1.0))
+        world.install(V1)
+        for _ in range(60):
+            world.send(world.rng.choice("ABC"), world.rng.randrange(1, 8))
+            world.run(world.rng.random() * 0.02)
+        world.run(20.0)
+        for member in world.living():
+            for owner in "ABC":
+                assert member.of(owner) == list(range(1, world[owner].sent + 1)), (seed, member.name, owner)
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    def run() -> tuple[int, object]:
+        world = World("ABCD", 7, Faults(0.2, 0.2, spread_s=0.05))
+        world.install(view_of(1, "ABCD"))
+        for name in "ABCD" * 10:
+            world.send(name, 3)
+            world.run(0.01)
+        world.run(5.0)
+        return world.datagrams, [member.stack.statistics() for member in world.living()]
+
+    assert run() == run()
+
+
+def test_reordering_alone_causes_no_requests() -> None:
+    """F3: no spurious requests while nothing is lost."""
+    world = World("AB", 3, Faults(spread_s=0.014))
+    world.install(view_of(1, "AB"))
+    for _ in range(200):
+        world.send("A")
+        world.run(0.001)
+    world.run(1.0)
+    assert world["B"].of("A") == list(range(1, 201))
+    assert statistics_of(world.nak("B")).requests_sent == 0
+
+
+def test_a_third_holder_retransmits_when_the_sender_is_dead() -> None:
+    """Everybody keeps everything: B, which got only the last of A's messages, has the others from C."""
+    world = World("ABC")
+    world.install(V1)
+    world.drop = lambda source, dest, data: dest == "B"
+    world.send("A", 2)
+    world.drop = lambda source, dest, data: False
+    world.send("A")
+    world.run(0.005)
+    world["A"].alive = False
+    assert (world["B"].of("A"), world["C"].of("A")) == ([], [1, 2, 3])
+    world.run(0.2)
+    assert world["B"].of("A") == [1, 2, 3]
+    assert statistics_of(world.nak("B")).requests_sent == 2
+    assert statistics_of(world.nak("C")).retransmitted == 2
+
+
+def test_nothing_is_said_once_everything_is_stable() -> None:
+    """B5: an idle site is silent at this layer."""
+    world = World("ABC")
+    world.install(V1)
+    world.send("A", 3)
+    world.run(0.05)
+    for name in "ABC":
+        world.down(name, Stable({A: 3}))
+    before = world.datagrams
+    world.run(60.0)
+    assert world.datagrams == before
