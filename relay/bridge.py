@@ -1,0 +1,284 @@
+"""The bridge: the TCP connections to the relays of other sites, as the gateway orders them.
+
+Everything that decides is in the gateway, a pure part of the stack. This file dials, listens, reads and writes, and says what
+happened. A reader never stops reading: what may come is bounded by the window of the link, not by TCP.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import trio
+
+from relay.events import (
+    BridgeClose,
+    BridgeClosed,
+    BridgeConnected,
+    BridgeEffect,
+    BridgeReceived,
+    BridgeSend,
+    BridgeWritten,
+    Dial,
+    DialFailed,
+    Listen,
+    StopListening,
+)
+from sitestack.address import Physical
+from sitestack.events import Event
+
+#: Hands what happened to the stack.
+Handle = Callable[[Event], None]
+
+READ_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeConfig:
+    """Where this site listens, and where the relays of the others do."""
+
+    #: Where this member listens while it relays; the host 0.0.0.0 means every interface. None: it only dials.
+    bind: Physical | None = None
+    #: For each other site the places where its relay may be, any of its members.
+    peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
+    #: How long connecting may take.
+    dial_timeout_s: float = 3.0
+    #: How long sent bytes may stay without an answer of the other machine before the kernel gives the connection up.
+    unanswered_timeout_s: float = 10.0
+    #: How long a closed connection may take to send what it still has: the farewell.
+    linger_s: float = 1.0
+    #: How long to wait before listening again when the port is still taken, by an earlier relay for instance.
+    listen_interval_s: float = 0.5
+    #: Accepted connections at one time; more are closed at once.
+    accepted_max: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeStatistics:
+    """What the connections have seen."""
+
+    listening: bool
+    #: Why this member cannot listen; empty while it can, or need not.
+    listen_error: str
+    connections: int
+    #: Connections that are closed and still send their farewell.
+    lingering: int
+    accepted_max: int
+    accepted: int
+    #: Closed at once because there were `accepted_max` already.
+    refused: int
+    dialed: int
+    dials_failed: int
+    received_bytes: int
+    sent_bytes: int
+
+
+class _Connection:
+    """One connection: what its writer has to send, and how far it is with closing."""
+
+    def __init__(self, number: int, stream: trio.SocketStream, *, accepted: bool) -> None:
+        self.number = number
+        self.stream = stream
+        self.accepted = accepted
+        #: At most one chunk and a farewell: the gateway waits for `BridgeWritten`.
+        self.queue: deque[bytes] = deque()
+        self.closing = False
+        self.changed = trio.Event()
+        self.scope = trio.CancelScope()
+
+
+class Bridge:
+    """Carries out the gateway's effects and tells what happens. All its tasks live in the nursery that it is given."""
+
+    def __init__(self, config: BridgeConfig, handle: Handle, nursery: trio.Nursery) -> None:
+        self._config = config
+        self._handle = handle
+        self._nursery = nursery
+        self._numbers = itertools.count(1)
+        #: Accepted ones are bounded by `accepted_max`, dialed ones by what the gateway dials.
+        self._connections: dict[int, _Connection] = {}
+        self._lingering = 0
+        self._lingered = trio.Event()
+        self._listen_scope: trio.CancelScope | None = None
+        self._listening = False
+        self._listen_error = ""
+        self._accepted = self._refused = self._dialed = self._dials_failed = self._received = self._sent = 0
+
+    def carry_out(self, effect: BridgeEffect) -> None:
+        """Do what the gateway says. Does not wait."""
+        match effect:
+            case Listen():
+                self._listen()
+            case StopListening():
+                self._stop_listening()
+            case Dial(site, address):
+                self._nursery.start_soon(self._dial, site, address, name=f"dial {site} at {address}")
+            case BridgeSend(number, data):
+                self._send(number, data)
+            case BridgeClose(number):
+                self._close(number)
+
+    async def farewell(self) -> None:
+        """Close everything, and wait until what was sent has left, or for as long as connections linger."""
+        self._stop_listening()
+        for number in list(self._connections):
+            self._close(number)
+        while self._lingering:
+            await self._lingered.wait()
+
+    def statistics(self) -> BridgeStatistics:
+        """The counters."""
+        return BridgeStatistics(
+            listening=self._listening,
+            listen_error=self._listen_error,
+            connections=len(self._connections),
+            lingering=self._lingering,
+            accepted_max=self._config.accepted_max,
+            accepted=self._accepted,
+            refused=self._refused,
+            dialed=self._dialed,
+            dials_failed=self._dials_failed,
+            received_bytes=self._received,
+            sent_bytes=self._sent,
+        )
+
+    # -- making connections ----------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        bind = self._config.bind
+        if bind is not None and self._listen_scope is None:
+            self._listen_scope = trio.CancelScope()
+            self._nursery.start_soon(self._accept_all, bind, self._listen_scope, name=f"bridge at {bind}")
+
+    def _stop_listening(self) -> None:
+        if self._listen_scope is not None:
+            self._listen_scope.cancel()
+            self._listen_scope = None
+
+    async def _accept_all(self, bind: Physical, scope: trio.CancelScope) -> None:
+        with scope:
+            try:
+                listener = await self._bind(bind)
+                self._listening = True
+                await trio.serve_listeners(self._accept, [listener], handler_nursery=self._nursery)
+            finally:
+                self._listening = False
+                self._listen_error = ""
+
+    async def _bind(self, bind: Physical) -> trio.SocketListener:
+        """Listen, as soon as the system lets us. An earlier relay on this machine may hold the port, stopped or dying, so the
+        port is shared: a connection that ends up with it gets no answer, and the other side dials again."""
+        while True:
+            sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                await sock.bind(bind)
+                sock.listen(self._config.accepted_max)
+            except OSError as error:
+                sock.close()
+                self._listen_error = f"cannot listen on {bind}: {error.strerror or error}"
+                await trio.sleep(self._config.listen_interval_s)
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                self._listen_error = ""
+                return trio.SocketListener(sock)
+
+    async def _accept(self, stream: trio.SocketStream) -> None:
+        if sum(connection.accepted for connection in self._connections.values()) >= self._config.accepted_max:
+            self._refused += 1
+            await trio.aclose_forcefully(stream)
+            return
+        self._accepted += 1
+        await self._run(stream, None)
+
+    async def _dial(self, site: str, address: Physical) -> None:
+        stream: trio.SocketStream | None = None
+        with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError):
+            stream = await trio.open_tcp_stream(address.host, address.port)
+        if stream is None:
+            self._dials_failed += 1
+            self._handle(DialFailed(site, address))
+            return
+        self._dialed += 1
+        await self._run(stream, (site, address))
+
+    # -- one connection --------------------------------------------------------------------------------------------
+
+    async def _run(self, stream: trio.SocketStream, dialed: tuple[str, Physical] | None) -> None:
+        """From the first byte to the last. The gateway hears of the end unless it asked for it."""
+        connection = _Connection(next(self._numbers), stream, accepted=dialed is None)
+        self._connections[connection.number] = connection
+        if sys.platform == "linux":
+            timeout_ms = math.ceil(self._config.unanswered_timeout_s * 1000)
+            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._handle(BridgeConnected(connection.number, dialed))
+            with connection.scope:
+                async with stream, trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write, connection)
+                    await self._read(connection)
+                    nursery.cancel_scope.cancel()
+        finally:
+            self._forget(connection)
+
+    def _forget(self, connection: _Connection) -> None:
+        if connection.closing:
+            self._lingering -= 1
+            self._lingered.set()
+            self._lingered = trio.Event()
+        else:
+            del self._connections[connection.number]
+            self._handle(BridgeClosed(connection.number))
+
+    async def _read(self, connection: _Connection) -> None:
+        """Until the peer has closed; after our own close what still comes is thrown away, lest it resets our farewell."""
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for data in connection.stream:
+                self._received += len(data)
+                if not connection.closing:
+                    self._handle(BridgeReceived(connection.number, bytes(data)))
+
+    async def _write(self, connection: _Connection) -> None:
+        """Until everything is sent and the connection is to be closed; then wait for the peer to close, too."""
+        try:
+            while connection.queue or not connection.closing:
+                if not connection.queue:
+                    await connection.changed.wait()
+                    continue
+                data = connection.queue.popleft()
+                await connection.stream.send_all(data)
+                self._sent += len(data)
+                if not connection.closing:
+                    self._handle(BridgeWritten(connection.number))
+            await connection.stream.send_eof()
+        except trio.BrokenResourceError:
+            connection.scope.cancel()
+
+    def _send(self, number: int, data: bytes) -> None:
+        connection = self._connections.get(number)
+        if connection is not None:
+            connection.queue.append(data)
+            self._wake(connection)
+
+    def _close(self, number: int) -> None:
+        connection = self._connections.pop(number, None)
+        if connection is not None:
+            connection.closing = True
+            connection.scope.deadline = trio.current_time() + self._config.linger_s
+            self._lingering += 1
+            self._wake(connection)
+
+    @staticmethod
+    def _wake(connection: _Connection) -> None:
+        connection.changed.set()
+        connection.changed = trio.Event()

@@ -1,0 +1,239 @@
+"""The bridge over real TCP on the loopback interface, ordered about by a test instead of a gateway."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import pytest
+import trio
+import trio.testing
+
+from relay.bridge import Bridge, BridgeConfig
+from relay.events import (
+    BridgeClose,
+    BridgeClosed,
+    BridgeConnected,
+    BridgeReceived,
+    BridgeSend,
+    BridgeWritten,
+    Dial,
+    DialFailed,
+    Listen,
+    StopListening,
+)
+from sitestack.address import Physical
+from sitestack.events import Event
+
+E = TypeVar("E", bound=Event)
+
+
+class Site:
+    """A bridge and what it told."""
+
+    def __init__(self, config: BridgeConfig, nursery: trio.Nursery) -> None:
+        self.told: list[Event] = []
+        self._happened = trio.Event()
+        self.bridge = Bridge(config, self._handle, nursery)
+        self.address = config.bind or Physical("127.0.0.1", 0)
+
+    def _handle(self, event: Event) -> None:
+        self.told.append(event)
+        self._happened.set()
+        self._happened = trio.Event()
+
+    async def hears(self, kind: type[E]) -> E:
+        """The oldest event of this kind that was not asked for yet."""
+        while True:
+            for event in self.told:
+                if isinstance(event, kind):
+                    self.told.remove(event)
+                    return event
+            await self._happened.wait()
+
+    async def receives(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            data += (await self.hears(BridgeReceived)).data
+        return data
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await trio.sleep(0.005)
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def two_sites(accepted_max: int = 64) -> AsyncIterator[tuple[Site, Site]]:
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            yield (
+                Site(BridgeConfig(bind=Physical("127.0.0.1", free_port()), accepted_max=accepted_max), nursery),
+                Site(BridgeConfig(bind=Physical("127.0.0.1", free_port())), nursery),
+            )
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def linked() -> AsyncIterator[tuple[Site, int, Site, int]]:
+    async with two_sites() as (nyc, sfo):
+        nyc.bridge.carry_out(Listen())
+        await nyc.until(lambda: nyc.bridge.statistics().listening)
+        sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        dialed, accepted = await sfo.hears(BridgeConnected), await nyc.hears(BridgeConnected)
+        assert (dialed.dialed, accepted.dialed) == (("NYC", nyc.address), None)
+        yield nyc, accepted.connection, sfo, dialed.connection
+
+
+async def test_bytes_go_both_ways_and_each_write_is_confirmed() -> None:
+    async with linked() as (nyc, to_sfo, sfo, to_nyc):
+        large = os.urandom(3_000_000)
+        sfo.bridge.carry_out(BridgeSend(to_nyc, large))
+        nyc.bridge.carry_out(BridgeSend(to_sfo, b"hello"))
+        assert await sfo.receives(5) == b"hello"
+        assert await nyc.receives(len(large)) == large
+        assert await sfo.hears(BridgeWritten) == BridgeWritten(to_nyc)
+        assert nyc.bridge.statistics().received_bytes == sfo.bridge.statistics().sent_bytes == len(large)
+
+
+async def test_a_write_that_the_peer_does_not_read_is_not_confirmed_and_does_not_stop_the_reading() -> None:
+    async with linked() as (nyc, to_sfo, sfo, to_nyc):
+        connection = nyc.bridge._connections[to_sfo]
+        connection.stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        stopped = socket.create_connection(nyc.address)
+        try:
+            deaf = (await nyc.hears(BridgeConnected)).connection
+            nyc.bridge.carry_out(BridgeSend(deaf, bytes(20_000_000)))
+            stopped.sendall(b"still heard")
+            assert await nyc.receives(11) == b"still heard"
+            sfo.bridge.carry_out(BridgeSend(to_nyc, b"others too"))
+            assert await nyc.receives(10) == b"others too"
+            assert not [event for event in nyc.told if isinstance(event, BridgeWritten)]
+        finally:
+            stopped.close()
+
+
+async def test_a_closed_connection_still_sends_its_farewell_and_is_never_heard_of_again() -> None:
+    async with linked() as (nyc, to_sfo, sfo, to_nyc):
+        sfo.bridge.carry_out(BridgeSend(to_nyc, b"not read before the close"))
+        farewell = os.urandom(500_000)
+        nyc.bridge.carry_out(BridgeSend(to_sfo, farewell))
+        nyc.bridge.carry_out(BridgeClose(to_sfo, "leaving"))
+        assert await sfo.receives(len(farewell)) == farewell
+        assert await sfo.hears(BridgeClosed) == BridgeClosed(to_nyc)
+        await nyc.bridge.farewell()
+        assert nyc.told == []
+        nyc.bridge.carry_out(BridgeSend(to_sfo, b"too late"))
+        nyc.bridge.carry_out(BridgeClose(to_sfo, "twice"))
+        assert nyc.bridge.statistics().connections == 0
+
+
+async def test_a_peer_that_does_not_read_the_farewell_is_left_after_the_linger_time() -> None:
+    config = BridgeConfig(bind=Physical("127.0.0.1", free_port()), linger_s=0.05)
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nyc = Site(config, nursery)
+            nyc.bridge.carry_out(Listen())
+            await nyc.until(lambda: nyc.bridge.statistics().listening)
+            with socket.create_connection(nyc.address):
+                number = (await nyc.hears(BridgeConnected)).connection
+                nyc.bridge.carry_out(BridgeSend(number, bytes(20_000_000)))
+                nyc.bridge.carry_out(BridgeClose(number, "leaving"))
+                await nyc.bridge.farewell()
+            nursery.cancel_scope.cancel()
+
+
+async def test_both_sides_hear_when_a_connection_breaks() -> None:
+    async with linked() as (nyc, to_sfo, _, to_nyc):
+        with socket.create_connection(nyc.address) as sock:
+            number = (await nyc.hears(BridgeConnected)).connection
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        assert await nyc.hears(BridgeClosed) == BridgeClosed(number)
+        assert nyc.bridge.statistics().connections == 1, f"{to_sfo} and {to_nyc} are another matter"
+
+
+async def test_nobody_at_the_address_is_a_failed_dial() -> None:
+    async with two_sites() as (_, sfo):
+        nobody = Physical("127.0.0.1", free_port())
+        sfo.bridge.carry_out(Dial("NYC", nobody))
+        assert await sfo.hears(DialFailed) == DialFailed("NYC", nobody)
+        sfo.bridge.carry_out(Dial("NYC", Physical("no-such-host.invalid", 1)))
+        assert (await sfo.hears(DialFailed)).address.host == "no-such-host.invalid"
+
+
+async def test_after_stop_listening_nobody_gets_in_and_listening_again_works() -> None:
+    async with two_sites() as (nyc, sfo):
+        for _ in range(2):
+            nyc.bridge.carry_out(Listen())
+            nyc.bridge.carry_out(Listen())
+            await nyc.until(lambda: nyc.bridge.statistics().listening)
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            await sfo.hears(BridgeConnected)
+            nyc.bridge.carry_out(StopListening())
+            await nyc.until(lambda: not nyc.bridge.statistics().listening)
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            await sfo.hears(DialFailed)
+
+
+async def test_a_port_that_an_earlier_relay_still_holds_can_be_listened_at() -> None:
+    """Of two that share a port each gets some of the connections, so a stopped one cannot keep its successor from relaying."""
+    async with two_sites() as (nyc, sfo):
+        with socket.socket() as stopped:
+            stopped.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            stopped.bind(nyc.address)
+            stopped.listen()
+            nyc.bridge.carry_out(Listen())
+            await nyc.until(lambda: nyc.bridge.statistics().listening)
+            for _ in range(50):
+                sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            await nyc.hears(BridgeConnected)
+
+
+async def test_a_port_of_somebody_else_is_told_and_tried_again() -> None:
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            with socket.create_server(("127.0.0.1", 0)) as other:
+                taken = Physical("127.0.0.1", other.getsockname()[1])
+                nyc = Site(BridgeConfig(bind=taken, listen_interval_s=0.01), nursery)
+                nyc.bridge.carry_out(Listen())
+                await nyc.until(lambda: "cannot listen" in nyc.bridge.statistics().listen_error)
+            await nyc.until(lambda: nyc.bridge.statistics().listening)
+            assert nyc.bridge.statistics().listen_error == ""
+            nursery.cancel_scope.cancel()
+
+
+async def test_more_connections_than_allowed_are_closed_at_once() -> None:
+    async with two_sites(accepted_max=2) as (nyc, sfo):
+        nyc.bridge.carry_out(Listen())
+        await nyc.until(lambda: nyc.bridge.statistics().listening)
+        for _ in range(3):
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        await sfo.hears(BridgeClosed)
+        assert (nyc.bridge.statistics().connections, nyc.bridge.statistics().refused) == (2, 1)
+
+
+async def test_a_site_without_a_bind_address_only_dials() -> None:
+    async with trio.open_nursery() as nursery:
+        site = Site(BridgeConfig(), nursery)
+        site.bridge.carry_out(Listen())
+        await trio.testing.wait_all_tasks_blocked()
+        assert not site.bridge.statistics().listening
+
+
+@pytest.mark.conforms("USR-1")
+async def test_cancelling_leaves_no_descriptor() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    async with linked() as (nyc, to_sfo, sfo, _):
+        nyc.bridge.carry_out(BridgeSend(to_sfo, bytes(5_000_000)))
+        sfo.bridge.carry_out(Listen())
+        assert len(os.listdir("/proc/self/fd")) > before
+    assert len(os.listdir("/proc/self/fd")) == before
