@@ -61,7 +61,8 @@ class ViewInstalled(Event):
     view: View
     #: The view that this member had before; None when it has just joined.
     previous: View | None
-    #: For a joiner: what the layers of the view's creator gave. The stack has handed each to its layer already.
+    #: For a joiner what the layers of the view's creator gave; in a merge what those of the other parts gave. The stack has
+    #: handed each to its layer already.
     states: tuple[Header, ...] = ()
     #: True when a flush is going on that this member had already promised to: it only catches up and stays blocked.
     blocked: bool = False

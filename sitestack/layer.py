@@ -116,3 +116,6 @@ class Layer:
 
     def take_state(self, state: Header) -> None:
         """Accept what another member's layer of this kind gave. Called on a joiner just before its first view."""
+
+    def merge_state(self, state: Header) -> None:
+        """Accept what the same layer of another part of a split site gave. Called on every member just before a merge view."""

@@ -148,8 +148,8 @@ class Stack:
 
     def _announce(self, event: Event, pending: list[tuple[int, Effect]], now: float) -> None:
         """Every layer hears of it, bottom to top, and the shell; only then are the answers carried out, in the same order."""
-        if isinstance(event, ViewInstalled) and event.previous is None:
-            self._take_states(event)
+        if isinstance(event, ViewInstalled):
+            self._hand_out_states(event)
         answers: list[tuple[int, Effect]] = []
         for index in range(self._bottom - 1, -1, -1):
             effects = self.layers[index].up(event, now)
@@ -158,11 +158,14 @@ class Stack:
         self._events.append(event)
         pending.extend(reversed(answers))
 
-    def _take_states(self, event: ViewInstalled) -> None:
+    def _hand_out_states(self, event: ViewInstalled) -> None:
         for state in event.states:
             for layer in self.layers:
                 if type(state) in layer.HEADERS.values():
-                    layer.take_state(state)
+                    if event.previous is None:
+                        layer.take_state(state)
+                    else:
+                        layer.merge_state(state)
 
     # -- output ----------------------------------------------------------------------------------------------------
 

@@ -1,51 +1,69 @@
-"""The leader's side of one flush: whom it asked, what they answered, the cut, the view to install.
+"""The leader's side of one flush: whom it asked, what they answered, the cuts, the view to install.
 
-    collecting  --every survivor replied-->  preparing  --everybody is at the cut-->  committed
+    collecting --all survivors stopped--> preparing --all at the cut--> [sharing --all have the others' states-->] committed
 
-A flush that cannot go on (a participant died, refused, or stood elsewhere) is thrown away and a new one with a higher proposal
-takes its place; nothing in here is ever repaired. Fixes S5, S6 and SEQ-23: without the cut, total order and agreement break at
-every third crash of a coordinator.
+An ordinary flush replaces one view and may let joiners in; a merge replaces several, each with a cut of its own, and shares the
+states of each part with the others before anything is installed. A flush that cannot go on (somebody died, refused, or stood
+elsewhere) is thrown away and a new one with a higher proposal takes its place; nothing in here is ever repaired.
+
+Fixes S5, S6 and SEQ-23: without the cut, total order and agreement break at every third crash of a coordinator.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from sitestack.address import Address
-from sitestack.layers.membership_headers import FlushReply, Prepare
-from sitestack.view import View, ViewId, next_lineage
+from sitestack.frame import Header
+from sitestack.layers.membership_headers import FlushReply, PartState, Prepare
+from sitestack.view import SubView, View, ViewId, next_lineage
+
+
+class Stage(Enum):
+    """How far the flush is."""
+
+    COLLECTING = "collecting"
+    PREPARING = "preparing"
+    SHARING = "sharing"
+    COMMITTED = "committed"
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """Per stream of the base view, how far everybody goes, and who holds it that far."""
+class Part:
+    """One of the views that are replaced, and who of it takes part, in its order."""
 
-    upto: dict[Address, int]
-    holders: dict[Address, Address]
+    view: View
+    survivors: tuple[Address, ...]
+
+    @property
+    def representative(self) -> Address:
+        """Whose layers speak for the part: all of its survivors stand at the same point of its stream."""
+        return self.survivors[0]
 
 
 class Flush:
-    """One attempt to replace `old` by a view with id `proposal`."""
+    """One attempt to install a view with id `proposal`. The leader's own part is the first."""
 
     def __init__(
-        self,
-        old: View,
-        proposal: ViewId,
-        survivors: tuple[Address, ...],
-        leaving: tuple[Address, ...],
-        joiners: dict[Address, str],
+        self, parts: tuple[Part, ...], proposal: ViewId, leaving: tuple[Address, ...], joiners: dict[Address, str]
     ) -> None:
-        """`survivors` (in the order of the old view) take part; those of them that are `leaving` are not in the new view."""
-        self.old = old
+        """`leaving` are survivors that are not in the new view."""
+        self.parts = parts
         self.proposal = proposal
-        self.survivors = survivors
         self.leaving = leaving
         self.joiners = dict(joiners)
+        self.stage = Stage.COLLECTING
+        self.survivors = tuple([member for part in parts for member in part.survivors])
         self.replies: dict[Address, FlushReply] = {}
-        self.prepared: list[Address] = []
+        self.states: dict[Address, tuple[Header, ...]] = {}
+        self.done: list[Address] = []
         self.installed: list[Address] = []
-        self.preparing = False
-        self.committed = False
+
+    @property
+    def merges(self) -> bool:
+        """Whether several views become one."""
+        return len(self.parts) > 1
 
     @property
     def everybody(self) -> tuple[Address, ...]:
@@ -54,44 +72,63 @@ class Flush:
 
     def missing(self) -> tuple[Address, ...]:
         """Whom the flush waits for right now."""
-        if not self.preparing:
+        if self.stage is Stage.COLLECTING:
             return tuple([member for member in self.survivors if member not in self.replies])
-        return tuple([member for member in self.everybody if member not in self.prepared])
+        return tuple([member for member in self.everybody if member not in self.done])
 
     def only_joiners_missing(self) -> bool:
         """Whether the old members are ready and wait for joiners, who may have died unnoticed."""
-        return self.preparing and all(member in self.prepared for member in self.survivors)
+        return self.stage is Stage.PREPARING and all(member in self.done for member in self.survivors)
+
+    def enter(self, stage: Stage) -> None:
+        """Everybody has done what the last stage asked for."""
+        self.stage = stage
+        self.done = []
 
     def strangers(self) -> tuple[Address, ...]:
-        """Survivors that stand neither in the old view nor ready for it: they belong to another partition."""
-        base = self.old.id
-        return tuple([m for m, reply in self.replies.items() if base not in (reply.installed, reply.prepared)])
+        """Survivors that stand neither in the view of their part nor ready for it: they follow somebody else."""
+        return tuple(
+            [
+                member
+                for part in self.parts
+                for member in part.survivors
+                if part.view.id not in (self.replies[member].installed, self.replies[member].prepared)
+            ]
+        )
 
-    def cut(self) -> Cut:
-        """Per stream the longest prefix that some survivor holds. Whoever has not installed the base has delivered nothing."""
+    def view(self) -> View:
+        """The view to come: who stays, part by part in the old order, then who joins."""
+        stay = [(m, part.view.name_of(m)) for part in self.parts for m in part.survivors if m not in self.leaving]
+        old = self.parts[0]
+        lineage = self.proposal if self.merges else next_lineage(old.view, old.survivors, self.proposal)
+        subviews = tuple([SubView(part.view.id, part.survivors) for part in self.parts]) if self.merges else ()
+        members = (*[member for member, _ in stay], *self.joiners)
+        return View(self.proposal, lineage, members, (*[name for _, name in stay], *self.joiners.values()), subviews)
+
+    def prepares(self) -> list[tuple[Address, Prepare]]:
+        """What each survivor is told: the cut of its part, and whether its layers speak for the part."""
+        view = self.view()
+        messages = []
+        for part in self.parts:
+            upto, holders = self._cut(part)
+            for member in part.survivors:
+                collect = member == part.representative and (self.merges or bool(self.joiners))
+                messages.append((member, Prepare(part.view.id, view, upto, holders, collect, ())))
+        return messages
+
+    def _cut(self, part: Part) -> tuple[dict[Address, int], dict[Address, Address]]:
+        """Per stream the longest prefix that some survivor holds, and who. Who has not installed the view has nothing of it."""
         upto: dict[Address, int] = {}
         holders: dict[Address, Address] = {}
-        for member in self.survivors:
+        for member in part.survivors:
             reply = self.replies[member]
-            if reply.installed != self.old.id:
+            if reply.installed != part.view.id:
                 continue
             for sender, number in reply.digest.items():
                 if number > upto.get(sender, -1) or (number == upto[sender] and member == sender):
                     upto[sender], holders[sender] = number, member
-        return Cut(upto, holders)
+        return upto, holders
 
-    def view(self) -> View:
-        """The view to come: who stays in the old order, then who joins."""
-        stay = [member for member in self.survivors if member not in self.leaving]
-        names = [self.old.name_of(member) for member in stay]
-        return View(
-            self.proposal,
-            next_lineage(self.old, self.survivors, self.proposal),
-            (*stay, *self.joiners),
-            (*names, *self.joiners.values()),
-        )
-
-    def prepare(self) -> Prepare:
-        """What the survivors are told."""
-        cut = self.cut()
-        return Prepare(self.old.id, self.view(), cut.upto, cut.holders, ())
+    def part_states(self) -> tuple[PartState, ...]:
+        """The states of all parts, as their representatives gave them."""
+        return tuple([PartState(part.view.id, self.states.get(part.representative, ())) for part in self.parts])

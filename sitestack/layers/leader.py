@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sitestack.address import Address
-from sitestack.events import CheckMember, StatesCollected
+from sitestack.events import CheckMember
 from sitestack.frame import Frame, Header
-from sitestack.layer import CollectStates, Down, Dropped, Effect, Local
+from sitestack.layer import Down, Dropped, Effect, Local
 from sitestack.layers import membership_headers as wire
-from sitestack.layers.flush import Flush
+from sitestack.layers.flush import Flush, Part, Stage
 from sitestack.layers.participant import Participant
 from sitestack.view import View, ViewId
 
@@ -28,6 +28,8 @@ class LeaderTimes:
     flush_timeout_s: float = 8.0
     #: How long members that stand ready wait for a joiner, who may have died unnoticed.
     joiner_timeout_s: float = 2.0
+    #: How long a merge may take before every part goes its own way again and a later attempt is made.
+    merge_timeout_s: float = 4.0
     #: Joiners that wait for a view; beyond, they are ignored and ask again.
     joiners_max: int = 1_024
 
@@ -118,7 +120,7 @@ class Leader:
         return [Down(CheckMember(m)) for m in members if m in known and m not in self.suspected]
 
     def _want_change(self, now: float) -> None:
-        if self._flush is not None and not self._flush.committed:
+        if self._flush is not None and self._flush.stage is not Stage.COMMITTED:
             gone = [m for m in self._flush.everybody if m in self.suspected]
             if not gone:
                 return  # the next flush takes it along
@@ -144,13 +146,21 @@ class Leader:
 
     def yield_to(self, leader: Address) -> None:
         """This process has promised to another leader's higher proposal: its own flush cannot win any more."""
-        if self._flush is not None and not self._flush.committed and self._flush.proposal.creator != leader:
+        if self._flush is not None and self._flush.stage is not Stage.COMMITTED and self._flush.proposal.creator != leader:
             self._flush = self._flush_due = None
 
     def retry(self, now: float) -> None:
         """A member has been blocked for too long: if it is mine to lead, lead."""
         if self._flush is None and self._change_due is None and self.leads():
             self._change_due = now
+
+    def busy(self) -> bool:
+        """Whether a flush of this leader is going on or due."""
+        return self._change_due is not None or (self._flush is not None and self._flush.stage is not Stage.COMMITTED)
+
+    def hold(self, until: float) -> None:
+        """Another coordinator is about to lead a merge: start nothing before this time, then look whether it came to be."""
+        self._change_due = until
 
     def _start(self, now: float) -> list[Effect]:
         view = self._member.view
@@ -161,27 +171,47 @@ class Leader:
         leaving = tuple([m for m in survivors if m in self._leavers])
         if not self._joiners and len(leaving) == len(survivors):
             leaving = tuple([m for m in leaving if m != self._local.address])  # the last one turns off the light
+        if survivors == view.members and not leaving and not self._joiners and self._member.blocked_since is None:
+            return []  # what it was for has settled itself
+        flush = Flush((Part(view, survivors),), self._propose(view), leaving, self._joiners)
+        return self._begin(flush, survivors, now)
+
+    def start_merge(self, others: tuple[View, ...], now: float) -> list[Effect]:
+        """Replace this view and those of other coordinators, who have agreed and pass the request on to their members."""
+        view = self._member.view
+        assert view is not None
+        parts = tuple([Part(each, each.members) for each in (view, *others)])
+        self._highest = max(self._highest, *[each.id.counter for each in others])
+        flush = Flush(parts, self._propose(view), (), {})
+        return self._begin(flush, (*view.members, *[each.coordinator for each in others]), now)
+
+    def _propose(self, view: View) -> ViewId:
         self._highest = max(self._highest, view.id.counter, self._member.promised.counter) + 1
-        proposal = ViewId(self._highest, self._local.address)
-        self._flush = Flush(view, proposal, survivors, leaving, self._joiners)
-        self._flush_due = now + self._times.flush_timeout_s
+        return ViewId(self._highest, self._local.address)
+
+    def _begin(self, flush: Flush, asked: tuple[Address, ...], now: float) -> list[Effect]:
+        self._flush = flush
+        self._flush_due = now + (self._times.merge_timeout_s if flush.merges else self._times.flush_timeout_s)
+        self._change_due = None
         self.flushes_started += 1
-        return [self._say(m, wire.FlushRequest(proposal)) for m in survivors]
+        return [self._say(m, wire.FlushRequest(flush.proposal)) for m in asked]
 
     def _timed_out(self, now: float) -> list[Effect]:
         """Leave out whoever did not answer; the usual way out, failure detection, is much faster."""
         flush = self._flush
-        assert flush is not None and not flush.committed, "a committed flush has no deadline"
+        assert flush is not None, "a deadline without a flush"
+        assert flush.stage is not Stage.COMMITTED, "a committed flush has no deadline"
         missing = flush.missing()
         self._joiners = {m: name for m, name in self._joiners.items() if m not in missing}
-        self._refusing += [m for m in missing if m in flush.survivors and m != self._local.address]
+        if not flush.merges:
+            self._refusing += [m for m in missing if m in flush.survivors and m != self._local.address]
         self._restart(now)
         return [Dropped("flush_timeout", len(missing))]
 
     def replied(self, source: Address, reply: wire.FlushReply, now: float) -> list[Effect]:
         """One more member stands still; when all do, say how far everybody goes."""
-        flush = self._flush
-        if flush is None or reply.proposal != flush.proposal or source not in flush.survivors or flush.preparing:
+        flush = self._current(reply.proposal, source, Stage.COLLECTING)
+        if flush is None:
             return [Dropped("stale_flush_reply")]
         flush.replies[source] = reply
         if flush.missing():
@@ -191,16 +221,22 @@ class Leader:
             self._refusing += [m for m in strangers if m not in self._refusing]
             self._restart(now)
             return []
-        flush.preparing = True
-        prepare = flush.prepare()
-        return [self._say(m, prepare) for m in flush.survivors]
+        flush.enter(Stage.PREPARING)
+        return [self._say(member, prepare) for member, prepare in flush.prepares()]
+
+    def _current(self, proposal: ViewId, source: Address, stage: Stage) -> Flush | None:
+        """The flush that a message belongs to, if it still is at the stage that the message is about."""
+        flush = self._flush
+        if flush is None or flush.proposal != proposal or flush.stage is not stage or source not in flush.everybody:
+            return None
+        return flush
 
     def rejected(self, source: Address, reject: wire.FlushReject, now: float) -> list[Effect]:
         """A member holds to another leader. Try again later with a higher proposal, without it if it refuses me."""
         flush = self._flush
-        if flush is None or reject.proposal != flush.proposal or flush.committed:
+        if flush is None or reject.proposal != flush.proposal or flush.stage is Stage.COMMITTED:
             return [Dropped("stale_flush_reject")]
-        if reject.refused and source not in self._refusing:
+        if reject.refused and source not in self._refusing and not flush.merges:
             self._refusing.append(source)
         self._highest = max(self._highest, reject.promised.counter)
         self._restart(now + self._times.batch_s * 10 * self._local.rng.random())
@@ -210,32 +246,40 @@ class Leader:
         self._flush = self._flush_due = None
         self._change_due = at
 
-    def invite(self) -> list[Effect]:
-        """This process stands at the cut: its layers' states are what joiners need."""
-        if self._flush is None or not self._flush.joiners:
-            return []
-        return [CollectStates(self._flush.proposal.counter)]
-
-    def invited(self, collected: StatesCollected) -> list[Effect]:
-        """Send the joiners to the same point of the stream."""
-        flush = self._flush
-        if flush is None or collected.token != flush.proposal.counter:
-            return []
-        prepare = wire.Prepare(None, flush.view(), {}, {}, collected.states)
-        return [self._say(m, prepare) for m in flush.joiners]
-
     def prepared(self, source: Address, header: wire.Prepared, now: float) -> list[Effect]:
-        """One more is ready; when all are, install."""
-        flush = self._flush
-        if flush is None or header.proposal != flush.proposal or source not in flush.everybody or flush.committed:
+        """One more is ready; when all are, share what the parts of a merge know, or install."""
+        flush = self._current(header.proposal, source, Stage.PREPARING)
+        if flush is None:
             return [Dropped("stale_prepared")]
-        if source not in flush.prepared:
-            flush.prepared.append(source)
+        if source not in flush.done:
+            flush.done.append(source)
+        effects: list[Effect] = []
+        if source == flush.parts[0].representative and source not in flush.states:
+            # Joiners are sent to the very point of the stream at which these states were taken.
+            prepare = wire.Prepare(None, flush.view(), {}, {}, False, header.states)
+            effects = [self._say(m, prepare) for m in flush.joiners]
+        flush.states[source] = header.states
+        if flush.only_joiners_missing() and flush.missing() and self._flush_due is not None:
+            self._flush_due = min(self._flush_due, now + self._times.joiner_timeout_s)
         if flush.missing():
-            if flush.only_joiners_missing() and self._flush_due is not None:
-                self._flush_due = min(self._flush_due, now + self._times.joiner_timeout_s)
-            return []
-        flush.committed = True
+            return effects
+        if not flush.merges:
+            return [*effects, *self._commit(flush)]
+        flush.enter(Stage.SHARING)
+        share = wire.Share(flush.proposal, flush.part_states())
+        return [self._say(m, share) for m in flush.everybody]
+
+    def shared(self, source: Address, header: wire.Shared, now: float) -> list[Effect]:
+        """One more knows what the other parts bring; when all do, install."""
+        flush = self._current(header.proposal, source, Stage.SHARING)
+        if flush is None:
+            return [Dropped("stale_shared")]
+        if source not in flush.done:
+            flush.done.append(source)
+        return [] if flush.missing() else self._commit(flush)
+
+    def _commit(self, flush: Flush) -> list[Effect]:
+        flush.enter(Stage.COMMITTED)
         self._flush_due = None
         commit = wire.Commit(flush.proposal)
         me = self._local.address
@@ -245,7 +289,7 @@ class Leader:
     def confirmed(self, source: Address, header: wire.Installed) -> bool:
         """A member has installed; True when all have, so that a leaving leader may go."""
         flush = self._flush
-        if flush is None or header.proposal != flush.proposal or not flush.committed:
+        if flush is None or header.proposal != flush.proposal or flush.stage is not Stage.COMMITTED:
             return False
         flush.installed.append(source)
         return all(m in flush.installed for m in flush.view().members)

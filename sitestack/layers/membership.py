@@ -1,9 +1,10 @@
 """Membership (GMS): join, leave, exclusion of the dead, and the agreed installation of views.
 
-Every change of the view is a flush in two phases, prepare and commit. This file is a member's half and the way in and out of the
-stack; `leader.py` and `flush.py` are the leader's half, `participant.py` holds the promises, `joining.py` is the way in. Nothing
-is sequenced in a view before every member of it stands ready, so a leader that dies while committing leaves nothing undecided:
-whoever has installed the view proves that all the others are ready for it, and they install it first.
+Every change of the view is a flush in two phases, prepare and commit. This file is a member's half and the way in and out of
+the stack; `leader.py` and `flush.py` are the leader's half, `participant.py` holds the promises, `joining.py` is the way in,
+`merging.py` finds the other parts of a split site. Nothing is sequenced in a view before every member of it stands ready, so a
+leader that dies while committing leaves nothing undecided: whoever has installed the view proves that all the others are ready
+for it, and they install it first.
 
 Sources: seed 003, reliable view installation (A11, A12), traps S3, S5, S6, S10, S13.
 """
@@ -26,16 +27,18 @@ from sitestack.events import (
     Found,
     Left,
     ReachCut,
+    SeenView,
     StatesCollected,
     Suspect,
     Unsuspect,
     ViewInstalled,
 )
 from sitestack.frame import Frame, Header
-from sitestack.layer import Announce, Down, Dropped, Effect, Layer, Local, Up
+from sitestack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers import membership_headers as wire
-from sitestack.layers.joining import Joining
+from sitestack.layers.joining import Joining, Phase
 from sitestack.layers.leader import Leader, LeaderTimes
+from sitestack.layers.merging import MergeTimes, Merging
 from sitestack.layers.participant import Participant
 from sitestack.message import Scope
 from sitestack.view import View, ViewId
@@ -55,6 +58,8 @@ class MembershipConfig:
     held_frames_max: int = 4_096
     #: What applies to whoever leads.
     leader: LeaderTimes = field(default_factory=LeaderTimes)
+    #: What applies to finding the other parts of a split site.
+    merge: MergeTimes = field(default_factory=MergeTimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class MembershipStatistics:
     members: int
     views_installed: int
     flushes_started: int
+    merges_started: int
     suspected: int
     held_frames: int
     held_frames_max: int
@@ -84,12 +90,13 @@ class Membership(Layer):
         self._config = config
         self._member = Participant()
         self._leader = Leader(local, self._member, config.leader)
+        self._merging = Merging(local, self._member, self._leader, config.merge)
         self._joining = Joining(local, config.join_timeout_s)
         self._leave_due: float | None = None
         self._gone = False
         self._held: list[Frame] = []
         self._views_installed = 0
-        leader = self._leader
+        leader, merging = self._leader, self._merging
         self._handlers: dict[type[Header], Callable[[Address, Any, float], list[Effect]]] = {
             wire.JoinRequest: lambda source, header, now: leader.join(source, header.name, now),
             wire.JoinRedirect: lambda source, header, now: self._joining.redirected(header, now),
@@ -100,8 +107,13 @@ class Membership(Layer):
             wire.FlushReject: leader.rejected,
             wire.Prepare: self._handle_prepare,
             wire.Prepared: leader.prepared,
+            wire.Share: self._handle_share,
+            wire.Shared: leader.shared,
             wire.Commit: self._handle_commit,
             wire.Installed: self._handle_installed,
+            wire.MergeHint: lambda source, header, now: merging.hinted(now),
+            wire.MergeRequest: lambda source, header, now: merging.requested(source, now),
+            wire.MergeReply: merging.replied,
         }
 
     # -- the contract ----------------------------------------------------------------------------------------------
@@ -126,19 +138,20 @@ class Membership(Layer):
             return self._frame_up(event, now)
         match event:
             case Found():
-                effects = self._joining.found(event, now)
-                return self._found_site() if effects is None else effects
+                return self._found(event, now)
             case DigestAnswer():
                 return self._answer(event)
             case CutReached():
                 return self._cut_reached()
             case StatesCollected():
-                return self._leader.invited(event)
+                return self._collected(event)
             case Suspect():
                 return self._leader.suspect(event.members, now)
             case Unsuspect():
                 self._leader.unsuspect(event.members)
                 return []
+            case SeenView():
+                return self._merging.seen(event, now)
             case ViewInstalled():
                 return self._view_installed(event, now)
         return [Up(event)]
@@ -151,13 +164,14 @@ class Membership(Layer):
         if blocked is not None and now >= blocked:
             self._member.blocked_since = now
             self._leader.retry(now)
-        return [*self._joining.expire(now), *self._leader.expire(now)]
+        return [*self._joining.expire(now), *self._leader.expire(now), *self._merging.expire(now)]
 
     def deadline(self) -> float | None:
         """The earliest of all that is waited for; nothing any more once this process has left."""
         if self._gone:
             return None
-        dues = (self._joining.deadline(), self._leader.deadline(), self._leave_due, self._blocked_due())
+        parts = (self._joining, self._leader, self._merging)
+        dues = (*[part.deadline() for part in parts], self._leave_due, self._blocked_due())
         return min((due for due in dues if due is not None), default=None)
 
     def statistics(self) -> MembershipStatistics:
@@ -168,6 +182,7 @@ class Membership(Layer):
             members=0 if view is None else len(view.members),
             views_installed=self._views_installed,
             flushes_started=self._leader.flushes_started,
+            merges_started=self._merging.merges_started,
             suspected=len(self._leader.suspected),
             held_frames=len(self._held),
             held_frames_max=self._config.held_frames_max,
@@ -211,6 +226,12 @@ class Membership(Layer):
 
     # -- in and out ------------------------------------------------------------------------------------------------
 
+    def _found(self, found: Found, now: float) -> list[Effect]:
+        if self._joining.phase is Phase.IDLE:
+            return self._merging.found(found, now)
+        effects = self._joining.found(found, now)
+        return self._found_site() if effects is None else effects
+
     def _found_site(self) -> list[Effect]:
         """Nobody else is there: the first view, with this process alone."""
         view_id = ViewId(1, self._me)
@@ -233,15 +254,18 @@ class Membership(Layer):
 
     # -- the member's half of a flush ------------------------------------------------------------------------------
 
-    def _handle_request(self, leader: Address, header: wire.FlushRequest, now: float) -> list[Effect]:
-        reject = self._member.judge(header.proposal, leader, self._leader.suspected)
+    def _handle_request(self, source: Address, header: wire.FlushRequest, now: float) -> list[Effect]:
+        view = self._member.view
+        if view is not None and self._merging.forwards(source, now):
+            return [self._say(m, header) for m in view.members]  # a merge: my members know me, not its leader
+        reject = self._member.judge(header.proposal, source, self._leader.suspected)
         if reject is not None:
-            return [self._say(leader, reject)]
+            return [self._say(header.proposal.creator, reject)]
         fresh = self._member.blocked_since is None
         self._member.promise(header.proposal, now)
-        if leader != self._me:
-            self._leader.yield_to(leader)
-        if self._member.view is None:  # ready for a view but never in one: there is no stream to stop
+        if header.proposal.creator != self._me:
+            self._leader.yield_to(header.proposal.creator)
+        if view is None:  # ready for a view but never in one: there is no stream to stop
             return self._answer(DigestAnswer({}))
         return [*([Announce(Blocked())] if fresh else []), Down(DigestQuery())]
 
@@ -271,7 +295,7 @@ class Membership(Layer):
             member.promise(header.view.id, now)
             member.asked = None
             member.prepare = header
-            return [self._say(leader, wire.Prepared(header.view.id))]
+            return [self._say(leader, wire.Prepared(header.view.id, ()))]
         effects: list[Effect] = []
         if member.prepare is not None and member.prepare.view.id == header.base:
             effects = self._catch_up(member.prepare)
@@ -291,9 +315,22 @@ class Membership(Layer):
         prepare = self._member.prepare
         if prepare is None:
             return []
-        leader = prepare.view.id.creator
-        invitation = self._leader.invite() if leader == self._me else []
-        return [*invitation, self._say(leader, wire.Prepared(prepare.view.id))]
+        if prepare.collect:
+            return [CollectStates(prepare.view.id.counter)]
+        return [self._say(prepare.view.id.creator, wire.Prepared(prepare.view.id, ()))]
+
+    def _collected(self, collected: StatesCollected) -> list[Effect]:
+        prepare = self._member.prepare
+        if prepare is None or collected.token != prepare.view.id.counter:
+            return []
+        return [self._say(prepare.view.id.creator, wire.Prepared(prepare.view.id, collected.states))]
+
+    def _handle_share(self, leader: Address, header: wire.Share, now: float) -> list[Effect]:
+        member = self._member
+        if member.prepare is None or member.prepare.view.id != header.proposal or header.proposal != member.promised:
+            return [Dropped("stale_share")]
+        member.share(header.parts)
+        return [self._say(leader, wire.Shared(header.proposal))]
 
     def _handle_commit(self, leader: Address, header: wire.Commit, now: float) -> list[Effect]:
         prepare = self._member.prepare
@@ -317,6 +354,7 @@ class Membership(Layer):
 
     def _view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         self._leader.view_installed(event.view, now)
+        self._merging.view_installed(now)
         effects = self._release_held()
         if self._leave_due is not None:
             effects += self._ask_to_leave(now)

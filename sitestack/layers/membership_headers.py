@@ -75,19 +75,45 @@ class FlushReject(Header):
 class Prepare(Header):
     """Leader to every old member and joiner: reach the cut of the base view, then stand ready for `view`.
 
-    A joiner has no base; it gets the states of the leader's layers as of the cut instead of a cut.
+    With `collect` the member answers with the states of its layers as of the cut. A joiner has no base; it gets such states
+    instead of a cut.
     """
 
     base: ViewId | None
     view: View
     cut: dict[Address, int]
     holders: dict[Address, Address]
+    collect: bool
     states: tuple[Header, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Header):
     """I am at the cut and ready for this view."""
+
+    proposal: ViewId
+    states: tuple[Header, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartState:
+    """What the layers of one part of a merge hold, as of its cut."""
+
+    base: ViewId
+    states: tuple[Header, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Header):
+    """Leader of a merge to everybody: what the other parts bring along. Nothing is installed before all have it."""
+
+    proposal: ViewId
+    parts: tuple[PartState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared(Header):
+    """I have it."""
 
     proposal: ViewId
 
@@ -106,6 +132,27 @@ class Installed(Header):
     proposal: ViewId
 
 
+@dataclass(frozen=True, slots=True)
+class MergeHint(Header):
+    """A coordinator to one with a lower address: I am here, in another view than yours; look around."""
+
+    view: ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRequest(Header):
+    """The coordinator with the lowest address to another one: shall we merge?"""
+
+    view: ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReply(Header):
+    """Yes: this is my view, and for a while I start no flush of my own."""
+
+    view: View
+
+
 HEADERS: dict[int, type[Header]] = {
     0x70: ViewTag,
     0x71: JoinRequest,
@@ -119,4 +166,9 @@ HEADERS: dict[int, type[Header]] = {
     0x79: Prepared,
     0x7A: Commit,
     0x7B: Installed,
+    0x7C: Share,
+    0x7D: Shared,
+    0xC0: MergeHint,
+    0xC1: MergeRequest,
+    0xC2: MergeReply,
 }

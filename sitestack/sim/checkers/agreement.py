@@ -1,0 +1,181 @@
+"""L6, L7, L9, L10: members of a site that stay together deliver the same messages in the same views.
+
+Two members part at the end of a view when they go to different next views, or one of them goes nowhere. What one of
+them delivered last in the shared view, the other need not have: nobody can tell it any more. In `survivors` mode a
+crash is such a parting too. If the origin lives, it sends such a message again in its next view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sitestack.message import Scope
+from sitestack.sim.checkers.history import History, Stay, by_site, sent_by_stream
+from sitestack.sim.checkers.ranges import Ranges
+from sitestack.sim.checkers.reception import Run, Stream
+from sitestack.sim.checkers.violation import Damage, Findings, Violation
+from sitestack.view import ViewId
+
+
+def check_same_view(histories: Sequence[History]) -> list[Violation]:
+    """L6. Two processes of a site that deliver the same multicast deliver it in the same view.
+
+    Exempt is what the earlier one delivered in a view from which neither the other one nor, for a message of this
+    site, its origin came along with it: then the message was open again in their next view.
+    """
+    findings = Findings("L6")
+    by_uuid = {history.uuid: history for history in histories}
+    for members in by_site(histories).values():
+        runs: dict[Stream, list[tuple[Run, ViewId, History]]] = {}
+        for history in members:
+            for stream, run, vid in _multicast_runs(history):
+                runs.setdefault(stream, []).append((run, vid, history))
+        for stream, delivered in runs.items():
+            origin = by_uuid.get(stream.origin) if stream.site == members[0].site else None
+            for first, last, (vid, one), (other_vid, other) in _overlaps(delivered):
+                if _is_fixed(one, vid, other, origin):
+                    numbers = Ranges([(first, last)])
+                    what = f"{stream} {numbers} was delivered in {other_vid}, and at {one.label} in {vid}"
+                    findings.add(other.label, str(stream), what)
+    return findings.violations()
+
+
+def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
+    """L7. Who goes together from V to V' has delivered the same multicasts in V.
+
+    A message of another site that one of them already had (delivered earlier, declared lost, before its baseline)
+    when the two halves of the site merged is delivered in V by the others only.
+    """
+    findings = Findings("L7")
+    for members in by_site(histories).values():
+        groups: dict[tuple[ViewId, ViewId], list[tuple[History, int]]] = {}
+        for history in members:
+            for number in range(1, len(history.stays) - 1):
+                here, following = history.stays[number].view, history.stays[number + 1].view
+                assert here is not None  # only stay 0 has no view
+                assert following is not None
+                groups.setdefault((here.vid, following.vid), []).append((history, number))
+        for (vid, next_vid), group in groups.items():
+            if all(history.stays[number].received == _stay(group[0]).received for history, number in group):
+                continue
+            for stream in sorted({stream for each in group for stream in _stay(each).received}, key=str):
+                everything = Ranges()
+                for each in group:
+                    everything |= _stay(each).received.get(stream, Ranges())
+                for history, number in group:
+                    missing = everything - history.stays[number].received.get(stream, Ranges())
+                    if stream.site != history.site and missing:
+                        missing -= _had_before(history, stream, number)
+                    if missing:
+                        what = f"did not deliver {stream} {missing} in {vid}; others did and also went to {next_vid}"
+                        damage = _lost(history, stream, missing)
+                        findings.add(history.label, f"{vid} {stream}", what, damage)
+    return findings.violations()
+
+
+def check_agreement(histories: Sequence[History]) -> list[Violation]:
+    """L9, quiescent runs. What a survivor delivers in V, every survivor of its site that was in V delivers.
+
+    Exempt are messages of this site where the two parted at the end of V, and numbers that a gap or a baseline
+    accounts for.
+    """
+    findings = Findings("L9")
+    for members in by_site(histories).values():
+        survivors = [history for history in members if history.survives]
+        for history in survivors:
+            for stay in history.stays[1:]:
+                for other in survivors:
+                    if other is not history:
+                        _check_stay(findings, history, stay, other)
+    return findings.violations()
+
+
+def check_validity(histories: Sequence[History]) -> list[Violation]:
+    """L10, quiescent runs. What a surviving origin sends to everybody (all sites or its own), it delivers itself."""
+    findings = Findings("L10")
+    for history in histories:
+        if not history.survives:
+            continue
+        for stream, sent in sent_by_stream([history]).items():
+            if stream.scope is Scope.UNICAST:
+                continue
+            reception = history.receptions.get(stream)
+            missing = sent if reception is None else sent - reception.delivered
+            if missing:
+                damage = Damage("lost", history.uuid, stream, missing)
+                what = f"sent {stream} {missing} and did not deliver it itself"
+                findings.add(history.label, str(stream), what, damage)
+    return findings.violations()
+
+
+def _multicast_runs(history: History) -> Iterator[tuple[Stream, Run, ViewId]]:
+    for stream, reception in history.receptions.items():
+        if stream.scope is not Scope.UNICAST:
+            for run in reception.runs:
+                view = history.stays[run.stay].view
+                if view is not None:
+                    yield stream, run, view.vid
+
+
+def _overlaps(
+    delivered: list[tuple[Run, ViewId, History]],
+) -> Iterator[tuple[int, int, tuple[ViewId, History], tuple[ViewId, History]]]:
+    """The numbers that two processes delivered in different views: first, last, earlier view, later view."""
+    if len({vid for _, vid, _ in delivered}) == 1:
+        return
+    active: list[tuple[Run, ViewId, History]] = []
+    for entry in sorted(delivered, key=lambda entry: entry[0]):
+        run, vid, history = entry
+        active = [each for each in active if each[0].last >= run.first]
+        for other_run, other_vid, other in active:
+            if vid != other_vid and history is not other:
+                earlier, later = sorted([(vid, history), (other_vid, other)], key=lambda each: each[0])
+                yield run.first, min(run.last, other_run.last), earlier, later
+        active.append(entry)
+
+
+def _is_fixed(one: History, vid: ViewId, other: History, origin: History | None) -> bool:
+    """Whether what `one` delivered in view `vid` was settled there for `other`."""
+    following = one.next_view(vid)
+    if following is None:
+        return False
+    return other.came_with(vid, following) or (origin is not None and origin.came_with(vid, following))
+
+
+def _stay(place: tuple[History, int]) -> Stay:
+    history, number = place
+    return history.stays[number]
+
+
+def _had_before(history: History, stream: Stream, stay: int) -> Ranges:
+    reception = history.receptions.get(stream)
+    if reception is None:
+        return Ranges()
+    earlier = Ranges((run.first, run.last) for run in reception.runs if run.stay < stay)
+    return earlier | reception.gaps | Ranges([(1, reception.baseline - 1)])
+
+
+def _check_stay(findings: Findings, history: History, stay: Stay, other: History) -> None:
+    view = stay.view
+    if view is None or other.uuid not in view.members:
+        return
+    following = history.next_view(view.vid)
+    together = following is None or other.came_with(view.vid, following)
+    for stream, received in stay.received.items():
+        is_relayed = stream.site != history.site
+        if not together and not is_relayed:
+            continue
+        reception = other.receptions.get(stream)
+        missing = received
+        if reception is not None:
+            missing = received - (reception.accounted if is_relayed else reception.delivered | reception.gaps)
+        if missing:
+            what = f"never delivered {stream} {missing}, which {history.label} delivered in {view.vid}"
+            damage = Damage("lost", other.uuid, stream, missing)
+            findings.add(other.label, str(stream), what, damage)
+
+
+def _lost(history: History, stream: Stream, missing: Ranges) -> Damage:
+    reception = history.receptions.get(stream)
+    silent = missing if reception is None else missing - reception.delivered - reception.gaps
+    return Damage("lost", history.uuid, stream, silent)

@@ -1,0 +1,71 @@
+"""L4, L5: views are agreed and go forward, and only members are heard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sitestack import records
+from sitestack.sim.checkers.history import History, by_site
+from sitestack.sim.checkers.violation import Findings, Violation
+from sitestack.view import ViewId
+
+
+def check_views(histories: Sequence[History]) -> list[Violation]:
+    """L4. Every view of a process contains it; counters strictly increase; a view id names one view at all processes."""
+    findings = Findings("L4")
+    for members in by_site(histories).values():
+        known: dict[ViewId, tuple[History, records.View]] = {}
+        for history in members:
+            before: records.View | None = None
+            for stay in history.stays[1:]:
+                view = stay.view
+                assert view is not None  # only stay 0 has none
+                if history.uuid not in view.members:
+                    findings.add(history.label, "self", f"installed {view.vid} without being in it")
+                if before is not None and view.vid.counter <= before.vid.counter:
+                    findings.add(history.label, "counter", f"installed {view.vid} after {before.vid}")
+                before = view
+                other, same = known.setdefault(view.vid, (history, view))
+                if _contents(view) != _contents(same):
+                    what = f"{view.vid} is another view here than at {other.label}: {_difference(view, same)}"
+                    findings.add(history.label, f"differs {view.vid}", what)
+    return findings.violations()
+
+
+def check_membership(histories: Sequence[History]) -> list[Violation]:
+    """L5. A message of the own site is delivered in a view that has its origin as a member, and in the view it names.
+
+    The first view precedes the first delivery.
+    """
+    findings = Findings("L5")
+    for history in histories:
+        for stay in history.stays:
+            if stay.view is None:
+                if stay.delivers:
+                    what = f"delivered {_name(stay.delivers[0])} before its first view"
+                    findings.add(history.label, "no view", what)
+                continue
+            vid, members = stay.view.vid, frozenset(stay.view.members)
+            for deliver in stay.delivers:
+                if deliver.vid != vid:
+                    what = f"delivered {_name(deliver)} for {deliver.vid} while {vid} was in force"
+                    findings.add(history.label, "other view", what)
+                if deliver.origin not in members and deliver.site == history.site:
+                    what = f"delivered {_name(deliver)} in {vid}, which its origin is not in"
+                    findings.add(history.label, "stranger", what)
+    return findings.violations()
+
+
+def _contents(view: records.View) -> tuple[object, ...]:
+    return (view.members, view.subs, view.kind, view.lineage)
+
+
+def _difference(one: records.View, other: records.View) -> str:
+    for name in ("members", "subs", "kind", "lineage"):
+        if getattr(one, name) != getattr(other, name):
+            return f"{name} {getattr(one, name)} and {getattr(other, name)}"
+    raise AssertionError("the views are equal")
+
+
+def _name(deliver: records.Deliver) -> str:
+    return f"{deliver.site}/{deliver.origin!r} {deliver.scope.name.lower()} {deliver.first}..{deliver.last}"

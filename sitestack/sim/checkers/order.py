@@ -1,0 +1,144 @@
+"""L2, L3 in a site and X1, X2 across sites: every origin's messages come once, in order, and without silent holes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sitestack.message import Scope
+from sitestack.sim.checkers.history import History, by_site
+from sitestack.sim.checkers.ranges import Ranges
+from sitestack.sim.checkers.reception import Hole, Reception, Run, Stream
+from sitestack.sim.checkers.violation import Damage, Findings, Violation
+
+
+def check_no_duplication(histories: Sequence[History]) -> list[Violation]:
+    """L2. Each id appears at most once in the deliveries of a process (X2 speaks of those of other sites)."""
+    return _duplicates("L2", histories, from_own_site=True)
+
+
+def check_relayed_once(histories: Sequence[History]) -> list[Violation]:
+    """X2. At most once across relay failover: L2 applied to what other sites sent."""
+    return _duplicates("X2", histories, from_own_site=False)
+
+
+def check_fifo(histories: Sequence[History]) -> list[Violation]:
+    """L3. Per origin of the own site the numbers delivered strictly increase, and nothing between them is missing.
+
+    A number may be missing if an earlier gap covers it, or if this process was not among those who delivered it: it
+    was delivered in views that this process was not in, or by a part of a view that this process had parted from. A
+    unicast may be missing if its origin reports it unreached.
+    """
+    findings = Findings("L3")
+    unreached = _unreached(histories)
+    for members in by_site(histories).values():
+        runs = _runs_by_stream(members)
+        for history in members:
+            for stream, reception in _receptions(history, from_own_site=True):
+                _report_late(findings, history, stream, reception)
+                for hole in reception.holes:
+                    if stream.scope is Scope.UNICAST:
+                        missing = hole.missing - unreached.get(stream, Ranges())
+                    else:
+                        missing = _owed(history, hole, runs[stream])
+                    _report_hole(findings, history, stream, missing, hole)
+    return findings.violations()
+
+
+def check_remote_fifo(histories: Sequence[History]) -> list[Violation]:
+    """X1. Per origin of another site the numbers delivered strictly increase, and a gap covers every hole.
+
+    Counted from the baseline, or else from the first number that the process delivers (what was lost before it, the
+    conservation check X5 finds). Gaps stand between their neighbours, and what they cover is never delivered.
+    """
+    findings = Findings("X1")
+    unreached = _unreached(histories)
+    for history in histories:
+        for stream, reception in _receptions(history, from_own_site=False):
+            _report_late(findings, history, stream, reception)
+            for hole in reception.holes:
+                if stream.scope is Scope.UNICAST:
+                    missing = hole.missing - unreached.get(stream, Ranges())
+                else:
+                    missing = Ranges() if hole.initial else hole.missing
+                _report_hole(findings, history, stream, missing, hole)
+            if broken := reception.gaps & reception.delivered:
+                findings.add(history.label, f"gap {stream}", f"{stream} {broken} is a gap and was delivered")
+            if misplaced := reception.misplaced_gaps:
+                what = f"the gap {stream} {misplaced} stands before the delivery of a lower number"
+                findings.add(history.label, f"order {stream}", what)
+    return findings.violations()
+
+
+def _duplicates(invariant: str, histories: Sequence[History], from_own_site: bool) -> list[Violation]:
+    findings = Findings(invariant)
+    for history in histories:
+        for stream, reception in _receptions(history, from_own_site):
+            for first, last in reception.duplicates:
+                numbers = Ranges([(first, last)])
+                damage = Damage("duplicated", history.uuid, stream, numbers)
+                findings.add(history.label, str(stream), f"delivered {stream} {numbers} again", damage)
+    return findings.violations()
+
+
+def _receptions(history: History, from_own_site: bool) -> Iterable[tuple[Stream, Reception]]:
+    return (each for each in history.receptions.items() if (each[0].site == history.site) is from_own_site)
+
+
+def _unreached(histories: Sequence[History]) -> dict[Stream, Ranges]:
+    """The unicasts that were reported as not or perhaps not delivered."""
+    found: dict[Stream, Ranges] = {}
+    for history in histories:
+        for each in history.unreached:
+            stream = Stream(each.site, each.origin, each.scope, each.target)
+            found.setdefault(stream, Ranges()).add(each.first, each.last)
+    return found
+
+
+def _report_late(findings: Findings, history: History, stream: Stream, reception: Reception) -> None:
+    if late := reception.late:
+        damage = Damage("reordered", history.uuid, stream, late)
+        what = f"delivered {stream} {late} after a higher number, or below its baseline"
+        findings.add(history.label, f"late {stream}", what, damage)
+
+
+def _report_hole(findings: Findings, history: History, stream: Stream, missing: Ranges, hole: Hole) -> None:
+    if missing:
+        reception = history.receptions[stream]
+        damage = Damage("lost", history.uuid, stream, missing - reception.delivered - reception.gaps)
+        what = f"delivered {stream} {hole.before} without {missing} before it"
+        findings.add(history.label, f"hole {stream}", what, damage)
+
+
+_Delivered = list[tuple[History, Run]]
+
+
+def _runs_by_stream(members: Sequence[History]) -> dict[Stream, _Delivered]:
+    runs: dict[Stream, _Delivered] = {}
+    for history in members:
+        for stream, reception in history.receptions.items():
+            runs.setdefault(stream, []).extend((history, run) for run in reception.runs)
+    return runs
+
+
+def _owed(history: History, hole: Hole, runs: _Delivered) -> Ranges:
+    """The part of a hole that this process should have delivered: by those who did, or because nobody did."""
+    owed, elsewhere = Ranges(), Ranges()
+    for other, run in runs:
+        if other is history:
+            continue
+        for first, last in hole.missing.within(run.first, run.last):
+            (owed if _shared(history, hole, other, run) else elsewhere).add(first, last)
+    return owed | (hole.missing - elsewhere)
+
+
+def _shared(history: History, hole: Hole, other: History, run: Run) -> bool:
+    """Whether `history` had to deliver what `other` delivered in this run before it delivered what follows the hole."""
+    view = other.stays[run.stay].view
+    if view is None or history.uuid not in view.members:
+        return False
+    following = other.next_view(view.vid)
+    if following is None:
+        # The other ended in this view, perhaps with a tail that nobody else has; but who goes on in it has that too.
+        stay = history.stays[hole.stay].view
+        return stay is not None and stay.vid == view.vid
+    return history.came_with(view.vid, following)

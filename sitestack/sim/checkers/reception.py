@@ -1,0 +1,137 @@
+"""What one process received of one origin's counter: the deliveries in order, folded into runs.
+
+This is the only place that walks over every delivery; the checkers of order, agreement and conservation work on what
+it leaves, which for an undisturbed origin is one run a view.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sitestack.address import Address
+from sitestack.message import Scope
+from sitestack.sim.checkers.ranges import Ranges
+
+
+class Stream(NamedTuple):
+    """One counter of one origin. `target` tells unicasts apart, which count for each target; None for multicasts."""
+
+    site: str
+    origin: Address
+    scope: Scope
+    target: Address | None
+
+    def __str__(self) -> str:
+        target = "" if self.target is None else f" to {self.target!r}"
+        return f"{self.site}/{self.origin!r} {self.scope.name.lower()}{target}"
+
+
+class Run(NamedTuple):
+    """Messages first..last, delivered in this order without another of their stream between, in one stay."""
+
+    first: int
+    last: int
+    stay: int
+
+
+class Hole(NamedTuple):
+    """Numbers that were passed over in silence when `before` was delivered, in this stay."""
+
+    missing: Ranges
+    before: int
+    stay: int
+    #: Nothing of the stream had been delivered before, and no baseline was given.
+    initial: bool
+
+
+class Reception:
+    """All that one process received of one stream. Call `finish` before reading."""
+
+    __slots__ = (
+        "_first",
+        "_gap_max",
+        "_next",
+        "_stay",
+        "baseline",
+        "delivered",
+        "duplicates",
+        "gaps",
+        "holes",
+        "late",
+        "misplaced_gaps",
+        "runs",
+    )
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self.delivered = Ranges()
+        #: Numbers that were declared lost.
+        self.gaps = Ranges()
+        #: Where the process starts to receive; 0 when the journal does not say.
+        self.baseline = 0
+        self.holes: list[Hole] = []
+        #: Every number delivered again, once for each time.
+        self.duplicates: list[tuple[int, int]] = []
+        #: Numbers delivered for the first time after a higher one, or below the baseline.
+        self.late = Ranges()
+        #: Gaps that stand before the delivery of a lower number.
+        self.misplaced_gaps = Ranges()
+        self._first = 0
+        self._stay = -1
+        self._next = 1
+        self._gap_max = 0
+
+    def deliver(self, first: int, last: int, stay: int) -> None:
+        """The batch first..last was delivered in this stay."""
+        if first == self._next and stay == self._stay:
+            self._next = last + 1
+        else:
+            self._deliver_elsewhere(first, last, stay)
+
+    def gap(self, first: int, last: int) -> None:
+        """The journal declares first..last lost."""
+        self._close()
+        self.gaps.add(first, last)
+        self._gap_max = max(self._gap_max, last)
+
+    def start_at(self, number: int) -> None:
+        """The journal says that the process starts to receive here. Means nothing once it has started."""
+        self._close()
+        if not self.delivered and not self.gaps:
+            self.baseline = self._next = number
+
+    def finish(self) -> None:
+        """Close what is open."""
+        self._close()
+
+    @property
+    def accounted(self) -> Ranges:
+        """Delivered, declared lost, or before the baseline: all but what is missing in silence."""
+        return self.delivered | self.gaps | Ranges([(1, self.baseline - 1)])
+
+    def _deliver_elsewhere(self, first: int, last: int, stay: int) -> None:
+        self._close()
+        if first < self._next:
+            again = self.delivered.within(first, last)
+            self.duplicates.extend(again)
+            for each in Ranges([(first, min(last, self._next - 1))]) - again:
+                self.late.add(*each)
+            self.runs.append(Run(first, last, stay))
+            self.delivered.add(first, last)
+            self._next = max(self._next, last + 1)
+            return
+        if first > self._next:
+            missing = Ranges([(self._next, first - 1)]) - self.gaps
+            if missing:
+                initial = not self.delivered and not self.baseline
+                self.holes.append(Hole(missing, first, stay, initial))
+        if self._gap_max > last:
+            for each in self.gaps.within(last + 1, self._gap_max):
+                self.misplaced_gaps.add(*each)
+        self._first, self._stay, self._next = first, stay, last + 1
+
+    def _close(self) -> None:
+        if self._stay >= 0:
+            self.runs.append(Run(self._first, self._next - 1, self._stay))
+            self.delivered.add(self._first, self._next - 1)
+            self._stay = -1

@@ -1,0 +1,60 @@
+"""What a checker reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from sitestack.address import Address
+from sitestack.sim.checkers.ranges import Ranges
+from sitestack.sim.checkers.reception import Stream
+
+Harm = Literal["lost", "duplicated", "reordered"]
+
+
+class Damage(NamedTuple):
+    """Which deliveries a violation concerns, so that a message that two checkers miss is counted as one lost message."""
+
+    harm: Harm
+    process: Address
+    stream: Stream
+    numbers: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """An invariant that does not hold, with the first counter-example in words."""
+
+    #: Its name in the list of promises: L1, X5, G2 ...; JOURNAL when the journal itself is damaged.
+    invariant: str
+    #: The process, or the sites, at which it shows.
+    where: str
+    what: str
+    damage: tuple[Damage, ...] = field(default=(), compare=False)
+
+
+class Findings:
+    """Collects the violations of one invariant: one for each place and kind, with the first example and how many."""
+
+    def __init__(self, invariant: str) -> None:
+        self._invariant = invariant
+        self._found: dict[tuple[str, str], tuple[str, int, list[Damage]]] = {}
+
+    def add(self, where: str, kind: str, what: str, damage: Damage | None = None) -> None:
+        """`kind` tells apart what can go wrong at one place; only the first `what` of a kind is kept."""
+        example, times, harmed = self._found.get((where, kind), (what, 0, []))
+        if damage is not None:
+            harmed.append(damage)
+        self._found[where, kind] = (example, times + 1, harmed)
+
+    def violations(self) -> list[Violation]:
+        """In the order in which they were found."""
+        return [
+            Violation(
+                self._invariant,
+                where,
+                what if times == 1 else f"{what} (and {times - 1} more like it)",
+                tuple(harmed),
+            )
+            for (where, _), (what, times, harmed) in self._found.items()
+        ]
