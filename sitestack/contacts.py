@@ -1,0 +1,143 @@
+"""Where members can be reached: the table behind the transport's address cache, and behind what discovery tells others.
+
+A contact is versioned by its owner, who counts its statements: its newest word wins wherever it arrives, and in whatever order
+(A1). What was removed leaves a tombstone, so that nobody's stale memory brings it back (A2). Tables belong to one node (A9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from sitestack.address import Address, Physical
+
+#: Names are shown in logs and tables; longer ones are cut.
+NAME_CHARS_MAX = 64
+#: A host has a few interfaces; a contact with more addresses, or none, is refused.
+PHYSICAL_MAX = 8
+#: The longest name of a host that DNS knows.
+HOST_CHARS_MAX = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """What discovery says of a member: its UUID, its logical name, and where it can be reached, best first."""
+
+    address: Address
+    name: str
+    physical: tuple[Physical, ...]
+    #: Grows with each statement the member makes about itself.
+    version: int
+
+
+def is_reachable(contact: Contact) -> bool:
+    """Whether the contact holds addresses that can be used and safely printed."""
+    hosts = [physical.host for physical in contact.physical]
+    return 0 < len(hosts) <= PHYSICAL_MAX and all(
+        0 < len(host) <= HOST_CHARS_MAX and host.isprintable() and " " not in host for host in hosts
+    )
+
+
+def printable(name: str) -> str:
+    """The name, short, and with everything that could forge a log line or steer a terminal escaped (C25)."""
+    name = name[:NAME_CHARS_MAX]
+    if name.isprintable():
+        return name
+    return "".join([each if each.isprintable() else f"\\u{{{ord(each):x}}}" for each in name])[:NAME_CHARS_MAX]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tombstone:
+    contact: Contact
+    until: float
+
+
+class Contacts:
+    """A bounded table of contacts. When it is full the one heard of longest ago makes room, but never a pinned one.
+
+    The pinned ones are the members of a view, which is bounded elsewhere; with them the table may exceed its bound.
+    """
+
+    def __init__(self, contacts_max: int, tombstone_s: float) -> None:
+        self.contacts_max = contacts_max
+        self.tombstone_s = tombstone_s
+        self._contacts: dict[Address, Contact] = {}
+        self._tombstones: dict[Address, _Tombstone] = {}
+        self._pinned: frozenset[Address] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self._contacts)
+
+    def __contains__(self, member: Address) -> bool:
+        return member in self._contacts
+
+    @property
+    def tombstones(self) -> int:
+        """How many removed members are remembered."""
+        return len(self._tombstones)
+
+    def get(self, member: Address) -> Contact | None:
+        """The contact of a member, or None."""
+        return self._contacts.get(member)
+
+    def all(self) -> list[Contact]:
+        """Everybody, in the order of their last statements."""
+        return list(self._contacts.values())
+
+    def is_removed(self, member: Address, now: float) -> bool:
+        """Whether the member was removed a short while ago."""
+        tombstone = self._tombstones.get(member)
+        return tombstone is not None and now < tombstone.until
+
+    def last_known(self, member: Address) -> tuple[Physical, ...]:
+        """Where a removed member was: a living one that was excluded may still be there."""
+        tombstone = self._tombstones.get(member)
+        return () if tombstone is None else tombstone.contact.physical
+
+    def put(self, contact: Contact, now: float) -> bool:
+        """Take a contact in. False: something at least as new is known, or there is no room."""
+        member = contact.address
+        tombstone = self._tombstones.get(member)
+        if tombstone is not None and now < tombstone.until and contact.version <= tombstone.contact.version:
+            return False
+        known = self._contacts.get(member)
+        if known is not None and contact.version <= known.version:
+            return False
+        if known is None and len(self._contacts) >= self.contacts_max and not self._make_room(member):
+            return False
+        self._contacts.pop(member, None)
+        self._contacts[member] = contact
+        self._tombstones.pop(member, None)
+        return True
+
+    def remove(self, member: Address, now: float, version: int = 0) -> bool:
+        """Forget a member and what was said up to this version. False when there was nothing to forget."""
+        known = self._contacts.pop(member, None)
+        buried = self._tombstones.pop(member, None)
+        contact = known or (buried.contact if buried is not None else Contact(member, "", (), 0))
+        if contact.version < version:
+            contact = replace(contact, version=version)
+        if contact.version > 0:
+            self._tombstones[member] = _Tombstone(contact, now + self.tombstone_s)
+            if len(self._tombstones) > self.contacts_max:
+                del self._tombstones[next(iter(self._tombstones))]
+        return known is not None
+
+    def pin(self, members: Collection[Address]) -> list[Contact]:
+        """Keep these whatever happens: the members of the installed view.
+
+        Being in the view they are alive, so those that were removed are taken back. Answers them.
+        """
+        self._pinned = frozenset(members)
+        back = [self._tombstones.pop(each).contact for each in members if each in self._tombstones]
+        back = [contact for contact in back if contact.physical and contact.address not in self._contacts]
+        for contact in back:
+            self._contacts[contact.address] = contact
+        return back
+
+    def _make_room(self, member: Address) -> bool:
+        victim = next((each for each in self._contacts if each not in self._pinned), None)
+        if victim is None:
+            return member in self._pinned
+        del self._contacts[victim]
+        return True

@@ -1,0 +1,60 @@
+"""What discovery says on the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sitestack.address import Address
+from sitestack.contacts import Contact
+from sitestack.frame import Header
+from sitestack.view import ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class WhoIsThere(Header):
+    """Discovery request. Says as much of the asker as an answer would, so both sides learn."""
+
+    contact: Contact
+    #: Who coordinates the asker's view, and which view it is; neither before its first view.
+    coordinator: Address | None
+    view: ViewId | None
+
+
+@dataclass(frozen=True, slots=True)
+class IAmHere(Header):
+    """Discovery answer. `others` are contacts that the answerer knows: so a joiner with two seeds finds the rest (LA-28)."""
+
+    contact: Contact
+    coordinator: Address | None
+    view: ViewId | None
+    others: tuple[Contact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhoHas(Header):
+    """Who knows where this member is? The asker tells where to answer: the one it looks for may have forgotten it too."""
+
+    member: Address
+    asker: Contact
+
+
+@dataclass(frozen=True, slots=True)
+class IHave(Header):
+    """Where these members are."""
+
+    contacts: tuple[Contact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidate(Header):
+    """Forget what was said of this member up to this version."""
+
+    member: Address
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownContacts(Header):
+    """State for a joiner: where the members of the view are."""
+
+    contacts: tuple[Contact, ...]

@@ -1,0 +1,43 @@
+"""One search for members: whom to expect, how long to wait, and who has answered so far. A helper of discovery, not a layer."""
+
+from __future__ import annotations
+
+from sitestack.address import Address
+from sitestack.contacts import Contact
+from sitestack.events import Peer
+from sitestack.view import ViewId
+
+
+class Search:
+    """Ask, ask again, and end early once a coordinator has spoken for itself and the others had a moment to do so too."""
+
+    def __init__(self, now: float, join_wait_s: float, settle_s: float, peers_max: int) -> None:
+        self.until = now + join_wait_s
+        self.ask_at = now
+        self.peers_max = peers_max
+        self._settle_s = settle_s
+        self._peers: dict[Address, tuple[int, Peer]] = {}
+
+    def deadline(self) -> float:
+        """When to ask again, or to end."""
+        return min(self.until, self.ask_at)
+
+    def heard(self, contact: Contact, coordinator: Address | None, view: ViewId | None, now: float) -> bool:
+        """Note what a process says of itself; its newest word counts. False when there is no room for it."""
+        known = self._peers.get(contact.address)
+        if known is None and len(self._peers) >= self.peers_max:
+            return False
+        if known is None or known[0] < contact.version:
+            peer = Peer(contact.address, contact.name, coordinator, view)
+            self._peers[contact.address] = (contact.version, peer)
+        if coordinator == contact.address:
+            self.until = min(self.until, now + self._settle_s)
+        return True
+
+    def forget(self, member: Address) -> None:
+        """It has left meanwhile."""
+        self._peers.pop(member, None)
+
+    def peers(self) -> tuple[Peer, ...]:
+        """Everybody who answered, in order of address."""
+        return tuple([self._peers[member][1] for member in sorted(self._peers)])

@@ -1,0 +1,299 @@
+"""Failure detection: heartbeats to all, and a question to whoever falls silent before it is reported.
+
+    every 0.5 s   A -> all   Alive(view)
+    B silent 2.5 s           A -> B   AreYouThere(1), (2), (3), each by the next of B's addresses
+    heard of B               nothing was wrong
+    still silent             up: Suspect(B); and Unsuspect(B) should it be heard after all
+
+Any frame is a sign of life. Members are told apart by UUID, never by address, so a restarted process does not keep its
+predecessor alive: what is sent to the predecessor comes back as `NotHere`, which is as good as an obituary (A3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sitestack.address import Address
+from sitestack.events import (
+    CheckMember,
+    Event,
+    Left,
+    Misdirected,
+    SeenView,
+    Suspect,
+    TryNextPhysical,
+    Unsuspect,
+    ViewInstalled,
+)
+from sitestack.frame import Destination, Frame, Header
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.rate_limit import RateLimit
+from sitestack.view import View, ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class Alive(Header):
+    """Heartbeat, with the view that the sender has installed (A11)."""
+
+    view: ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class AreYouThere(Header):
+    """Suspicion check. From the second attempt on both sides use another address of the other, if it has one."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class IAmAlive(Header):
+    """Answer to the suspicion check."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotHere(Header):
+    """Your frame was for a member that is not at this address any more."""
+
+    wanted: Address
+
+
+_OWN = frozenset({Alive, AreYouThere, IAmAlive, NotHere})
+
+
+@dataclass(frozen=True, slots=True)
+class FailureDetectionConfig:
+    """Defaults fit a LAN: a crash is reported after 3.5 to 4 seconds."""
+
+    #: A heartbeat goes out this often.
+    heartbeat_interval_s: float = 0.5
+    #: A member silent for so long is asked.
+    timeout_s: float = 2.5
+    #: A member that does not answer for so long when asked is suspected.
+    verify_timeout_s: float = 1.0
+    #: The question is put so often within that time.
+    verify_attempts: int = 3
+    #: Woken up later than asked for by more than this, a member takes itself for the one that stood still, and suspects nobody.
+    stall_s: float = 1.0
+    #: `NotHere` goes to one sender, for one member that it looks for, at most this often.
+    not_here_interval_s: float = 0.5
+    #: A differing view of one member is reported at most this often.
+    seen_interval_s: float = 1.0
+    #: Processes that the two limits above are remembered of; beyond it the oldest is forgotten.
+    limited_max: int = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class FailureDetectionStatistics:
+    """Who is watched, and what came of it."""
+
+    monitored: int
+    checking: int
+    suspected: int
+    heartbeats: int
+    checks: int
+    suspicions: int
+    false_suspicions: int
+    stalls: int
+
+
+@dataclass(slots=True)
+class _Check:
+    attempt: int
+    due: float
+
+
+class FailureDetection(Layer):
+    """FD_ALL and VERIFY_SUSPECT in JGroups (traps A3, A11; faults F15, F18, F31)."""
+
+    name = "failure_detection"
+    HEADERS: ClassVar[dict[int, type[Header]]] = {0x20: Alive, 0x21: AreYouThere, 0x22: IAmAlive, 0x23: NotHere}
+
+    def __init__(self, local: Local, config: FailureDetectionConfig) -> None:
+        self.local = local
+        self.config = config
+        self._view: View | None = None
+        #: When each other member of the view was heard last. Members of a view only, so the view bounds these three.
+        self._heard: dict[Address, float] = {}
+        self._checks: dict[Address, _Check] = {}
+        self._suspected: dict[Address, None] = {}
+        self._heartbeat_at = 0.0
+        #: No member can have been silent for too long before then; so frames need not be looked at for the deadline.
+        self._scan_at = 0.0
+        self._not_here = RateLimit(config.not_here_interval_s, config.limited_max)
+        self._seen = RateLimit(config.seen_interval_s, config.limited_max)
+        self._heartbeats = self._checks_begun = self._suspicions = self._false_suspicions = self._stalls = 0
+
+    # -- what is heard ---------------------------------------------------------------------------------------------
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Everything from a member is a sign of life."""
+        if isinstance(event, Frame):
+            source, headers = event.source, event.headers
+            effects: list[Effect] = []
+            if source in self._heard:
+                self._heard[source] = now
+                if source in self._checks or source in self._suspected:
+                    effects = self._take_back(source)
+            if not headers or type(headers[-1]) not in _OWN:
+                effects.append(Up(event))
+                return effects
+            return effects + self._handle(headers[-1], source, now)
+        if isinstance(event, ViewInstalled):
+            return self._install(event.view, now)
+        if isinstance(event, Misdirected):
+            return self._answer_misdirected(event, now)
+        if isinstance(event, Left):
+            self._view = None
+            self._heard, self._checks, self._suspected = {}, {}, {}
+            return []
+        return [Up(event)]
+
+    def _take_back(self, member: Address) -> list[Effect]:
+        self._checks.pop(member, None)
+        if member not in self._suspected:
+            return []
+        del self._suspected[member]
+        self._false_suspicions += 1
+        return [Up(Unsuspect((member,)))]
+
+    def _handle(self, header: Header, source: Address, now: float) -> list[Effect]:
+        if isinstance(header, Alive):
+            return self._compare_view(source, header.view, now)
+        if isinstance(header, AreYouThere):
+            # Whoever has to ask twice may not get what I send to the address that I use.
+            turn: list[Effect] = [Down(TryNextPhysical(source))] if header.attempt > 1 else []
+            return [*turn, self._send(source, IAmAlive())]
+        if isinstance(header, NotHere):
+            if header.wanted not in self._heard:
+                return [Dropped("not_monitored")]
+            return self._suspect([header.wanted])
+        return []  # IAmAlive: that it came is all it says
+
+    def _compare_view(self, source: Address, view: ViewId, now: float) -> list[Effect]:
+        mine = self._view
+        if mine is None or (view == mine.id and source in self._heard) or not self._seen.allow(source, now):
+            return []
+        return [Up(SeenView(source, view))]
+
+    def _answer_misdirected(self, event: Misdirected, now: float) -> list[Effect]:
+        if not self._not_here.allow((event.source, event.wanted), now):
+            return [Dropped("misdirected")]
+        return [self._send(event.source, NotHere(event.wanted))]
+
+    def _send(self, dest: Destination, header: Header) -> Down:
+        return Down(Frame(self.local.address, dest, (header,), None, True))
+
+    # -- what is not heard -----------------------------------------------------------------------------------------
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Frames pass; a reported member is checked at once."""
+        if not isinstance(event, CheckMember):
+            return [Down(event)]
+        member = event.member
+        if member in self._suspected:
+            return [Up(Suspect((member,)))]
+        if member not in self._heard or member in self._checks:
+            return []
+        return self._begin_check(member, now)
+
+    def deadline(self) -> float | None:
+        """The next heartbeat, question or look at the silent ones."""
+        if self._view is None:
+            return None
+        return min(self._heartbeat_at, self._scan_at, *[check.due for check in self._checks.values()])
+
+    def expire(self, now: float) -> list[Effect]:
+        """Send the heartbeat; ask the silent ones; report those that did not answer."""
+        due = self.deadline()
+        if due is None:
+            return []
+        if now - due > self.config.stall_s:
+            self._forgive(now)
+        effects: list[Effect] = []
+        if now >= self._heartbeat_at and self._view is not None:
+            self._heartbeat_at = now + self.config.heartbeat_interval_s
+            self._heartbeats += 1
+            effects.append(self._send(None, Alive(self._view.id)))
+        if now >= self._scan_at:
+            effects += self._scan(now)
+        return effects + self._continue_checks(now)
+
+    def _forgive(self, now: float) -> None:
+        """I stood still (F18): nobody else can be blamed for what I did not hear meanwhile."""
+        self._stalls += 1
+        self._heard = dict.fromkeys(self._heard, now)
+        for check in self._checks.values():
+            check.attempt, check.due = 0, now
+        self._scan_at = now + self.config.timeout_s
+
+    def _scan(self, now: float) -> list[Effect]:
+        """Begin to check whoever has been silent for too long; the next look is when the next one can be."""
+        timeout_s = self.config.timeout_s
+        effects: list[Effect] = []
+        oldest = now
+        for member, heard in self._heard.items():
+            if member in self._checks or member in self._suspected:
+                continue
+            if now - heard >= timeout_s:
+                effects += self._begin_check(member, now)
+            else:
+                oldest = min(oldest, heard)
+        self._scan_at = oldest + timeout_s
+        return effects
+
+    def _begin_check(self, member: Address, now: float) -> list[Effect]:
+        self._checks_begun += 1
+        self._checks[member] = _Check(1, now + self.config.verify_timeout_s / self.config.verify_attempts)
+        return [self._send(member, AreYouThere(1))]
+
+    def _continue_checks(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        dead: list[Address] = []
+        for member, check in self._checks.items():
+            if now < check.due:
+                continue
+            if check.attempt >= self.config.verify_attempts:
+                dead.append(member)
+                continue
+            check.attempt += 1
+            check.due = now + self.config.verify_timeout_s / self.config.verify_attempts
+            if check.attempt > 1:
+                effects.append(Down(TryNextPhysical(member)))
+            effects.append(self._send(member, AreYouThere(check.attempt)))
+        return effects + self._suspect(dead)
+
+    def _suspect(self, members: list[Address]) -> list[Effect]:
+        news = [member for member in members if member not in self._suspected]
+        for member in news:
+            self._checks.pop(member, None)
+            self._suspected[member] = None
+        self._suspicions += len(news)
+        return [Up(Suspect(tuple(news)))] if news else []
+
+    # -- views -----------------------------------------------------------------------------------------------------
+
+    def _install(self, view: View, now: float) -> list[Effect]:
+        """Watch the members of this view and nobody else. Whoever was suspected is checked anew: that was the old view's."""
+        others = [member for member in view.members if member != self.local.address]
+        self._view = view
+        self._heard = {member: self._heard.get(member, now) for member in others}
+        self._checks = {member: check for member, check in self._checks.items() if member in self._heard}
+        suspected = [member for member in self._suspected if member in self._heard]
+        self._suspected = {}
+        self._heartbeat_at = now
+        self._scan_at = min(self._heard.values(), default=now) + self.config.timeout_s
+        return [effect for member in suspected for effect in self._begin_check(member, now)]
+
+    def statistics(self) -> FailureDetectionStatistics:
+        """The numbers of who is watched."""
+        return FailureDetectionStatistics(
+            monitored=len(self._heard),
+            checking=len(self._checks),
+            suspected=len(self._suspected),
+            heartbeats=self._heartbeats,
+            checks=self._checks_begun,
+            suspicions=self._suspicions,
+            false_suspicions=self._false_suspicions,
+            stalls=self._stalls,
+        )
