@@ -1,0 +1,301 @@
+"""Batching: cuts what the application sends into batches, numbers them, and keeps the sender within its credit.
+
+A message costs one `append`; everything else happens once per batch. Batches close when the shell ends a turn (`flush`),
+never by a timer. A scope that has nothing on its way sends at once what it has, so an idle sender gets latency; while
+something is on its way the open batch keeps filling, so a busy sender gets full batches (self-clocking).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sitestack.address import Address, ProxyUUID
+from sitestack.errors import ChannelClosed, LocalError, MessageTooLarge
+from sitestack.events import Blocked, Disconnect, Event, Left, Sent, ViewInstalled, Waiting
+from sitestack.frame import Frame
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.message import Batch, Scope, pack_body
+
+#: What a message adds to a body besides its payload: its entry in the size table.
+SIZE_BYTES = 4
+#: Each target has a counter that is never given up, since its numbers must not be used twice; so their number is bounded.
+TARGETS_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class BatchingConfig:
+    """The sizes of batches and windows. Larger batches and windows give throughput, smaller ones bound memory and delay."""
+
+    #: A batch closes before its body grows beyond this; a larger message is a batch of its own.
+    batch_bytes_max: int = 32 * 1024
+    #: Nor does a batch hold more messages than this.
+    batch_count_max: int = 4096
+    #: So much of my multicasts may be on its way to myself before full batches wait too.
+    window_bytes: int = 1024 * 1024
+    #: A larger payload is refused with MessageTooLarge.
+    message_bytes_max: int = 8 * 1024 * 1024
+    #: A sender may go on while less than this is open, on its way, or waiting for credit.
+    send_credit_bytes: int = 4 * 1024 * 1024
+    #: How long `Disconnect` waits for what is on its way; 0 leaves at once, and may lose what was sent last (SEQ-16).
+    stop_timeout_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchingStatistics:
+    """Bytes are of bodies."""
+
+    open_bytes: int
+    open_bytes_high: int
+    outstanding_bytes: int
+    outstanding_bytes_high: int
+    outstanding_messages: int
+    waiting_bytes: int
+    window_bytes: int
+    send_credit_bytes: int
+    targets: int
+    batches: int
+    messages: int
+
+
+class _Open:
+    """Messages of one scope and target that are in no batch yet: some full batches to be, and the one that is filling."""
+
+    __slots__ = ("body_bytes", "full", "next_back", "next_number", "payloads", "scope", "target")
+
+    def __init__(self, scope: Scope, target: Address | None = None) -> None:
+        self.scope = scope
+        self.target = target
+        self.next_number = 1
+        #: The number that comes back up next (only for multicasts); what is sent and not back is on its way.
+        self.next_back = 1
+        self.full: list[list[bytes]] = []
+        self.payloads: list[bytes] = []
+        self.body_bytes = 0
+
+    def cut(self) -> None:
+        """The one that is filling is full."""
+        if self.payloads:
+            self.full.append(self.payloads)
+            self.payloads = []
+            self.body_bytes = 0
+
+    def take(self) -> list[bytes]:
+        """The messages of the next batch."""
+        if self.full:
+            return self.full.pop(0)
+        payloads, self.payloads, self.body_bytes = self.payloads, [], 0
+        return payloads
+
+
+class Batching(Layer):
+    """The topmost layer (JGroups: the bundler, and the message batches of 4.x; SEQ-2, SEQ-16, SEQ-22, S18)."""
+
+    name = "batching"
+
+    def __init__(self, local: Local, config: BatchingConfig) -> None:
+        self._me = local.address
+        self._site = local.site
+        self._config = config
+        # Copies, because they are read once a message.
+        self._batch_bytes_max = config.batch_bytes_max
+        self._batch_count_max = config.batch_count_max
+        self._payload_bytes_max = config.message_bytes_max
+        self._send_credit_bytes = config.send_credit_bytes
+        self._multicasts = (_Open(Scope.ALL), _Open(Scope.SITE))
+        #: Bounded by TARGETS_MAX: one more is refused with LocalError.
+        self._unicasts: dict[Address, _Open] = {}
+        self._open_unicasts: dict[Address, _Open] = {}
+        #: Bounded, together, by `send_credit_bytes` and one message for each sender that waits to go on.
+        self._open_bytes = 0
+        self._outstanding_bytes = 0
+        self._waiting_bytes = 0
+        self._flowing = False
+        self._refusing = False
+        self._leave_at: float | None = None
+        self._open_bytes_high = 0
+        self._outstanding_bytes_high = 0
+        self._batches = 0
+        self._messages = 0
+
+    # -- called by the shell directly, once a message ---------------------------------------------------------------
+
+    def append(self, payload: bytes, scope: Scope, target: Address | None = None) -> bool:
+        """Put a message at the end of the open batch; the answer says whether the sender may go on at once.
+
+        Raises MessageTooLarge, ChannelClosed, and LocalError after TARGETS_MAX targets; then nothing was sent.
+        """
+        assert (target is None) == (scope is not Scope.UNICAST), "a unicast has a target, a multicast has none"
+        if self._refusing:
+            raise ChannelClosed("the channel is closed")
+        if len(payload) > self._payload_bytes_max:
+            raise MessageTooLarge(f"{len(payload)} bytes are more than the allowed {self._payload_bytes_max}")
+        opened = self._multicasts[scope] if target is None else self._to(target)
+        size = len(payload) + SIZE_BYTES
+        if opened.body_bytes + size > self._batch_bytes_max or len(opened.payloads) == self._batch_count_max:
+            opened.cut()
+        opened.payloads.append(payload)
+        opened.body_bytes += size
+        self._open_bytes += size
+        return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
+
+    @property
+    def writable(self) -> bool:
+        """Whether a sender may go on. What waits for credit below may count twice: senders only stop the sooner."""
+        return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
+
+    def _to(self, target: Address) -> _Open:
+        opened = self._unicasts.get(target)
+        if opened is None:
+            if len(self._unicasts) >= TARGETS_MAX:
+                raise LocalError(f"messages to more than {TARGETS_MAX} targets")
+            if isinstance(target, ProxyUUID) and target.site == self._site:
+                return self._to(target.original)
+            opened = self._unicasts[target] = _Open(Scope.UNICAST, target)
+        self._open_unicasts[target] = opened
+        return opened
+
+    # -- the layer ---------------------------------------------------------------------------------------------------
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Hold back a graceful leave until what was sent has been delivered (SEQ-16)."""
+        if not isinstance(event, Disconnect):
+            return [Down(event)]
+        if self._refusing:
+            return []  # leaving already
+        self._refusing = True
+        self._leave_at = now + self._config.stop_timeout_s
+        return [*self._close_batches(), *self._maybe_leave(now)]
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """My own multicasts come back: they are no longer outstanding."""
+        if isinstance(event, Frame):
+            batch = event.batch
+            if batch is None or batch.origin != self._me or batch.scope is Scope.UNICAST:
+                return [Up(event)]
+            self._multicasts[batch.scope].next_back = batch.first + batch.count
+            self._outstanding_bytes -= len(batch.body)
+            return [Up(event)]
+        if isinstance(event, Waiting):
+            self._waiting_bytes = event.waiting_bytes
+            return []
+        if isinstance(event, Blocked):
+            self._flowing = False
+        elif isinstance(event, ViewInstalled):
+            self._flowing = not event.blocked
+        elif isinstance(event, Left):
+            self._refusing = True
+        return [Up(event)]
+
+    def flush(self, now: float) -> list[Effect]:
+        """The shell's turn ends: close what may be closed."""
+        if self._open_bytes > self._open_bytes_high:
+            self._open_bytes_high = self._open_bytes
+        return [*self._close_batches(), *self._maybe_leave(now)]
+
+    def expire(self, now: float) -> list[Effect]:
+        """Close what came to be closable after the turn's flush, and leave when it is time."""
+        return self.flush(now)
+
+    def deadline(self) -> float | None:
+        """At once when my batch came back within the flush that sent it, so that more can be done; else the time to leave."""
+        if self._flowing and (self._open_unicasts or any(map(self._may_close, self._multicasts))):
+            return 0.0
+        return 0.0 if self._leave_at is not None and self._is_drained() else self._leave_at
+
+    def statistics(self) -> BatchingStatistics:
+        """Bounds, levels and high-water marks."""
+        return BatchingStatistics(
+            open_bytes=self._open_bytes,
+            open_bytes_high=max(self._open_bytes_high, self._open_bytes),
+            outstanding_bytes=self._outstanding_bytes,
+            outstanding_bytes_high=self._outstanding_bytes_high,
+            outstanding_messages=self._count_outstanding(),
+            waiting_bytes=self._waiting_bytes,
+            window_bytes=self._config.window_bytes,
+            send_credit_bytes=self._config.send_credit_bytes,
+            targets=len(self._unicasts),
+            batches=self._batches,
+            messages=self._messages,
+        )
+
+    # -- closing -----------------------------------------------------------------------------------------------------
+
+    def _close_batches(self) -> list[Effect]:
+        """Close what may be closed; nothing before the first view (SEQ-22) and nothing during a block."""
+        if not self._open_bytes or not self._flowing:
+            return []
+        effects: list[Effect] = []
+        for opened in self._closable():
+            effects += self._close(opened)
+        for opened in self._open_unicasts.values():
+            while opened.payloads:
+                effects += self._close(opened)
+        self._open_unicasts.clear()
+        return effects
+
+    def _closable(self) -> Iterator[_Open]:
+        """The scopes in turn, so that a busy one does not starve the other."""
+        more = True
+        while more:
+            more = False
+            for opened in self._multicasts:
+                if self._may_close(opened):
+                    more = True
+                    yield opened
+
+    def _may_close(self, opened: _Open) -> bool:
+        """A scope with nothing on its way may always send one batch; beyond that a batch is full and the window open."""
+        if not opened.payloads:
+            return False
+        if opened.next_back == opened.next_number:
+            return True
+        full = opened.full or opened.body_bytes >= self._batch_bytes_max or len(opened.payloads) == self._batch_count_max
+        return bool(full) and self._outstanding_bytes < self._config.window_bytes
+
+    def _close(self, opened: _Open) -> list[Effect]:
+        payloads = opened.take()
+        body = pack_body(payloads)
+        target = opened.target
+        if target is None:
+            batch = Batch(self._site, self._me, opened.scope, opened.next_number, len(payloads), body)
+            self._outstanding_bytes += len(body)
+            self._outstanding_bytes_high = max(self._outstanding_bytes_high, self._outstanding_bytes)
+        else:
+            site, uuid = (target.site, target.original) if isinstance(target, ProxyUUID) else (self._site, target)
+            batch = Batch(self._site, self._me, opened.scope, opened.next_number, len(payloads), body, uuid, site)
+        opened.next_number += len(payloads)
+        self._open_bytes -= len(body)
+        self._batches += 1
+        self._messages += len(payloads)
+        return [Up(Sent(batch)), Down(Frame(self._me, target, (), batch))]
+
+    # -- leaving -----------------------------------------------------------------------------------------------------
+
+    def _maybe_leave(self, now: float) -> list[Effect]:
+        """Pass `Disconnect` on when nothing of mine is on its way, or when that takes too long.
+
+        Only at the end of a turn: leaving may begin a flush of the view, and other multicasts may still be in the walk.
+        """
+        if self._leave_at is None or (now < self._leave_at and not self._is_drained()):
+            return []
+        self._leave_at = None
+        rest = {"unsent_at_stop": self._discard_open(), "uncertain_at_stop": self._count_outstanding()}
+        return [*[Dropped(reason, count) for reason, count in rest.items() if count], Down(Disconnect())]
+
+    def _count_outstanding(self) -> int:
+        """How many multicast messages are sent and not delivered here; after leaving nobody here will know (SEQ-16)."""
+        return sum(opened.next_number - opened.next_back for opened in self._multicasts)
+
+    def _is_drained(self) -> bool:
+        return not (self._open_bytes or self._outstanding_bytes or self._waiting_bytes)
+
+    def _discard_open(self) -> int:
+        """Nothing of mine follows my `Disconnect`; how many messages that were accepted are given up."""
+        unsent = 0
+        for opened in (*self._multicasts, *self._open_unicasts.values()):
+            while opened.payloads:
+                unsent += len(opened.take())
+        self._open_unicasts.clear()
+        self._open_bytes = 0
+        return unsent

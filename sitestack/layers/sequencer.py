@@ -1,0 +1,271 @@
+"""Sequencer: one order for all multicasts, made by the coordinator (seeds 000 and 002).
+
+    member        Forward(batch) ------unicast-----> coordinator
+    coordinator   Sequenced(batch) ---multicast----> everybody, in the order of its NAKACK stream
+
+A batch keeps its origin and its numbers all the way, so it may be forwarded any number of times: receivers admit each number
+once and in order. Each member keeps what it sent in a forward-table until it is safe, and forwards it again after every view
+change, before anything new. With `order: fifo` the origin casts by itself, and all the rest is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from sitestack.address import Address
+from sitestack.events import Blocked, Event, Stable, ViewInstalled, Waiting
+from sitestack.frame import Frame, Header
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.layers.forward_table import ForwardTable
+from sitestack.layers.received import Numbers, ReceivedTable, Verdict
+from sitestack.message import Batch, Scope
+from sitestack.view import View
+
+#: The interval of forwarding again grows up to this many times, as long as nothing comes back.
+RESEND_BACKOFF_MAX = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Forward(Header):
+    """To the coordinator: multicast this batch of mine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequenced(Header):
+    """An entry of the stream (the seed's DATA header). The original sender is in the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequencerState(Header):
+    """For a joiner: the next number of every origin, in scope ALL and in scope SITE, as of the cut (S9)."""
+
+    numbers: dict[Address, Numbers]
+
+
+_FORWARD: tuple[Header, ...] = (Forward(),)
+_SEQUENCED: tuple[Header, ...] = (Sequenced(),)
+
+
+@dataclass(frozen=True, slots=True)
+class SequencerConfig:
+    """How multicasts are ordered. All members of a site must have the same order."""
+
+    #: total: one order for all, through the coordinator. fifo: each origin's own order, one hop less.
+    order: Literal["total", "fifo"] = "total"
+    #: What was forwarded and does not come back is forwarded again after this; views and resets do not wait for it (S11).
+    resend_interval_s: float = 2.0
+    #: So many members that left are remembered, lest their late batches are taken for new ones (S7).
+    tombstones_max: int = 1024
+    #: More than any window above lets through; the layer asserts it (S18).
+    undelivered_bytes_max: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SequencerStatistics:
+    """`undelivered` and `unstable` are batches of mine in the forward-table; both are zero at rest."""
+
+    undelivered: int
+    undelivered_bytes: int
+    undelivered_bytes_high: int
+    undelivered_bytes_max: int
+    unstable: int
+    received: int
+    tombstones: int
+    tombstones_max: int
+    forwarded: int
+    sequenced: int
+    delivered: int
+    duplicates: int
+    holes: int
+    resends: int
+
+
+class Sequencer(Layer):
+    """SEQUENCER of JGroups (SEQ-1 to SEQ-23, traps S1 to S18). It needs NAKACK and UNICAST below, and a flush at every view."""
+
+    name = "sequencer"
+    HEADERS: ClassVar[dict[int, type[Header]]] = {0x90: Forward, 0x91: Sequenced, 0x92: SequencerState}
+
+    def __init__(self, local: Local, config: SequencerConfig) -> None:
+        self._me = local.address
+        self._site = local.site
+        self._config = config
+        self._total = config.order == "total"
+        self._table = ForwardTable(config.undelivered_bytes_max)
+        self._received = ReceivedTable(config.tombstones_max)
+        self._view: View | None = None
+        self._members: frozenset[Address] = frozenset()
+        self._blocked = True
+        #: Something of mine waits for credit below: it is not lost, only late.
+        self._stalled = False
+        self._progress_at = 0.0
+        self._backoff = 1
+        self._forwarded = self._sequenced = self._delivered = self._resends = 0
+        self._rejected = dict.fromkeys(Verdict, 0)
+
+    # -- from above --------------------------------------------------------------------------------------------------
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Multicasts only; unicasts and what is unreliable pass (SEQ-1)."""
+        if not isinstance(event, Frame) or event.dest is not None or event.unreliable:
+            return [Down(event)]
+        batch = event.batch
+        if batch is None or event.headers or batch.origin != self._me:
+            return self._cast_entry(event)
+        if not self._table.undelivered:
+            self._progress_at = now
+        self._table.add(batch)
+        return self._forward()
+
+    def _cast_entry(self, frame: Frame) -> list[Effect]:
+        """An entry of the layer above: only the coordinator writes the stream. Its maker keeps it until it is in."""
+        if self._view is None or self._view.coordinator != self._me:
+            return [Dropped("not_coordinator")]
+        if self._blocked:
+            return [Dropped("blocked")]
+        return [Down(frame.push(_SEQUENCED[0]))]
+
+    def _forward(self) -> list[Effect]:
+        """Send what waits in the table, in order; during a block nothing. The coordinator does the same with its own (S4)."""
+        if self._blocked or self._view is None:
+            return []
+        coordinator = self._view.coordinator
+        cast = not self._total or coordinator == self._me
+        effects: list[Effect] = []
+        while (batch := self._table.take()) is not None:
+            if cast:
+                effects.append(self._cast(batch))
+            else:
+                self._forwarded += 1
+                effects.append(Down(Frame(self._me, coordinator, _FORWARD, batch)))
+        return effects
+
+    def _cast(self, batch: Batch) -> Effect:
+        self._sequenced += 1
+        return Down(Frame(self._me, None, _SEQUENCED, batch))
+
+    # -- from below --------------------------------------------------------------------------------------------------
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Unwrap the stream; at the coordinator, sequence what others forward."""
+        if isinstance(event, Frame):
+            kind = type(event.headers[-1]) if event.headers else None
+            if kind is Sequenced:
+                return self._handle_entry(event, now)
+            if kind is Forward:
+                return self._handle_forward(event)
+            return [Up(event)]
+        if isinstance(event, ViewInstalled):
+            return self._handle_view(event, now)
+        if isinstance(event, Blocked):
+            self._blocked = True
+        elif isinstance(event, Stable) and self._view is not None:
+            stream = self._view.coordinator if self._total else self._me
+            self._table.stable(event.vector.get(stream, 0))
+        elif isinstance(event, Waiting):
+            self._stalled = event.waiting_bytes > 0
+            self._progress_at = now
+        return [Up(event)]
+
+    def _handle_forward(self, frame: Frame) -> list[Effect]:
+        """Sequence it, whether or not somebody did before (SEQ-6, SEQ-18). What is dropped is still in its sender's table."""
+        batch = frame.batch
+        if frame.dest is None or batch is None or len(frame.headers) != 1 or batch.scope is Scope.UNICAST:
+            return [Dropped("bad_forward")]
+        if batch.origin != frame.source or batch.site != self._site:
+            return [Dropped("bad_forward")]
+        if not self._total or self._view is None or self._view.coordinator != self._me:
+            return [Dropped("forward_to_non_coordinator")]
+        if frame.source not in self._members:
+            return [Dropped("forward_from_non_member")]
+        if self._blocked:
+            return [Dropped("blocked")]
+        return [self._cast(batch)]
+
+    def _handle_entry(self, frame: Frame, now: float) -> list[Effect]:
+        """An entry of a stream: a batch of this site is admitted by its numbers, all else is for the layer above."""
+        headers, batch = frame.headers[:-1], frame.batch
+        if frame.dest is not None:
+            return [Dropped("sequenced_unicast")]
+        if headers or batch is None:
+            if not self._is_coordinator(frame.source):
+                return [Dropped("not_in_the_stream")]
+            return [Up(Frame(frame.source, None, headers, batch, False, frame.seqno))]
+        if not (self._is_coordinator(frame.source) if self._total else frame.source == batch.origin):
+            return [Dropped("not_in_the_stream")]
+        if batch.site != self._site or batch.scope is Scope.UNICAST or batch.origin not in self._members:
+            return [Dropped("bad_entry")]
+        verdict = self._received.admit(batch)
+        if verdict is not Verdict.ADMITTED:
+            self._rejected[verdict] += 1
+            return [Dropped(verdict.value)]
+        self._delivered += 1
+        if batch.origin == self._me and self._table.delivered(batch, frame.seqno):
+            self._progress_at = now
+            self._backoff = 1
+        # The original sender, on a copy: what NAKACK keeps for retransmission stays as it is (SEQ-8, S15).
+        return [Up(Frame(batch.origin, None, (), batch, False, frame.seqno))]
+
+    def _is_coordinator(self, member: Address) -> bool:
+        return self._view is not None and self._view.coordinator == member
+
+    def _handle_view(self, event: ViewInstalled, now: float) -> list[Effect]:
+        """The flush is over: forward again what it did not bring, before anything new (SEQ-12, SEQ-13, S2)."""
+        view = self._view = event.view
+        self._members = frozenset(view.members)
+        self._blocked = event.blocked
+        self._received.retain(view.members)
+        self._table.view_changed()
+        self._progress_at = now
+        self._backoff = 1
+        return self._forward()
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def expire(self, now: float) -> list[Effect]:
+        """Nothing of mine came back for long: forward all of it again, in order (S11); receivers drop what they have."""
+        due = self.deadline()
+        if due is None or now < due:
+            return []
+        self._resends += 1
+        self._progress_at = now
+        self._backoff = min(2 * self._backoff, RESEND_BACKOFF_MAX)
+        self._table.rewind()
+        return self._forward()
+
+    def deadline(self) -> float | None:
+        """When to forward again."""
+        if self._blocked or self._stalled or not self._table.undelivered:
+            return None
+        return self._progress_at + self._backoff * self._config.resend_interval_s
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def give_state(self) -> SequencerState:
+        """The received-table as of this point of the stream."""
+        return SequencerState(self._received.snapshot())
+
+    def take_state(self, state: Header) -> None:
+        """Start from another member's received-table."""
+        assert isinstance(state, SequencerState)
+        self._received.restore(state.numbers)
+
+    def statistics(self) -> SequencerStatistics:
+        """Bounds, levels and high-water marks."""
+        return SequencerStatistics(
+            undelivered=self._table.undelivered,
+            undelivered_bytes=self._table.undelivered_bytes,
+            undelivered_bytes_high=self._table.undelivered_bytes_high,
+            undelivered_bytes_max=self._config.undelivered_bytes_max,
+            unstable=self._table.unstable,
+            received=len(self._received),
+            tombstones=self._received.tombstones,
+            tombstones_max=self._config.tombstones_max,
+            forwarded=self._forwarded,
+            sequenced=self._sequenced,
+            delivered=self._delivered,
+            duplicates=self._rejected[Verdict.DUPLICATE],
+            holes=self._rejected[Verdict.HOLE],
+            resends=self._resends,
+        )
