@@ -5,13 +5,13 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sitestack.address import Address, Physical
 from sitestack.events import Blocked, Event, ViewInstalled
 from sitestack.frame import Frame
-from sitestack.layer import Announce, Down, Effect, Layer, Local, Transmit
-from sitestack.layers.nakack import NakAck, NakAckConfig
+from sitestack.layer import Announce, Down, Effect, Layer, Local, Transmit, Up
+from sitestack.layers.nakack import Cast, NakAck, NakAckConfig
 from sitestack.layers.stability import Stability, StabilityConfig
 from sitestack.message import Batch, Scope, pack_body
 from sitestack.stack import Stack
@@ -34,6 +34,36 @@ def frame_of(sender: str, n: int, size: int = 20) -> Frame:
     """Message n of a sender's application, as the layers above NAKACK hand it down."""
     payload = f"{sender}{n}".encode().ljust(size, b".")
     return Frame(address_of(sender), None, (), Batch("site", address_of(sender), Scope.ALL, n, 1, pack_body([payload])))
+
+
+A, B, C, X = (address_of(name) for name in "ABCX")
+V1, V2 = view_of(1, "ABC"), view_of(2, "ABC")
+
+
+def layer_of(name: str, config: NakAckConfig | None = None) -> NakAck:
+    """One layer alone, for what is best seen effect by effect."""
+    return NakAck(Local("site", address_of(name), name, random.Random(1)), config or NakAckConfig())
+
+
+def member_of_v1(name: str, config: NakAckConfig | None = None) -> NakAck:
+    layer = layer_of(name, config)
+    assert layer.up(ViewInstalled(V1, None), 0.0) == []
+    return layer
+
+
+def cast_of(owner: str, seqno: int, counter: int = 1, size: int = 20) -> Frame:
+    """A multicast as it arrives from the wire."""
+    frame = frame_of(owner, seqno, size)
+    return frame.push(Cast(view_of(counter, "ABC").id, address_of(owner), seqno))
+
+
+def delivery_of(owner: str, seqno: int, size: int = 20) -> Up:
+    return Up(replace(frame_of(owner, seqno, size), seqno=seqno))
+
+
+def numbers(effects: list[Effect]) -> list[int]:
+    """The numbers in the stream of what is handed up."""
+    return [effect.event.seqno for effect in effects if isinstance(effect, Up) and isinstance(effect.event, Frame)]
 
 
 class Control(Layer):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,38 +9,27 @@ import pytest
 
 from sitestack.events import Blocked, Stable, ViewInstalled
 from sitestack.frame import Frame
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
-from sitestack.layers.nakack import Cast, Highest, NakAck, NakAckConfig, NakAckStatistics, Retransmit
-from tests.sitestack.layers.multicast_world import Faults, World, address_of, frame_of, view_of
+from sitestack.layer import Down, Dropped, Layer, Up
+from sitestack.layers.nakack import Cast, Highest, NakAckConfig, NakAckStatistics, Retransmit
+from tests.sitestack.layers.multicast_world import (
+    V1,
+    V2,
+    A,
+    B,
+    C,
+    Faults,
+    World,
+    X,
+    cast_of,
+    delivery_of,
+    frame_of,
+    layer_of,
+    member_of_v1,
+    numbers,
+    view_of,
+)
 
-A, B, C, X = (address_of(name) for name in "ABCX")
-V1, V2, V3 = (view_of(counter, "ABC") for counter in (1, 2, 3))
-
-
-def layer_of(name: str, config: NakAckConfig | None = None) -> NakAck:
-    """One layer alone, for what is best seen effect by effect."""
-    return NakAck(Local("site", address_of(name), name, random.Random(1)), config or NakAckConfig())
-
-
-def member_of_v1(name: str, config: NakAckConfig | None = None) -> NakAck:
-    layer = layer_of(name, config)
-    assert layer.up(ViewInstalled(V1, None), 0.0) == []
-    return layer
-
-
-def cast_of(owner: str, seqno: int, counter: int = 1, size: int = 20) -> Frame:
-    """A multicast as it arrives from the wire."""
-    frame = frame_of(owner, seqno, size)
-    return frame.push(Cast(view_of(counter, "ABC").id, address_of(owner), seqno))
-
-
-def delivery_of(owner: str, seqno: int, size: int = 20) -> Up:
-    return Up(replace(frame_of(owner, seqno, size), seqno=seqno))
-
-
-def numbers(effects: list[Effect]) -> list[int]:
-    """The numbers in the stream of what is handed up."""
-    return [effect.event.seqno for effect in effects if isinstance(effect, Up) and isinstance(effect.event, Frame)]
+V3 = view_of(3, "ABC")
 
 
 def statistics_of(layer: Layer) -> NakAckStatistics:

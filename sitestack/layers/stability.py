@@ -1,0 +1,260 @@
+"""STABLE: finds out what every member has delivered, so that it can be forgotten, and what one more member holds.
+
+Members tell the coordinator how far they are while something of theirs is not stable; the coordinator tells all the minimum.
+Both ways are unreliable: a lost report is followed by another, and a member that missed the minimum keeps reporting and
+is told again. When everything is stable there is no traffic at all (B5).
+
+The second in line also reports once a turn. So the coordinator, which relays to the other sites, knows within a round trip what
+would survive it (safe relay, X4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sitestack.address import Address
+from sitestack.codec import FRAME_OVERHEAD_BYTES
+from sitestack.events import Event, Held, Stable, ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.view import View, ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Header):
+    """Member to coordinator: how far the streams are delivered here of which something is not stable."""
+
+    view: ViewId
+    digest: dict[Address, int]
+    #: Sum of the newest stable vector that the member knows; vectors only grow, so it tells which one that is.
+    known: int
+
+
+@dataclass(frozen=True, slots=True)
+class StableVector(Header):
+    """Coordinator to everybody: everybody has delivered each stream up to here."""
+
+    view: ViewId
+    vector: dict[Address, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StabilityConfig:
+    """How soon frames are forgotten against how much is said about it."""
+
+    #: A member reports after it has received this much. Well below the flow control window, which waits for nothing else.
+    report_bytes: int = 512 * 1024
+    #: A member reports this often while something is not stable.
+    report_interval_s: float = 0.25
+    #: The coordinator publishes the vector at most this often.
+    vector_interval_s: float = 0.02
+    #: The second in line reports at the end of every turn in which it delivered something (safe relay).
+    eager: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StabilityStatistics:
+    """What was said, and how much is delivered here and not known to be stable: numbers of all streams together."""
+
+    reports_sent: int
+    reports_received: int
+    vectors_sent: int
+    vectors_received: int
+    unstable_count: int
+    unstable_count_high: int
+
+
+class Stability(Layer):
+    """STABLE (rows X4, B1, B5, F1). It sees multicasts where they have been put together again and are on their way up."""
+
+    name = "stability"
+    HEADERS: ClassVar[dict[int, type[Header]]] = {0x60: Report, 0x61: StableVector}
+
+    def __init__(self, local: Local, config: StabilityConfig) -> None:
+        self._me = local.address
+        self._rng = local.rng
+        self._config = config
+        self._view: View | None = None
+        self._unstable_high = 0
+        self._reports_sent = self._reports_received = self._vectors_sent = self._vectors_received = 0
+        self._restart()
+
+    def _restart(self) -> None:
+        """A view begins: nothing is delivered in it. Of the last one everybody has everything, since it ended with a flush."""
+        self._digest: dict[Address, int] = {}
+        self._stable: dict[Address, int] = {}
+        self._held: dict[Address, int] = {}
+        #: What the other members said, at the coordinator only.
+        self._reports: dict[Address, dict[Address, int]] = {}
+        self._unreported_bytes = 0
+        #: Something was delivered or reported since the last `flush` looked.
+        self._moved = False
+        self._report_due: float | None = None
+        #: When the minimum is to be computed again, at the coordinator only; and not before `_vector_earliest`.
+        self._vector_due: float | None = None
+        self._vector_earliest = float("-inf")
+
+    # -- the layer's contract --------------------------------------------------------------------------------------
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Count what is delivered; take reports and vectors; start again with each view."""
+        if isinstance(event, Frame):
+            header = event.headers[-1] if event.headers else None
+            if type(header) is Report:
+                return self._handle_report(header, event.source, now)
+            if type(header) is StableVector:
+                return self._handle_vector(header, event.source)
+            if event.seqno:
+                return self._delivered(event, now)
+            return [Up(event)]
+        if isinstance(event, ViewInstalled):
+            self._view = event.view
+            self._restart()
+            return []
+        return [Up(event)]
+
+    def flush(self, now: float) -> list[Effect]:
+        """The end of a turn: the second in line reports, the coordinator computes."""
+        view = self._view
+        if view is None or not self._moved:
+            return []
+        self._moved = False
+        if view.coordinator == self._me:
+            return self._coordinate(view, now)
+        if self._config.eager and view.rank(self._me) == 1:
+            return self._report(now)
+        return []
+
+    def expire(self, now: float) -> list[Effect]:
+        """Report while something is not stable; publish the vector that was put off."""
+        effects: list[Effect] = []
+        if self._report_due is not None and self._report_due <= now:
+            effects += self._report(now)
+        if self._vector_due is not None and self._vector_due <= now:
+            effects += self._publish(now)
+        return effects
+
+    def deadline(self) -> float | None:
+        """A member waits for its next report, the coordinator for its next vector."""
+        return self._vector_due if self._report_due is None else self._report_due
+
+    def statistics(self) -> StabilityStatistics:
+        """Counters since the start."""
+        return StabilityStatistics(
+            reports_sent=self._reports_sent,
+            reports_received=self._reports_received,
+            vectors_sent=self._vectors_sent,
+            vectors_received=self._vectors_received,
+            unstable_count=sum(self._digest.values()) - sum(self._stable.values()),
+            unstable_count_high=self._unstable_high,
+        )
+
+    # -- the member ------------------------------------------------------------------------------------------------
+
+    def _delivered(self, frame: Frame, now: float) -> list[Effect]:
+        view = self._view
+        assert view is not None, "a multicast was delivered before the first view"
+        self._digest[frame.source] = frame.seqno
+        self._moved = True
+        if view.coordinator == self._me:
+            return [Up(frame)]
+        self._unreported_bytes += FRAME_OVERHEAD_BYTES + frame.payload_bytes
+        if self._unreported_bytes >= self._config.report_bytes:
+            return [Up(frame), *self._report(now)]
+        if self._report_due is None:
+            self._report_due = self._next_report(now)
+        return [Up(frame)]
+
+    def _report(self, now: float) -> list[Effect]:
+        """Say what is not stable, if anything: the coordinator knows already that everything else is here."""
+        assert self._view is not None
+        stable = self._stable
+        unstable = {owner: seqno for owner, seqno in self._digest.items() if seqno > stable.get(owner, 0)}
+        self._unreported_bytes = 0
+        if not unstable:
+            self._report_due = None
+            return []
+        self._unstable_high = max(self._unstable_high, sum(unstable.values()) - sum(stable.get(owner, 0) for owner in unstable))
+        self._report_due = self._next_report(now)
+        self._reports_sent += 1
+        header = Report(self._view.id, unstable, sum(stable.values()))
+        return [Down(Frame(self._me, self._view.coordinator, (header,), None, True))]
+
+    def _next_report(self, now: float) -> float:
+        """With some jitter, so that the members do not all report at the same instant."""
+        return now + self._config.report_interval_s * (0.75 + 0.5 * self._rng.random())
+
+    def _handle_vector(self, header: StableVector, source: Address) -> list[Effect]:
+        view = self._view
+        if view is None or header.view != view.id:
+            return [Dropped("stable_other_view")]
+        if source != view.coordinator or source == self._me:
+            return [Dropped("stable_stranger")]
+        self._vectors_received += 1
+        return self._advance({owner: seqno for owner, seqno in header.vector.items() if owner in self._digest})
+
+    def _advance(self, vector: dict[Address, int]) -> list[Effect]:
+        """More is stable: tell the layers below and above, once per advance."""
+        advanced = {owner: seqno for owner, seqno in vector.items() if seqno > self._stable.get(owner, 0)}
+        if not advanced:
+            return []
+        self._stable.update(advanced)
+        event = Stable(dict(self._stable))
+        return [Down(event), Up(event)]
+
+    # -- the coordinator -------------------------------------------------------------------------------------------
+
+    def _handle_report(self, header: Report, source: Address, now: float) -> list[Effect]:
+        view = self._view
+        if view is None or header.view != view.id:
+            return [Dropped("stable_other_view")]
+        if view.coordinator != self._me or source == self._me or source not in view.members:
+            return [Dropped("stable_stranger")]
+        self._reports_received += 1
+        self._moved = True
+        known = self._reports.setdefault(source, {})
+        held = False
+        for owner, seqno in header.digest.items():
+            if seqno > known.get(owner, 0) and owner in view.members:
+                known[owner] = seqno
+                if seqno > self._held.get(owner, 0):
+                    self._held[owner] = seqno
+                    held = True
+        effects: list[Effect] = [Up(Held(dict(self._held)))] if held else []
+        if header.known < sum(self._stable.values()) and now >= self._vector_earliest:
+            effects.append(self._say_vector(source))  # it has missed the last vector: there was time for it to arrive
+        return effects
+
+    def _coordinate(self, view: View, now: float) -> list[Effect]:
+        if len(view.members) == 1:
+            # There is nobody else to hold anything: what is delivered here is all that can be.
+            return [*self._advance(self._digest), Up(Held(dict(self._digest)))]
+        if now >= self._vector_earliest:
+            return self._publish(now)
+        self._vector_due = self._vector_earliest
+        return []
+
+    def _publish(self, now: float) -> list[Effect]:
+        """Compute the minimum over all members, and tell everybody if it advanced."""
+        assert self._view is not None
+        self._vector_due = None
+        others = [self._reports.get(member, {}) for member in self._view.members if member != self._me]
+        vector: dict[Address, int] = {}
+        unstable = 0
+        for owner, mine in self._digest.items():
+            if mine > self._stable.get(owner, 0):
+                vector[owner] = min(mine, *[report.get(owner, 0) for report in others])
+                unstable += mine - self._stable.get(owner, 0)
+        self._unstable_high = max(self._unstable_high, unstable)
+        effects = self._advance(vector)
+        if not effects:
+            return []
+        self._vector_earliest = now + self._config.vector_interval_s
+        return [*effects, self._say_vector(None)]
+
+    def _say_vector(self, to: Address | None) -> Effect:
+        assert self._view is not None
+        self._vectors_sent += 1
+        header = StableVector(self._view.id, dict(self._stable))
+        return Down(Frame(self._me, to, (header,), None, True))

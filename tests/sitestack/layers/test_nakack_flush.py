@@ -1,0 +1,252 @@
+"""NAKACK in a flush: survivors of a view deliver the same messages in it, whoever dies with what (traps S5, S6)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sitestack.address import Address
+from sitestack.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, ViewInstalled
+from sitestack.frame import Destination, Frame, Header
+from sitestack.layer import Down, Effect, Up
+from sitestack.layers.nakack import NakAckConfig, Retransmit
+from tests.sitestack.layers.multicast_world import (
+    V1,
+    V2,
+    A,
+    B,
+    C,
+    Faults,
+    Member,
+    World,
+    X,
+    address_of,
+    cast_of,
+    delivery_of,
+    member_of_v1,
+    numbers,
+    view_of,
+)
+
+
+def request_of(effect: Effect) -> tuple[Destination, Header]:
+    """Whom a request goes to, and what it asks for."""
+    assert isinstance(effect, Down)
+    assert isinstance(effect.event, Frame)
+    return effect.event.dest, effect.event.headers[-1]
+
+
+# -- one machine -------------------------------------------------------------------------------------------------------
+
+
+def test_after_a_block_nothing_is_delivered_but_everything_is_kept() -> None:
+    layer = member_of_v1("B")
+    assert numbers(layer.up(cast_of("A", 1), 0.0)) == [1]
+    assert layer.up(Blocked(), 0.0) == []
+    assert layer.up(cast_of("A", 2), 0.0) == []
+    assert layer.up(cast_of("A", 4), 0.0) == []
+    assert layer.down(DigestQuery(), 0.0) == [Up(DigestAnswer({A: 2, B: 0, C: 0}))]
+
+
+def test_the_cut_is_reached_exactly_and_once() -> None:
+    layer = member_of_v1("B")
+    layer.up(Blocked(), 0.0)
+    for seqno in (1, 2, 3):
+        layer.up(cast_of("A", seqno), 0.0)
+    assert layer.down(ReachCut({A: 2, C: 1}, {A: A, C: A}), 0.0)[:2] == [delivery_of("A", 1), delivery_of("A", 2)]
+    assert layer.up(cast_of("C", 1), 0.0) == [delivery_of("C", 1), Up(CutReached())]
+    assert layer.up(cast_of("C", 2), 0.0) == []
+    assert layer.up(cast_of("A", 4), 0.0) == []
+    assert layer.deadline() is None
+
+
+def test_a_cut_that_is_reached_already_or_names_strangers_only_is_answered_at_once() -> None:
+    layer = member_of_v1("B")
+    layer.up(cast_of("A", 1), 0.0)
+    layer.up(Blocked(), 0.0)
+    assert layer.down(ReachCut({A: 1, X: 7}, {A: A, X: X}), 0.0) == [Up(CutReached())]
+    assert layer.down(ReachCut({}, {}), 0.0) == [Up(CutReached())]
+
+
+def test_what_the_cut_needs_is_asked_for_at_once_from_the_holder_then_from_others() -> None:
+    layer = member_of_v1("B")
+    layer.up(Blocked(), 0.0)
+    layer.up(cast_of("A", 2), 0.0)
+    (request,) = layer.down(ReachCut({A: 3}, {A: C}), 1.0)
+    assert request_of(request) == (C, Retransmit(V1.id, A, ((1, 1), (3, 3))))
+    asked = []
+    for _ in range(4):
+        due = layer.deadline()
+        assert due is not None
+        asked.append(request_of(layer.expire(due)[0])[0])
+    assert asked == [A, C, A, C]
+
+
+def test_a_cut_beyond_the_window_is_reached_all_the_same() -> None:
+    layer = member_of_v1("B", NakAckConfig(window_count_max=2))
+    layer.up(Blocked(), 0.0)
+    layer.down(ReachCut({A: 4}, {A: C}), 0.0)
+    effects = [effect for seqno in (1, 2, 3, 4) for effect in layer.up(cast_of("A", seqno), 0.0)]
+    assert effects == [*[delivery_of("A", seqno) for seqno in (1, 2, 3, 4)], Up(CutReached())]
+
+
+def test_a_digest_query_voids_the_cut_that_is_being_reached() -> None:
+    """The holder of 3 may have died meanwhile: the next cut may be 2, and 3 must not have been delivered by then."""
+    layer = member_of_v1("B")
+    layer.up(cast_of("A", 1), 0.0)
+    layer.up(Blocked(), 0.0)
+    layer.down(ReachCut({A: 3}, {A: C}), 0.0)
+    assert numbers(layer.up(cast_of("A", 2), 0.0)) == [2]
+    assert layer.down(DigestQuery(), 0.0) == [Up(DigestAnswer({A: 2, B: 0, C: 0}))]
+    assert layer.up(cast_of("A", 3), 0.0) == []
+    assert layer.down(ReachCut({A: 2}, {A: B}), 0.0) == [Up(CutReached())]
+
+
+def test_a_later_cut_replaces_the_one_that_is_being_reached() -> None:
+    layer = member_of_v1("B")
+    layer.up(Blocked(), 0.0)
+    layer.down(ReachCut({A: 1}, {A: C}), 0.0)
+    layer.down(ReachCut({A: 2}, {A: C}), 0.0)
+    assert numbers(layer.up(cast_of("A", 1), 0.0)) == [1]
+    assert layer.up(cast_of("A", 2), 0.0) == [delivery_of("A", 2), Up(CutReached())]
+
+
+def test_what_is_beyond_the_cut_is_never_delivered_and_the_next_view_starts_at_one() -> None:
+    layer = member_of_v1("B")
+    layer.up(Blocked(), 0.0)
+    for seqno in (1, 2):
+        layer.up(cast_of("A", seqno), 0.0)
+    layer.down(ReachCut({A: 1}, {A: A}), 0.0)
+    assert layer.up(cast_of("A", 1, counter=2), 0.0) == []
+    assert layer.up(ViewInstalled(V2, V1), 0.0) == [delivery_of("A", 1)]
+    assert numbers(layer.up(cast_of("A", 2, counter=2), 0.0)) == [2]
+
+
+def test_a_view_that_is_installed_within_a_flush_stays_blocked() -> None:
+    """A member that had only prepared a view which others have installed catches up; the flush goes on."""
+    layer = member_of_v1("B")
+    layer.up(Blocked(), 0.0)
+    layer.up(cast_of("A", 1, counter=2), 0.0)
+    assert layer.up(ViewInstalled(V2, V1, blocked=True), 0.0) == []
+    assert layer.down(DigestQuery(), 0.0) == [Up(DigestAnswer({A: 1, B: 0, C: 0}))]
+    assert layer.down(ReachCut({A: 1}, {A: A}), 0.0) == [delivery_of("A", 1), Up(CutReached())]
+
+
+def test_a_digest_or_a_cut_outside_of_a_flush_is_a_bug_of_ours() -> None:
+    layer = member_of_v1("B")
+    with pytest.raises(AssertionError):
+        layer.down(DigestQuery(), 0.0)
+    with pytest.raises(AssertionError):
+        layer.down(ReachCut({}, {}), 0.0)
+
+
+# -- many members, many deaths -----------------------------------------------------------------------------------------
+
+
+class Flush:
+    """A leader outside of the world that runs the flush of the survivors by hand."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def digests(self) -> dict[str, dict[Address, int]]:
+        """Ask every living member for its digest."""
+        answers = {}
+        for member in list(self.world.living()):
+            member.events.clear()
+            self.world.down(member.name, DigestQuery())
+            (answer,) = member.events
+            assert isinstance(answer, DigestAnswer)
+            answers[member.name] = answer.digest
+        return answers
+
+    @staticmethod
+    def cut(answers: dict[str, dict[Address, int]], rng: random.Random) -> tuple[dict[Address, int], dict[Address, Address]]:
+        """Per stream the longest prefix that anybody holds, and who does."""
+        cut: dict[Address, int] = {}
+        holders: dict[Address, Address] = {}
+        for owner in next(iter(answers.values())):
+            cut[owner] = max(digest[owner] for digest in answers.values())
+            holders[owner] = address_of(rng.choice([name for name in answers if answers[name][owner] == cut[owner]]))
+        return cut, holders
+
+    def reached(self, member: Member) -> bool:
+        """Whether this member has said so, exactly once."""
+        said = member.events.count(CutReached())
+        assert said <= 1
+        return said == 1
+
+
+@pytest.mark.conforms("SEQ-17")
+@pytest.mark.parametrize("seed", range(25))
+def test_survivors_deliver_the_same_prefix_of_every_stream(seed: int) -> None:
+    """Up to two members die at any moment, one of them during the flush, on a wire that loses up to 40 %."""
+    rng = random.Random(seed)
+    names = "ABCDE"[: rng.randrange(3, 6)]
+    world = World(names, seed, Faults(rng.choice([0.0, 0.1, 0.4]), rng.choice([0.0, 0.5]), spread_s=0.03))
+    flush = Flush(world)
+    world.install(view_of(1, names))
+    for _ in range(rng.randrange(40)):
+        world.send(rng.choice(names), rng.randrange(1, 6))
+        world.run(rng.random() * 0.02)
+    world[rng.choice(names)].alive = False
+    for member in list(world.living()):
+        world.down(member.name, Blocked())
+        if rng.random() < 0.5:
+            world.run(rng.random() * 0.05)
+    cut, holders = flush.cut(flush.digests(), rng)
+    for member in list(world.living()):
+        world.down(member.name, ReachCut(cut, holders))
+    if len(names) > 3 and rng.random() < 0.7:
+        world.run(rng.random() * 0.05)
+        world[rng.choice([member.name for member in world.living()])].alive = False
+        before = {member.name: list(member.delivered) for member in world.living()}
+        cut, holders = flush.cut(flush.digests(), rng)
+        world.run(0.1)
+        assert before == {member.name: member.delivered for member in world.living()}, "delivered without a cut"
+        for member in list(world.living()):
+            world.down(member.name, ReachCut(cut, holders))
+    world.run(30.0)
+    for member in world.living():
+        assert flush.reached(member), (seed, member.name)
+        for owner in names:
+            assert member.of(owner) == list(range(1, cut[address_of(owner)] + 1)), (seed, member.name, owner)
+    survivors = "".join(member.name for member in world.living())
+    for member in list(world.living()):  # one by one: the first send in the new view before the last has installed it
+        world.install(view_of(2, survivors), member.name)
+        member.sent = 0
+        world.send(member.name, 3)
+        world.run(rng.random() * 0.01)
+    world.run(20.0)
+    for member in world.living():
+        assert all(member.of(owner) == [1, 2, 3] for owner in survivors), (seed, member.name)
+
+
+def test_a_message_that_one_survivor_holds_reaches_all_and_one_that_nobody_holds_whole_reaches_none() -> None:
+    """S5, S6: A's 3 and 4 reached only C, its 6 only B; then A dies. The cut is 4."""
+    world = World("ABC")
+    world.install(V1)
+    world.send("A", 2)
+
+    def send_to(receivers: str) -> None:
+        world.drop = lambda source, dest, data: dest not in receivers
+        world.send("A")
+
+    for receivers in ("C", "C", "", "B"):
+        send_to(receivers)
+    world["A"].alive = False
+    world.drop = lambda source, dest, data: False
+    world.run(0.01)
+    for name in "BC":
+        world.down(name, Blocked())
+    flush = Flush(world)
+    answers = flush.digests()
+    assert answers == {"B": {A: 2, B: 0, C: 0}, "C": {A: 4, B: 0, C: 0}}
+    cut, holders = flush.cut(answers, random.Random(0))
+    for name in "BC":
+        world.down(name, ReachCut(cut, holders))
+    world.run(0.01)
+    assert flush.reached(world["B"])
+    assert flush.reached(world["C"])
+    assert [world[name].of("A") for name in "BC"] == [[1, 2, 3, 4]] * 2

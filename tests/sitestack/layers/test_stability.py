@@ -1,0 +1,235 @@
+"""STABLE: what everybody has is forgotten, what one more member holds is known soon, and an idle site is silent."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from sitestack.address import Address
+from sitestack.events import Held, Stable, ViewInstalled
+from sitestack.frame import Frame
+from sitestack.layer import Down, Dropped, Effect, Local, Up
+from sitestack.layers.nakack import NakAckStatistics
+from sitestack.layers.stability import Report, Stability, StabilityConfig, StabilityStatistics, StableVector
+from tests.sitestack.layers.multicast_world import V1, V2, A, B, C, Faults, Member, World, X, address_of, frame_of, view_of
+
+
+def member_of_v1(name: str, config: StabilityConfig | None = None) -> Stability:
+    layer = Stability(Local("site", address_of(name), name, random.Random(1)), config or StabilityConfig())
+    assert layer.up(ViewInstalled(V1, None), 0.0) == []
+    return layer
+
+
+def delivered(owner: str, seqno: int, size: int = 20) -> Frame:
+    """A multicast as NAKACK delivers it."""
+    return replace(frame_of(owner, seqno, size), seqno=seqno)
+
+
+def report(source: Address, digest: dict[Address, int], known: int = 0) -> Frame:
+    return Frame(source, A, (Report(V1.id, digest, known),), None, True)
+
+
+def vector(vector: dict[Address, int], dest: Address | None = None) -> Frame:
+    return Frame(A, dest, (StableVector(V1.id, vector),), None, True)
+
+
+def becomes_stable(vector: dict[Address, int]) -> list[Effect]:
+    return [Down(Stable(vector)), Up(Stable(vector))]
+
+
+def statistics_of(layer: Stability) -> StabilityStatistics:
+    numbers = layer.statistics()
+    assert isinstance(numbers, StabilityStatistics)
+    return numbers
+
+
+# -- the member --------------------------------------------------------------------------------------------------------
+
+
+def test_a_member_reports_while_something_is_not_stable_and_then_no_more() -> None:
+    layer = member_of_v1("C")
+    assert layer.deadline() is None
+    assert layer.up(delivered("A", 4), 0.0) == [Up(delivered("A", 4))]
+    assert layer.up(delivered("B", 2), 0.0) == [Up(delivered("B", 2))]
+    assert layer.flush(0.0) == []
+    for _ in range(3):
+        due = layer.deadline()
+        assert due is not None
+        assert layer.expire(due) == [Down(report(C, {A: 4, B: 2}))]
+    assert layer.up(vector({A: 4, B: 1}), 2.0) == becomes_stable({A: 4, B: 1})
+    assert layer.expire(3.0) == [Down(report(C, {B: 2}, known=5))]
+    assert layer.up(vector({A: 4, B: 2}), 4.0) == becomes_stable({A: 4, B: 2})
+    assert layer.expire(5.0) == []
+    assert layer.deadline() is None
+
+
+def test_a_busy_member_reports_after_so_many_bytes() -> None:
+    layer = member_of_v1("C", StabilityConfig(report_bytes=10_000))
+    reports = [seqno for seqno in range(1, 31) if len(layer.up(delivered("A", seqno, 1_000), 0.0)) > 1]
+    assert reports == [9, 18, 27]
+
+
+def test_the_second_in_line_reports_once_a_turn_if_its_digest_moved() -> None:
+    second, third = member_of_v1("B"), member_of_v1("C")
+    for layer in (second, third):
+        assert layer.up(delivered("A", 1), 0.0) == [Up(delivered("A", 1))]
+        assert layer.up(delivered("A", 2), 0.0) == [Up(delivered("A", 2))]
+    assert second.flush(0.0) == [Down(report(B, {A: 2}))]
+    assert second.flush(0.1) == []
+    assert third.flush(0.0) == []
+    lazy = member_of_v1("B", StabilityConfig(eager=False))
+    lazy.up(delivered("A", 1), 0.0)
+    assert lazy.flush(0.0) == []
+
+
+def test_a_vector_never_goes_back_and_only_what_advances_is_told() -> None:
+    layer = member_of_v1("B")
+    layer.up(delivered("A", 9), 0.0)
+    assert layer.up(vector({A: 5}), 0.0) == becomes_stable({A: 5})
+    assert layer.up(vector({A: 5}), 0.0) == []
+    assert layer.up(vector({A: 3}), 0.0) == []
+    assert layer.up(vector({A: 7, X: 4}), 0.0) == becomes_stable({A: 7})
+
+
+def test_vectors_of_other_views_and_of_anybody_but_the_coordinator_are_dropped() -> None:
+    layer = member_of_v1("B")
+    assert layer.up(replace(vector({A: 5}), source=C), 0.0) == [Dropped("stable_stranger")]
+    assert layer.up(Frame(A, None, (StableVector(V2.id, {A: 5}),), None, True), 0.0) == [Dropped("stable_other_view")]
+
+
+# -- the coordinator ---------------------------------------------------------------------------------------------------
+
+
+def test_the_coordinator_publishes_the_minimum_when_it_advances() -> None:
+    layer = member_of_v1("A")
+    layer.up(delivered("A", 9), 0.0)
+    layer.up(report(B, {A: 5, B: 2}), 0.0)
+    assert layer.flush(0.0) == []  # C has not said anything yet
+    layer.up(report(C, {A: 7, B: 3}), 0.0)
+    assert layer.flush(0.0) == [*becomes_stable({A: 5}), Down(vector({A: 5}))]
+    layer.up(delivered("B", 3), 1.0)  # it is behind itself until now
+    assert layer.flush(1.0) == [*becomes_stable({A: 5, B: 2}), Down(vector({A: 5, B: 2}))]
+    layer.up(report(B, {A: 4}, known=7), 2.0)  # an old report, late
+    assert layer.flush(2.0) == []
+    assert statistics_of(layer).unstable_count == 5
+
+
+def test_vectors_are_published_at_most_once_an_interval() -> None:
+    layer = member_of_v1("A", StabilityConfig(vector_interval_s=0.02))
+    layer.up(delivered("A", 99), 0.0)
+    sent = []
+    for turn in range(1, 100):
+        now = turn * 0.001
+        layer.up(report(B, {A: turn}, turn), now)
+        layer.up(report(C, {A: turn}, turn), now)
+        due = layer.deadline()
+        effects = layer.flush(now) + (layer.expire(now) if due is not None and due <= now else [])
+        sent += [now for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
+    assert sent == pytest.approx([0.001, 0.021, 0.041, 0.061, 0.081])
+
+
+def test_who_missed_the_last_vector_is_told_again() -> None:
+    layer = member_of_v1("A")
+    layer.up(delivered("A", 9), 0.0)
+    layer.up(report(B, {A: 9}), 0.0)
+    layer.up(report(C, {A: 9}), 0.0)
+    layer.flush(0.0)
+    assert layer.up(report(C, {A: 9}), 0.01) == []  # it was under way when the vector was published
+    assert layer.up(report(C, {A: 9}), 1.0) == [Down(vector({A: 9}, C))]
+    assert layer.up(report(C, {A: 9}, known=9), 1.0) == []
+
+
+def test_held_is_what_at_least_one_other_member_has() -> None:
+    layer = member_of_v1("A")
+    layer.up(delivered("A", 9), 0.0)
+    assert layer.up(report(B, {A: 5}), 0.0) == [Up(Held({A: 5}))]
+    assert layer.up(report(C, {A: 3, C: 1}), 0.0) == [Up(Held({A: 5, C: 1}))]
+    assert layer.up(report(C, {A: 5, X: 6}), 0.0) == []
+    assert layer.up(report(C, {A: 6}), 0.0) == [Up(Held({A: 6, C: 1}))]
+
+
+def test_reports_of_strangers_of_other_views_and_to_others_are_dropped() -> None:
+    layer = member_of_v1("A")
+    assert layer.up(report(X, {A: 5}), 0.0) == [Dropped("stable_stranger")]
+    assert layer.up(Frame(B, A, (Report(V2.id, {A: 5}, 0),), None, True), 0.0) == [Dropped("stable_other_view")]
+    assert member_of_v1("B").up(report(C, {A: 5}), 0.0) == [Dropped("stable_stranger")]
+
+
+def test_a_member_alone_is_stable_and_held_at_the_end_of_the_turn() -> None:
+    layer = member_of_v1("A")
+    layer.up(ViewInstalled(view_of(2, "A"), V1), 0.0)
+    layer.up(delivered("A", 3), 0.0)
+    assert layer.flush(0.0) == [*becomes_stable({A: 3}), Up(Held({A: 3}))]
+    assert layer.flush(0.0) == []
+    assert layer.deadline() is None
+
+
+def test_each_view_starts_again_at_nothing() -> None:
+    layer = member_of_v1("B")
+    layer.up(delivered("A", 9), 0.0)
+    layer.up(vector({A: 9}), 0.0)
+    layer.up(ViewInstalled(V2, V1), 0.0)
+    assert layer.deadline() is None
+    assert layer.flush(0.0) == []
+    layer.up(delivered("A", 1), 0.0)
+    assert layer.flush(0.0) == [Down(Frame(B, A, (Report(V2.id, {A: 1}, 0),), None, True))]
+
+
+# -- with NAKACK, on a lossy wire --------------------------------------------------------------------------------------
+
+
+def retained(world: World) -> list[int]:
+    """What each member's NAKACK holds."""
+    numbers = [member.stack.layers[-2].statistics() for member in world.living()]
+    return [each.retained_count for each in numbers if isinstance(each, NakAckStatistics)]
+
+
+def last(member: Member, kind: type[Stable] | type[Held]) -> dict[Address, int]:
+    """The last vector of this kind that came out of a member's stack; all of them must grow."""
+    newest: dict[Address, int] = {}
+    for event in member.events:
+        if isinstance(event, kind):
+            assert all(event.vector.get(owner, 0) >= seqno for owner, seqno in newest.items())
+            newest = event.vector
+    return newest
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.05, 0.4])
+def test_everything_becomes_stable_is_forgotten_everywhere_and_then_there_is_silence(loss: float) -> None:
+    """B3, B5, F1: after the last message all buffers empty without further traffic, and an idle site says nothing."""
+    for seed in range(4):
+        world = World("ABCD", seed, Faults(loss, 0.2, spread_s=0.02), stability=StabilityConfig())
+        world.install(view_of(1, "ABCD"))
+        for _ in range(50):
+            world.send(world.rng.choice("ABC"), world.rng.randrange(1, 5))
+            world.run(world.rng.random() * 0.05)
+        world.run(30.0)
+        everything = {address_of(name): world[name].sent for name in "ABC"}
+        assert retained(world) == [0, 0, 0, 0]
+        assert all(last(member, Stable) == everything for member in world.living())
+        assert last(world["A"], Held) == everything
+        before = world.datagrams
+        world.run(60.0)
+        assert world.datagrams == before
+
+
+def test_nothing_is_ever_called_stable_that_somebody_has_not_delivered() -> None:
+    world = World("ABC", 5, Faults(0.3, 0.3, spread_s=0.05), stability=StabilityConfig(report_interval_s=0.02))
+    world.install(V1)
+    for _ in range(300):
+        world.send(world.rng.choice("ABC"))
+        world.run(0.005)
+        for owner in (A, B, C):
+            least = min(len(member.of(owner[:1].decode())) for member in world.living())
+            assert all(last(member, Stable).get(owner, 0) <= least for member in world.living())
+
+
+def test_the_coordinator_knows_within_a_round_trip_what_the_second_in_line_holds() -> None:
+    """X4: a relay sends what one more member of its site holds."""
+    world = World("ABC", faults=Faults(delay_s=0.001), stability=StabilityConfig())
+    world.install(V1)
+    world.send("A", 3)
+    world.run(0.0021)
+    assert last(world["A"], Held) == {A: 3}
