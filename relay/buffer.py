@@ -1,0 +1,161 @@
+"""The relay buffer: what this site has delivered and some other site may not have yet, in stream order.
+
+Every member holds the same entries at the same positions, because they come and go only by entries of the stream. So whoever
+relays next has all that it needs (R3), and a second in line needs no state of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from relay.headers import HeldEntry
+from sitestack.address import Address
+from sitestack.errors import ConfigurationError
+from sitestack.message import Batch
+from sitestack.schema import ITEMS_MAX
+from sitestack.view import View
+
+#: What an entry costs besides the body of its batch.
+ENTRY_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class BufferConfig:
+    """How much is held for sites that cannot be reached. Beyond it the oldest entries go, and become a gap there."""
+
+    #: Batches and views. A joiner is handed all of them in one message, which bounds it.
+    budget_entries: int = 16_384
+    #: Bytes of bodies, with an allowance per entry.
+    budget_bytes: int = 64 * 1024 * 1024
+    #: Seconds since an entry was delivered here.
+    budget_age_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError for a budget that cannot work."""
+        if not 0 < self.budget_entries <= ITEMS_MAX:
+            raise ConfigurationError(f"the relay budget must be between 1 and {ITEMS_MAX} entries, not {self.budget_entries}")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A batch of this site, or a view of it; `since` is when this member got it (it differs between members)."""
+
+    batch: Batch | None
+    view: View | None
+    size: int
+    since: float
+
+
+class Buffer:
+    """Entries at positions `first .. end - 1`.
+
+    Bound: the coordinator casts a Trim as soon as the budget is exceeded, so what is above it is what is delivered until that
+    comes back; when nothing can be cast, nothing is delivered either.
+    """
+
+    def __init__(self, config: BufferConfig) -> None:
+        self.config = config
+        self.bytes = 0
+        self.bytes_high = 0
+        #: The last view that was dropped: the one in force before the first entry.
+        self.base_view: View | None = None
+        self._entries: list[Entry] = []
+        #: Index of the first entry, and how many positions went before the list began.
+        self._head = 0
+        self._offset = 0
+
+    @property
+    def first(self) -> int:
+        """The position of the oldest entry."""
+        return self._offset + self._head
+
+    @property
+    def end(self) -> int:
+        """The position that the next entry will have."""
+        return self._offset + len(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries) - self._head
+
+    def append(self, batch: Batch | None, view: View | None, now: float) -> int:
+        """Add an entry; its position."""
+        size = ENTRY_BYTES + (0 if batch is None else len(batch.body))
+        self._entries.append(Entry(batch, view, size, now))
+        self.bytes += size
+        self.bytes_high = max(self.bytes_high, self.bytes)
+        return self.end - 1
+
+    def at(self, position: int) -> Entry:
+        """The entry at a position that is held."""
+        assert self.first <= position < self.end
+        return self._entries[position - self._offset]
+
+    def drop_through(self, position: int) -> int:
+        """Drop all entries up to a position; how many there were."""
+        dropped = 0
+        while self.first <= position and self.first < self.end:
+            self._drop_first()
+            dropped += 1
+        return dropped
+
+    def drop_while(self, covered: Callable[[Entry], bool]) -> int:
+        """Drop entries from the front as long as they are covered; how many there were."""
+        dropped = 0
+        while self.first < self.end and covered(self._entries[self._head]):
+            self._drop_first()
+            dropped += 1
+        return dropped
+
+    def _drop_first(self) -> None:
+        entry = self._entries[self._head]
+        self.bytes -= entry.size
+        if entry.view is not None:
+            self.base_view = entry.view
+        self._head += 1
+        if self._head >= 1_024 and 2 * self._head >= len(self._entries):
+            del self._entries[: self._head]
+            self._offset += self._head
+            self._head = 0
+
+    def excess(self, now: float) -> int | None:
+        """The position up to which entries must go for the budget to hold; None when it holds.
+
+        Once over, it goes an eighth below, so that a full buffer is not trimmed at every batch.
+        """
+        config = self.config
+        over = len(self) > config.budget_entries or self.bytes > config.budget_bytes
+        keep_entries = config.budget_entries * 7 // 8 if over else config.budget_entries
+        keep_bytes = config.budget_bytes * 7 // 8 if over else config.budget_bytes
+        born = now - config.budget_age_s
+        size, position = self.bytes, self.first
+        while position < self.end:
+            entry = self.at(position)
+            if self.end - position <= keep_entries and size <= keep_bytes and entry.since > born:
+                break
+            size -= entry.size
+            position += 1
+        return position - 1 if position > self.first else None
+
+    def oldest_since(self) -> float | None:
+        """When the oldest entry came; None when empty."""
+        return self._entries[self._head].since if len(self) else None
+
+    def first_numbers(self) -> dict[Address, int]:
+        """The lowest number that is held, per origin. Per origin what is held is always the newest."""
+        numbers: dict[Address, int] = {}
+        for entry in self._entries[self._head :]:
+            if entry.batch is not None:
+                numbers.setdefault(entry.batch.origin, entry.batch.first)
+        return numbers
+
+    def give(self) -> tuple[HeldEntry, ...]:
+        """All entries, for a joiner."""
+        return tuple([HeldEntry(entry.batch, entry.view) for entry in self._entries[self._head :]])
+
+    def take(self, first: int, entries: Sequence[HeldEntry], base_view: View | None, now: float) -> None:
+        """Start from what another member holds."""
+        self._offset, self._head, self._entries, self.bytes = first, 0, [], 0
+        self.base_view = base_view
+        for entry in entries:
+            self.append(entry.batch, entry.view, now)

@@ -1,0 +1,83 @@
+"""Dialer: whom to call. Any of the configured addresses of a site may be that of its relay, so all are tried.
+
+Each address has its own back-off with jitter; while a site is linked none of its addresses is tried (F23).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sitestack.address import Physical
+
+
+@dataclass(slots=True)
+class _Target:
+    site: str
+    address: Physical
+    due: float
+    failures: int = 0
+    underway: bool = False
+
+
+class Dialer:
+    """Bound: one attempt at a time per configured address."""
+
+    def __init__(
+        self, peers: Mapping[str, tuple[Physical, ...]], retry_s: float, retry_s_max: float, rng: random.Random
+    ) -> None:
+        self.attempts = 0
+        self._peers = peers
+        self._retry_s = retry_s
+        self._retry_s_max = retry_s_max
+        self._rng = rng
+        self._linked: dict[str, None] = {}
+        self._targets: dict[tuple[str, Physical], _Target] = {}
+
+    def start(self, now: float) -> None:
+        """Begin to call everybody."""
+        self._linked.clear()
+        self._targets = {
+            (site, address): _Target(site, address, now) for site in sorted(self._peers) for address in self._peers[site]
+        }
+
+    def stop(self) -> None:
+        """Call nobody any more."""
+        self._targets.clear()
+
+    def due(self, now: float) -> list[tuple[str, Physical]]:
+        """The calls to make now."""
+        calls: list[tuple[str, Physical]] = []
+        for target in self._targets.values():
+            if target.due <= now and not target.underway and target.site not in self._linked:
+                target.underway = True
+                calls.append((target.site, target.address))
+        self.attempts += len(calls)
+        return calls
+
+    def failed(self, site: str, address: Physical, now: float) -> None:
+        """A call was not answered, or its connection has ended."""
+        target = self._targets.get((site, address))
+        if target is not None:
+            wait = min(self._retry_s * 2**target.failures, self._retry_s_max)
+            target.failures = min(target.failures + 1, 32)
+            target.underway = False
+            target.due = now + wait * self._rng.uniform(0.5, 1.5)
+
+    def linked(self, site: str) -> None:
+        """There is a link to the site."""
+        self._linked[site] = None
+
+    def lost(self, site: str, now: float) -> None:
+        """There is none any more: its next relay may be any of its members."""
+        self._linked.pop(site, None)
+        for target in self._targets.values():
+            if target.site == site:
+                target.failures = 0
+                target.due = now + self._retry_s * self._rng.uniform(0.0, 1.0)
+
+    def deadline(self) -> float | None:
+        """When the next call is due."""
+        waiting = [each.due for each in self._targets.values() if not each.underway and each.site not in self._linked]
+        return min(waiting, default=None)

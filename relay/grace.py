@@ -1,0 +1,72 @@
+"""Grace: how long a site without a link stays in the global view (G6, R18), and how long entries are held for a lost part."""
+
+from __future__ import annotations
+
+from relay.headers import SiteDown
+from relay.state import ReplicatedState
+from sitestack.view import ViewId
+
+Key = tuple[str, ViewId]
+
+
+class Grace:
+    """Since when each lineage has had no link, as far as this relay knows. Bound: lineages in the replicated state."""
+
+    def __init__(self, state: ReplicatedState, grace_s: float, forget_s: float) -> None:
+        self._state = state
+        self._grace_s = grace_s
+        self._forget_s = forget_s
+        self._started = 0.0
+        self._since: dict[Key, float] = {}
+        #: What was cast and has not come back.
+        self._cast: dict[SiteDown, None] = {}
+
+    def start(self, now: float) -> None:
+        """This member begins to relay: everybody has the whole grace time."""
+        self._started = now
+        self._since.clear()
+        self._cast.clear()
+
+    def linked(self, key: Key) -> None:
+        """There is a link."""
+        self._since.pop(key, None)
+        for entry in [each for each in self._cast if (each.site, each.lineage) == key]:
+            del self._cast[entry]
+
+    def lost(self, key: Key, now: float) -> None:
+        """There is none any more."""
+        self._since[key] = now
+
+    def settled(self, entry: SiteDown) -> None:
+        """What was cast has come back."""
+        self._cast.pop(entry, None)
+
+    def due(self, links: dict[Key, int], now: float) -> list[SiteDown]:
+        """What has to be sequenced now."""
+        entries = [entry for entry, due in self._waiting(links) if due <= now]
+        for entry in entries:
+            self._cast[entry] = None
+        return entries
+
+    def deadline(self, links: dict[Key, int]) -> float | None:
+        """When something will be due."""
+        return min([due for _, due in self._waiting(links)], default=None)
+
+    def _waiting(self, links: dict[Key, int]) -> list[tuple[SiteDown, float]]:
+        """A lineage that is shown goes down after the grace time.
+
+        One that other lineages of its site outlive is forgotten when all that was held for it has gone by age.
+        """
+        waiting: list[tuple[SiteDown, float]] = []
+        for site, remote in self._state.remotes.items():
+            survives = any(key[0] == site for key in links)
+            for name, lineage in remote.lineages.items():
+                key = (site, name)
+                if key in links:
+                    continue
+                since = self._since.get(key, self._started)
+                if lineage.view is not None:
+                    waiting.append((SiteDown(site, name, False), since + self._grace_s))
+                if survives:
+                    waiting.append((SiteDown(site, name, True), since + self._forget_s))
+        return [each for each in waiting if each[0] not in self._cast]

@@ -1,0 +1,191 @@
+"""The headers of package `relay`: entries of the site's stream, and what members of one site say to each other.
+
+Ids: block 0x100-0x13f. Nothing here is limited to two sites: whatever speaks of a site names it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sitestack.address import Address
+from sitestack.frame import Header
+from sitestack.message import Batch
+from sitestack.view import View, ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class SiteVector:
+    """How far somebody is with one site: the last number per origin (scope ALL), and the last view of that site.
+
+    An origin that is absent has nothing (R2: a vector, because a single number means nothing across origins).
+    """
+
+    origins: dict[Address, int] = field(default_factory=dict)
+    view: ViewId | None = None
+
+
+# -- entries of the stream, cast by the coordinator ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed(Header):
+    """The batch of this frame comes from another site; `visited` are the sites that it has been to (R12)."""
+
+    visited: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteView(Header):
+    """A site has installed this view. On the bridge: the same, in its place among that site's batches (R20)."""
+
+    site: str
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDown(Header):
+    """This lineage of a site has had no link for the grace time; with `forget`, for so long that nothing is kept for it."""
+
+    site: str
+    lineage: ViewId
+    forget: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUp(Header):
+    """The relay of a site's lineage has connected in this epoch; a lower one is refused from now on, by whoever relays (R6)."""
+
+    site: str
+    lineage: ViewId
+    epoch: ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class Acked(Header):
+    """What is stable in another site. Every member drops from its buffer what all of `sites` have."""
+
+    site: str
+    lineage: ViewId
+    vector: SiteVector
+    sites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trim(Header):
+    """The budget is exceeded: every member drops the entries of its buffer up to this position."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteGap(Header):
+    """The site no longer holds these messages of its member. On the bridge: the same (R21)."""
+
+    site: str
+    origin: Address
+    first: int
+    last: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteBaseline(Header):
+    """Our knowledge of a site begins after these numbers. On the bridge: the same (R29)."""
+
+    site: str
+    origins: dict[Address, int]
+
+
+# -- unicasts to other sites, inside a site --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Forward(Header):
+    """Origin to relay: bring this unicast to its site. `after` is the number that the target must have reached before."""
+
+    after: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver(Header):
+    """Relay to target: this unicast is for you, from another site."""
+
+    after: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnicastReply(Header):
+    """The way back to the origin, inside a site and on the bridge.
+
+    Without a reason: the target has everything up to `n`. With one: the attempt with the batch that ends in `n` certainly
+    came to nothing.
+    """
+
+    site: str
+    origin: Address
+    target_site: str
+    target: Address
+    n: int
+    attempt: int
+    reason: str
+
+
+# -- for a joiner ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeldEntry:
+    """One entry of the buffer: a batch, or a view of the site."""
+
+    batch: Batch | None
+    view: View | None
+
+
+@dataclass(frozen=True, slots=True)
+class LineageState:
+    """What a joiner needs to know about one lineage of another site."""
+
+    lineage: ViewId
+    epoch: ViewId | None
+    view: View | None
+    acked: SiteVector
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteState:
+    """What a joiner needs to know about another site."""
+
+    site: str
+    known: bool
+    down: bool
+    admitted: dict[Address, int]
+    lineages: tuple[LineageState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RelayState(Header):
+    """The whole replicated relay state at a point of the stream (R3, R23, S9)."""
+
+    first: int
+    entries: tuple[HeldEntry, ...]
+    base_view: View | None
+    produced: dict[Address, int]
+    remotes: tuple[RemoteState, ...]
+
+
+HEADERS: dict[int, type[Header]] = {
+    0x100: Relayed,
+    0x101: RemoteView,
+    0x102: SiteDown,
+    0x103: LinkUp,
+    0x104: Acked,
+    0x105: Trim,
+    0x106: RemoteGap,
+    0x107: RemoteBaseline,
+    0x110: Forward,
+    0x111: Deliver,
+    0x112: UnicastReply,
+    0x118: RelayState,
+}

@@ -1,0 +1,96 @@
+"""Inflow: what arrives on the links, on its way into this site's stream.
+
+The replicated state says what has been admitted; this adds what the coordinator has cast and not yet seen delivered, so that a
+replay on a second link is recognised at once (R6).
+"""
+
+from __future__ import annotations
+
+from relay.casting import Caster
+from relay.headers import Relayed, RemoteBaseline, RemoteGap, RemoteView
+from relay.state import ORIGINS_MAX, Admission, ReplicatedState, admission
+from relay.wire import Data
+from sitestack.address import Address
+from sitestack.errors import ProtocolError
+from sitestack.message import Scope
+
+#: Sites that one batch may have been to (R12).
+HOPS_MAX = 16
+
+
+class Inflow:
+    """The numbers reached per site, counting what is on its way. Bounds: `ORIGINS_MAX` per site; the caster's bytes."""
+
+    def __init__(self, site: str, state: ReplicatedState, caster: Caster) -> None:
+        self._site = site
+        self._state = state
+        self._caster = caster
+        self._reached: dict[str, dict[Address, int]] = {}
+
+    def reset(self, site: str) -> None:
+        """Something that was cast has not been admitted: start again from what has."""
+        self._reached.pop(site, None)
+
+    def clear(self) -> None:
+        """This member relays no more."""
+        self._reached.clear()
+
+    def data(self, peer: str, frame: Data) -> Admission:
+        """Cast a batch if it is the next one. Raises ProtocolError when the peer may not originate it (C9)."""
+        batch = frame.batch
+        if batch.site != peer or batch.scope is not Scope.ALL or len(frame.visited) > HOPS_MAX:
+            raise ProtocolError("foreign_site")
+        if self._site in frame.visited:
+            return Admission.DUPLICATE  # X6: it has been here, whatever its numbers say
+        reached = self._numbers(peer)
+        answer = admission(reached.get(batch.origin, 0), batch.first, batch.last)
+        if answer is Admission.NEXT:
+            self._raise(reached, batch.origin, batch.last)
+            self._caster.cast(Relayed((*frame.visited, self._site)), batch)
+        return answer
+
+    def gap(self, peer: str, frame: RemoteGap) -> Admission:
+        """Cast a gap if it begins at or below the next number."""
+        if frame.site != peer or not 0 < frame.first <= frame.last:
+            raise ProtocolError("foreign_site")
+        reached = self._numbers(peer)
+        number = reached.get(frame.origin, 0)
+        # A gap may overlap what is here already: only the part above it counts.
+        answer = admission(number, max(frame.first, number + 1), frame.last)
+        if answer is Admission.NEXT:
+            self._raise(reached, frame.origin, frame.last)
+            self._caster.cast(frame)
+        return answer
+
+    def baseline(self, peer: str, frame: RemoteBaseline) -> None:
+        """Cast a baseline; it counts for origins that nothing is known of."""
+        if frame.site != peer:
+            raise ProtocolError("foreign_site")
+        reached = self._numbers(peer)
+        for origin, n in frame.origins.items():
+            if n > 0 and origin not in reached:
+                self._raise(reached, origin, n)
+        self._caster.cast(frame)
+
+    def view(self, peer: str, frame: RemoteView) -> Admission:
+        """Cast a view of the peer's site if it is the newest of its lineage."""
+        if frame.site != peer or not frame.view.members or len(frame.view.members) != len(frame.view.names):
+            raise ProtocolError("foreign_site")
+        remote = self._state.remotes.get(peer)
+        known = None if remote is None else remote.lineages.get(frame.view.lineage)
+        if known is not None and known.view is not None and known.view.id >= frame.view.id:
+            return Admission.DUPLICATE
+        self._caster.cast(frame)
+        return Admission.NEXT
+
+    def _numbers(self, site: str) -> dict[Address, int]:
+        found = self._reached.get(site)
+        if found is None:
+            found = self._reached[site] = dict(self._state.remote(site).admitted)
+        return found
+
+    @staticmethod
+    def _raise(reached: dict[Address, int], origin: Address, n: int) -> None:
+        reached[origin] = n
+        while len(reached) > ORIGINS_MAX:
+            del reached[next(iter(reached))]

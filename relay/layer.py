@@ -1,0 +1,378 @@
+"""RELAY: between Batching and Sequencer; every member runs it over the same stream.
+
+Seed 001. Up: this site's batches of scope ALL and its views are held for the other sites; entries that the coordinator has
+cast are applied to the replicated state, at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over
+the relay; all else passes. A batch from elsewhere keeps the local relay as its source on the wire and gets its sender back on
+delivery (R13); it is never held for other sites, so it cannot run in circles (REL-8).
+
+The gateway lives in this layer and is driven with it: what happens to the shell's TCP connections comes down as events, what to
+do about them goes up (`relay/events.py`). So the stack is the only thing that a shell or a simulator has to drive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from relay.buffer import BufferConfig
+from relay.casting import Caster
+from relay.events import (
+    Baseline,
+    BridgeClosed,
+    BridgeConnected,
+    BridgeReceived,
+    BridgeWritten,
+    DialFailed,
+    Gap,
+    GlobalView,
+)
+from relay.gateway import Gateway, GatewayConfig
+from relay.headers import (
+    HEADERS,
+    Acked,
+    Deliver,
+    Forward,
+    LinkUp,
+    RelayState,
+    RemoteBaseline,
+    RemoteGap,
+    RemoteView,
+    SiteDown,
+    Trim,
+    UnicastReply,
+)
+from relay.horizon import Admitted
+from relay.remote_unicast import NO_MEMBER, UnicastConfig, UnicastReceiver, UnicastSender
+from relay.state import Admission, ReplicatedState
+from relay.wire import Unicast
+from sitestack.address import Address, ProxyUUID
+from sitestack.events import Blocked, Disconnect, Event, Held, Left, Stable, ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.message import Batch, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class RelayConfig:
+    """All members of a site have the same."""
+
+    gateway: GatewayConfig = field(default_factory=GatewayConfig)
+    buffer: BufferConfig = field(default_factory=BufferConfig)
+    unicast: UnicastConfig = field(default_factory=UnicastConfig)
+
+
+class RelayLayer(Layer):
+    """RELAY (seed 001; traps R1 to R29). Bounds: those of the buffer, the gateway, the two parts of the unicasts."""
+
+    name = "relay"
+    HEADERS = HEADERS
+
+    def __init__(self, local: Local, config: RelayConfig) -> None:
+        self.state = ReplicatedState(local.site, config.buffer)
+        self.caster = Caster(local.address)
+        self.gateway = Gateway(local, config.gateway, self.state, self.caster)
+        self.sender = UnicastSender(config.unicast)
+        self.receiver = UnicastReceiver(local.site, local.address)
+        self._site = local.site
+        self._me = local.address
+        #: A site that relays to nobody holds nothing.
+        self._holds = bool(config.gateway.peers)
+        self._leaving = False
+        self._shown: GlobalView | None = None
+        self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
+        self._now = 0.0
+        #: Since when something waits for the next `flush`.
+        self._waiting_since: float | None = None
+
+    # -- from above ----------------------------------------------------------------------------------------------------
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Unicasts to other sites, and what the shell says of its connections."""
+        self._now = now
+        if isinstance(event, Frame):
+            return self._forward(event, now) if isinstance(event.dest, ProxyUUID) else [Down(event)]
+        if isinstance(event, BridgeReceived):
+            return [*self.gateway.received(event.connection, event.data, now), *self._settle(now)]
+        if isinstance(event, BridgeWritten):
+            return self.gateway.written(event.connection)
+        if isinstance(event, BridgeConnected):
+            return self.gateway.connected(event, now)
+        if isinstance(event, BridgeClosed):
+            return self.gateway.closed(event.connection, now)
+        if isinstance(event, DialFailed):
+            return self.gateway.dial_failed(event.site, event.address, now)
+        if isinstance(event, Disconnect):
+            self._leaving = True
+            return [*self.gateway.resign("leaving", now), Down(event)]
+        return [Down(event)]
+
+    def _forward(self, frame: Frame, now: float) -> list[Effect]:
+        dest, batch = frame.dest, frame.batch
+        assert isinstance(dest, ProxyUUID)
+        assert batch is not None
+        if dest.site == self._site:
+            return [Down(Frame(frame.source, dest.original, frame.headers, batch))]
+        self.sender.send(dest, batch, now)
+        return self._route(now)
+
+    # -- from below ----------------------------------------------------------------------------------------------------
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """The stream, unicasts of this package, views, and how far the stream is held and stable."""
+        if isinstance(event, Frame):
+            return self._frame(event, now)
+        if isinstance(event, ViewInstalled):
+            return self._installed(event, now)
+        if isinstance(event, Blocked):
+            self.caster.block()
+            return []
+        if isinstance(event, Left):
+            return self.gateway.resign("left", now)
+        if isinstance(event, Held | Stable):
+            if self.gateway.active:
+                self._waiting_since = now
+                number = event.vector.get(self._me, 0)
+                if isinstance(event, Held):
+                    self.gateway.horizon.held(number)
+                else:
+                    self.gateway.stable(number)
+            return []
+        return [Up(event)]
+
+    def _frame(self, frame: Frame, now: float) -> list[Effect]:
+        if not frame.headers:
+            if frame.dest is None and frame.batch is not None:
+                self._hold(frame, frame.batch, now)
+            return [Up(frame)]
+        header = frame.headers[-1]
+        if isinstance(header, Forward):
+            return self._relay_unicast(frame, header)
+        if isinstance(header, Deliver):
+            return self._deliver_unicast(header.after, frame.batch)
+        if isinstance(header, UnicastReply):
+            return [*self._reply(header, now), *self._route(now)]
+        if type(header) not in HEADERS.values():
+            return [Up(frame)]
+        if frame.source == self._me:
+            self.caster.delivered()
+        self._waiting_since = now
+        return self._entry(frame, header)
+
+    def _hold(self, frame: Frame, batch: Batch, now: float) -> None:
+        """Seed 001: "buffers the last N messages"; here everybody does, and drops them when the other sites have them."""
+        if batch.scope is Scope.ALL and self._holds:
+            position = self.state.append(batch, now)
+            if self.gateway.active:
+                self.gateway.horizon.appended(frame.seqno, position)
+                self._waiting_since = now
+
+    # -- entries of the stream -----------------------------------------------------------------------------------------
+
+    def _entry(self, frame: Frame, header: Header) -> list[Effect]:
+        state = self.state
+        if frame.batch is not None:
+            return self._relayed(frame, frame.batch)
+        if isinstance(header, RemoteView):
+            return self._remote_view(frame, header)
+        if isinstance(header, RemoteGap):
+            return self._gap(frame, header)
+        if isinstance(header, RemoteBaseline):
+            return self._baseline(frame, header)
+        if isinstance(header, Acked):
+            state.apply_acked(header)
+        elif isinstance(header, Trim):
+            state.buffer.drop_through(header.position)
+        elif isinstance(header, LinkUp):
+            state.apply_link_up(header)
+        elif isinstance(header, SiteDown):
+            state.apply_down(header)
+            if self.gateway.active:
+                self.gateway.went_down(header)
+            return self._show()
+        else:
+            return [Dropped("relay_malformed")]
+        return []
+
+    def _relayed(self, frame: Frame, batch: Batch) -> list[Effect]:
+        """Seed 001, "unwraps the original message and changes the sender to a ProxyUUID"."""
+        answer = self.state.admit(batch)
+        if answer is not Admission.NEXT:
+            if answer is Admission.HOLE and self.gateway.active:
+                self.gateway.refused(batch.site)
+            return [Dropped(answer.value)]
+        self._admitted(Admitted(frame.seqno, batch.site, batch.origin, batch.last, None, None))
+        return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, seqno=frame.seqno))]
+
+    def _gap(self, frame: Frame, gap: RemoteGap) -> list[Effect]:
+        first = self.state.apply_gap(gap)
+        if first is None:
+            return [Dropped("relay_gap_settled")]
+        self._admitted(Admitted(frame.seqno, gap.site, gap.origin, gap.last, None, None))
+        return [Up(Gap(gap.site, gap.origin, first, gap.last, gap.reason))]
+
+    def _baseline(self, frame: Frame, baseline: RemoteBaseline) -> list[Effect]:
+        fresh = self.state.apply_baseline(baseline)
+        for origin, n in fresh.items():
+            self._admitted(Admitted(frame.seqno, baseline.site, origin, n, None, None))
+        return [Up(Baseline(baseline.site, fresh))] if fresh else []
+
+    def _remote_view(self, frame: Frame, entry: RemoteView) -> list[Effect]:
+        if not self.state.apply_view(entry):
+            return [Dropped("relay_view_duplicate")]
+        self._admitted(Admitted(frame.seqno, entry.site, None, 0, entry.view.id, entry.view.lineage))
+        return self._show()
+
+    def _admitted(self, entry: Admitted) -> None:
+        if self.gateway.active:
+            self.gateway.admitted(entry)
+
+    def _show(self) -> list[Effect]:
+        """Seed 001, Update(RV, GV): tell the application if and only if the global view changed (REL-21)."""
+        view = self.state.global_view()
+        if view == self._shown:
+            return []
+        self._shown = view
+        return [Up(view)]
+
+    # -- views ---------------------------------------------------------------------------------------------------------
+
+    def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
+        """Seed 001, "Becoming coordinator", "Ceasing to be coordinator", "Local view changed"."""
+        old, view = self.state.view, event.view
+        self.state.install(view, now, self._holds)
+        self._proxies.clear()
+        effects: list[Effect] = []
+        if view.coordinator == self._me and not self._leaving:
+            effects += self.gateway.installed(view, now)
+            self.caster.reopen(event.blocked)
+        else:
+            effects += self.gateway.resign("not_relay", now)
+            self.caster.close()
+        effects += self._show()
+        if old is None or old.coordinator != view.coordinator:
+            self.sender.again(now)
+            effects += self._route(now)
+        self._waiting_since = now
+        return [*effects, *self.caster.take()]
+
+    def _proxy(self, site: str, origin: Address) -> ProxyUUID:
+        """One object a sender and view; bounded by the origins that the state admits."""
+        found = self._proxies.get((site, origin))
+        if found is None:
+            assert self.state.view is not None
+            found = self._proxies[(site, origin)] = ProxyUUID(origin, site, self.state.view.coordinator)
+        return found
+
+    # -- unicasts ------------------------------------------------------------------------------------------------------
+
+    def _route(self, now: float) -> list[Effect]:
+        """Seed 001, forwardToCoord: to the relay, or at once onto the bridge when that is this member."""
+        effects: list[Effect] = []
+        relay = None if self.state.view is None else self.state.view.coordinator
+        for unicast in self.sender.take():
+            batch = unicast.batch
+            if self.gateway.active:
+                reason = self.gateway.send_unicast(batch.target_site, unicast)
+                self._waiting_since = now
+            elif relay is None or relay == self._me:
+                reason = "no_relay"
+            else:
+                reason = ""
+                effects.append(Down(Frame(self._me, relay, (Forward(unicast.after, unicast.attempt),), batch)))
+            if reason:
+                self.sender.handle_reply(_refusal(unicast, reason), now)
+        effects += [Up(failure) for failure in self.sender.failures]
+        self.sender.failures.clear()
+        return effects
+
+    def _relay_unicast(self, frame: Frame, header: Forward) -> list[Effect]:
+        """A member wants a unicast brought to another site. What cannot be done is said, not dropped (R16, REL-27)."""
+        batch = frame.batch
+        if batch is None or batch.target is None or batch.origin != frame.source:
+            return [Dropped("relay_malformed")]
+        unicast = Unicast(header.after, header.attempt, batch)
+        reason = self.gateway.send_unicast(batch.target_site, unicast) if self.gateway.active else "not_relay"
+        if reason:
+            return [Down(Frame(self._me, frame.source, (_refusal(unicast, reason),)))]
+        return []
+
+    def _deliver_unicast(self, after: int, batch: Batch | None) -> list[Effect]:
+        if batch is None or batch.target != self._me:
+            return [Dropped("relay_malformed")]
+        if not self.receiver.receive(after, batch):
+            return [Dropped("relay_unicast_again")]
+        return [Up(Frame(self._proxy(batch.site, batch.origin), self._me, (), batch))]
+
+    def _reply(self, reply: UnicastReply, now: float) -> list[Effect]:
+        """Bring a reply one step nearer to the origin of its unicast."""
+        view = self.state.view
+        if reply.site == self._site and reply.origin == self._me:
+            self.sender.handle_reply(reply, now)
+            return []
+        if reply.site == self._site and self.gateway.active:
+            return [Down(Frame(self._me, reply.origin, (reply,)))] if view and view.rank(reply.origin) >= 0 else []
+        if reply.site != self._site and self.gateway.active:
+            reason = self.gateway.send_unicast(reply.site, reply)
+            return [Dropped(f"relay_reply_{reason}")] if reason else []
+        if view is None or view.coordinator == self._me or reply.target != self._me:
+            return [Dropped("relay_reply_no_relay")]
+        return [Down(Frame(self._me, view.coordinator, (reply,)))]
+
+    def _arrived(self, site: str, frame: Unicast | UnicastReply, now: float) -> list[Effect]:
+        """From the bridge: for this member, for another one, or for nobody here."""
+        if isinstance(frame, UnicastReply):
+            ours = frame.target_site == site and frame.site == self._site
+            return self._reply(frame, now) if ours else [Dropped("foreign_site")]
+        batch = frame.batch
+        if batch.site != site or batch.target_site != self._site or batch.target is None:
+            return [Dropped("foreign_site")]
+        if batch.target == self._me:
+            return self._deliver_unicast(frame.after, batch)
+        view = self.state.view
+        if view is None or view.rank(batch.target) < 0:
+            return self._reply(_refusal(frame, NO_MEMBER), now)
+        return [Down(Frame(self._me, batch.target, (Deliver(frame.after, frame.attempt),), batch))]
+
+    # -- turns and time ------------------------------------------------------------------------------------------------
+
+    def _settle(self, now: float) -> list[Effect]:
+        """Pass on what the links brought."""
+        effects: list[Effect] = []
+        arrived, self.gateway.arrived = self.gateway.arrived, []
+        for site, frame in arrived:
+            effects += self._arrived(site, frame, now)
+        return [*effects, *self._route(now), *self.caster.take()]
+
+    def flush(self, now: float) -> list[Effect]:
+        """End of a turn: acknowledge unicasts, fill the links, cast what came of it."""
+        self._now, self._waiting_since = now, None
+        effects: list[Effect] = []
+        for reply in self.receiver.take_replies():
+            effects += self._reply(reply, now)
+        return [*effects, *self.gateway.pump(now), *self.caster.take()]
+
+    def expire(self, now: float) -> list[Effect]:
+        """Forward unicasts again; the links run in `flush`."""
+        self.sender.expire(now)
+        return [*self._route(now), *self.flush(now)]
+
+    def deadline(self) -> float | None:
+        """The earliest of the links' and the unicasts'; at once when something came after `flush`."""
+        dues = [self._waiting_since, self.gateway.deadline(), self.sender.deadline()]
+        return min([due for due in dues if due is not None], default=None)
+
+    # -- joiners -------------------------------------------------------------------------------------------------------
+
+    def give_state(self) -> Header | None:
+        """Everything that is replicated (R23, R29)."""
+        return self.state.give()
+
+    def take_state(self, state: Header) -> None:
+        """Continue where another member stands."""
+        assert isinstance(state, RelayState)
+        self.state.take(state, self._now)
+
+
+def _refusal(unicast: Unicast, reason: str) -> UnicastReply:
+    batch = unicast.batch
+    assert batch.target is not None
+    return UnicastReply(batch.site, batch.origin, batch.target_site, batch.target, batch.last, unicast.attempt, reason)

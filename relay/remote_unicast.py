@@ -1,0 +1,192 @@
+"""Unicasts to members of other sites: the origin's part and the target's part (REL-9, REL-34, R16).
+
+The origin keeps a batch until the target has acknowledged it end to end, and forwards it again, to whoever relays by then,
+after a while or as soon as the relay changes. Every batch names the number that must have been reached before it, so the target
+delivers in order and once, and a batch that was given up leaves no hole. What lies between is two reliable hops and one link.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from relay.events import Certainty, Unreachable
+from relay.headers import UnicastReply
+from relay.wire import Unicast
+from sitestack.address import Address, ProxyUUID
+from sitestack.message import Batch
+
+#: Reason of a refusal after which trying again is useless: a uuid does not come back (LA-3).
+NO_MEMBER = "no_member"
+#: Senders that a target remembers; the one heard least recently is forgotten, and could then repeat itself.
+SENDERS_MAX = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class UnicastConfig:
+    """Patience with other sites."""
+
+    #: First wait for an acknowledgement; it doubles up to the maximum. It should exceed the round trip between sites.
+    retry_s: float = 1.0
+    retry_s_max: float = 8.0
+    #: A batch that has not been acknowledged by then is reported as unreachable.
+    give_up_s: float = 30.0
+    #: Bytes of this member's batches that may wait, over all targets; what comes on top is reported at once.
+    pending_bytes_max: int = 8 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Pending:
+    batch: Batch
+    since: float
+    #: Attempts that may have come to something.
+    open: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Line:
+    """What waits for one target, in order."""
+
+    pending: deque[_Pending] = field(default_factory=deque)
+    due: float = 0.0
+    wait_s: float = 0.0
+    attempt: int = 0
+
+
+class UnicastSender:
+    """The origin's part. `take` gives what is to be forwarded; failures collect in `failures`."""
+
+    def __init__(self, config: UnicastConfig) -> None:
+        self.config = config
+        self.pending_bytes = 0
+        self.pending_bytes_high = 0
+        self.forwarded = 0
+        self.failures: list[Unreachable] = []
+        self._lines: dict[ProxyUUID, _Line] = {}
+        self._outbox: list[Unicast] = []
+
+    def send(self, dest: ProxyUUID, batch: Batch, now: float) -> None:
+        """A new batch of mine for a member of another site."""
+        if batch.target != dest.original or batch.target_site != dest.site:
+            batch = replace(batch, target=dest.original, target_site=dest.site)
+        if self.pending_bytes + len(batch.body) > self.config.pending_bytes_max:
+            self.failures.append(_failure(dest, batch, "queue_full", Certainty.NOT_DELIVERED))
+            return
+        line = self._lines.get(dest)
+        if line is None:
+            line = self._lines[dest] = _Line(due=now + self.config.retry_s, wait_s=self.config.retry_s)
+        after = line.pending[-1].batch.last if line.pending else 0
+        line.pending.append(_Pending(batch, now, {line.attempt}))
+        self.pending_bytes += len(batch.body)
+        self.pending_bytes_high = max(self.pending_bytes_high, self.pending_bytes)
+        self._forward(after, line.attempt, batch)
+
+    def _forward(self, after: int, attempt: int, batch: Batch) -> None:
+        self.forwarded += 1
+        self._outbox.append(Unicast(after, attempt, batch))
+
+    def take(self) -> list[Unicast]:
+        """What is to be forwarded now."""
+        outbox, self._outbox = self._outbox, []
+        return outbox
+
+    def again(self, now: float) -> None:
+        """The relay has changed: forward everything to the new one, in order."""
+        for line in self._lines.values():
+            line.wait_s = self.config.retry_s
+            self._repeat(line, now)
+
+    def _repeat(self, line: _Line, now: float) -> None:
+        line.attempt += 1
+        line.due = now + line.wait_s
+        after = 0
+        for each in line.pending:
+            each.open.add(line.attempt)
+            self._forward(after, line.attempt, each.batch)
+            after = each.batch.last
+
+    def handle_reply(self, reply: UnicastReply, now: float) -> None:
+        """The target has acknowledged, or an attempt came to nothing."""
+        dest = ProxyUUID(reply.target, reply.target_site)
+        line = self._lines.get(dest)
+        if line is None:
+            return
+        if reply.reason:
+            self._refused(dest, line, reply, now)
+        else:
+            while line.pending and line.pending[0].batch.last <= reply.n:
+                self.pending_bytes -= len(line.pending.popleft().batch.body)
+            line.wait_s = self.config.retry_s
+            line.due = now + line.wait_s
+        if not line.pending:
+            del self._lines[dest]
+
+    def _refused(self, dest: ProxyUUID, line: _Line, reply: UnicastReply, now: float) -> None:
+        for each in line.pending:
+            if each.batch.last == reply.n:
+                each.open.discard(reply.attempt)
+        if reply.reason == NO_MEMBER:
+            self._give_up(dest, line, len(line.pending), NO_MEMBER)
+
+    def expire(self, now: float) -> None:
+        """Give up what is too old, forward again what has waited long enough."""
+        for dest, line in list(self._lines.items()):
+            old = sum(1 for each in line.pending if now >= each.since + self.config.give_up_s)
+            self._give_up(dest, line, old, "timeout")
+            if not line.pending:
+                del self._lines[dest]
+            elif now >= line.due:
+                line.wait_s = min(2 * line.wait_s, self.config.retry_s_max)
+                self._repeat(line, now)
+
+    def _give_up(self, dest: ProxyUUID, line: _Line, count: int, reason: str) -> None:
+        for _ in range(count):
+            each = line.pending.popleft()
+            self.pending_bytes -= len(each.batch.body)
+            certainty = Certainty.UNKNOWN if each.open else Certainty.NOT_DELIVERED
+            self.failures.append(_failure(dest, each.batch, reason, certainty))
+
+    def deadline(self) -> float | None:
+        """When `expire` wants to be called."""
+        dues = [min(line.due, line.pending[0].since + self.config.give_up_s) for line in self._lines.values()]
+        return min(dues, default=None)
+
+
+def _failure(dest: ProxyUUID, batch: Batch, reason: str, certainty: Certainty) -> Unreachable:
+    return Unreachable(dest, batch.first, batch.last, reason, certainty)
+
+
+class UnicastReceiver:
+    """The target's part: delivers each sender's batches in order and once, and acknowledges once a turn."""
+
+    def __init__(self, site: str, address: Address) -> None:
+        self.duplicates = 0
+        self.holes = 0
+        self._site = site
+        self._address = address
+        self._reached: dict[tuple[str, Address], int] = {}
+        self._owed: dict[tuple[str, Address], None] = {}
+
+    def receive(self, after: int, batch: Batch) -> bool:
+        """True when the batch is to be delivered."""
+        sender = (batch.site, batch.origin)
+        reached = self._reached.pop(sender, 0)
+        deliver = after <= reached < batch.first
+        if after > reached:
+            self.holes += 1
+        elif not deliver:
+            self.duplicates += 1
+        self._reached[sender] = batch.last if deliver else reached
+        if len(self._reached) > SENDERS_MAX:
+            del self._reached[next(iter(self._reached))]
+        self._owed[sender] = None
+        return deliver
+
+    def take_replies(self) -> list[UnicastReply]:
+        """The acknowledgements that are due."""
+        replies = [
+            UnicastReply(site, origin, self._site, self._address, self._reached.get((site, origin), 0), 0, "")
+            for site, origin in self._owed
+        ]
+        self._owed.clear()
+        return replies
