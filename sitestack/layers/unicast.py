@@ -1,0 +1,280 @@
+"""UNICAST2: reliable FIFO unicast between two processes, whether or not they are members of anything.
+
+A frame to an `Address` that is not `unreliable` is numbered and sent until it is acknowledged (`unicast_sender.py`); the other
+end puts what arrives in order (`unicast_receiver.py`); `unicast_connection.py` has the headers and explains the numbers. Either
+end may close its side at any time without telling the other: as long as both processes live, everything is delivered exactly
+once and in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from typing import ClassVar
+
+from sitestack.address import Address
+from sitestack.events import CloseConnection, Event, Undeliverable, ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastConfig, UnicastData, UnicastSync
+from sitestack.layers.unicast_receiver import Receiver
+from sitestack.layers.unicast_sender import Sender
+
+__all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnicastStatistics:
+    """What unicast has done, what it holds now for all peers together, and its bounds per peer."""
+
+    senders: int
+    windows_open: int
+    tombstones: int
+    peers_max: int
+    connections_opened: int
+    unacked_frames: int
+    unacked_bytes: int
+    unacked_bytes_high: int
+    queued_frames: int
+    queued_bytes: int
+    queued_bytes_high: int
+    reordered_frames: int
+    reordered_bytes: int
+    reordered_bytes_high: int
+    retransmitted: int
+    acks_sent: int
+    asked_first: int
+    given_up_frames: int
+    window_frames_max: int
+    window_bytes_max: int
+    queue_bytes_max: int
+    reorder_frames_max: int
+    reorder_bytes_max: int
+
+
+class Unicast(Layer):
+    """UNICAST2 (seed 004, with conn-ids on every message as JGroups has since JGRP-968; traps U1 to U13).
+
+    It uses no membership: a view only shortens the patience with those that left. Bounds are per peer and stand in
+    `UnicastConfig`; senders exist for peers that something is sent to, and end with `give_up_s` or `idle_s`.
+    """
+
+    name: ClassVar[str] = "unicast"
+    HEADERS: ClassVar[dict[int, type[Header]]] = {
+        0x40: UnicastData,
+        0x41: UnicastAck,
+        0x42: SendFirst,
+        0x43: UnicastSync,
+    }
+
+    def __init__(self, local: Local, config: UnicastConfig) -> None:
+        self._local = local
+        self._me = local.address
+        self._config = config
+        self._senders: dict[Address, Sender] = {}
+        #: In order of last activity (of the end of a turn), for the bound.
+        self._receivers: dict[Address, Receiver] = {}
+        #: Those that are answered at the end of this turn: one answer a peer, however much arrived.
+        self._to_answer: dict[Address, Receiver] = {}
+        self._conn_ids = count(1)
+        self._windows = count(1)
+        #: No mid above this was used for a peer that has no sender now, so senders need not be remembered for ever.
+        self._mids_used = 0
+        #: Not later than the earliest deadline of all; senders and receivers are looked through only then.
+        self._due: float | None = None
+        self._opened = self._acks_sent = self._asked_first = self._given_up = self._retransmitted = 0
+        self._unacked_bytes_high = self._queued_bytes_high = self._reordered_bytes_high = 0
+
+    # -- the layer's contract --------------------------------------------------------------------------------------
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Send a unicast; turn round what is for this process itself; close a connection."""
+        if isinstance(event, Frame):
+            dest = event.dest
+            if not isinstance(dest, Address):
+                return [Down(event)]
+            if dest == self._me:
+                return [Up(event)]
+            return [Down(event)] if event.unreliable else self._send(dest, event, now)
+        if isinstance(event, CloseConnection):
+            return self._close(event.member, now)
+        return [Down(event)]
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Take what belongs to a connection; notice who left."""
+        if isinstance(event, Frame):
+            header = event.headers[-1] if event.headers else None
+            if isinstance(header, UnicastData):
+                return self._receive(event, header, now)
+            if isinstance(header, UnicastAck):
+                sender = self._senders.get(event.source)
+                return [Dropped("unicast_stale_ack")] if sender is None else self._handle_ack(sender, header, now)
+            if isinstance(header, SendFirst):
+                sender = self._senders.get(event.source)
+                return [Dropped("unicast_stale_send_first")] if sender is None else sender.handle_send_first(header)
+            if isinstance(header, UnicastSync):
+                return self._receive(event, header, now)
+            return [Up(event)]
+        if isinstance(event, ViewInstalled):
+            self._follow_view(event, now)
+        return [Up(event)]
+
+    def flush(self, now: float) -> list[Effect]:
+        """Acknowledge, once a turn and peer; ask for what is missing."""
+        effects: list[Effect] = []
+        for peer, receiver in self._to_answer.items():
+            self._receivers[peer] = self._receivers.pop(peer)
+            header = receiver.answer(now)
+            if header is not None:
+                self._acks_sent += type(header) is UnicastAck
+                self._asked_first += type(header) is SendFirst
+                effects.append(Down(Frame(self._me, peer, (header,), unreliable=True)))
+            self._arm(receiver.deadline())
+        self._to_answer.clear()
+        return effects
+
+    def expire(self, now: float) -> list[Effect]:
+        """Send again, ask again, give up, forget."""
+        if self._due is None or now < self._due:
+            return []
+        self._due = None
+        effects: list[Effect] = []
+        for peer, sender in list(self._senders.items()):
+            if sender.is_hopeless(now) or sender.is_idle(now):
+                effects += self._forget_sender(peer, sender)
+            else:
+                effects += sender.expire(now)
+                self._arm(sender.deadline())
+        for peer, receiver in list(self._receivers.items()):
+            self._expire_receiver(peer, receiver, now)
+        return effects
+
+    def deadline(self) -> float | None:
+        """The earliest thing to do, or a little before."""
+        return self._due
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def _send(self, peer: Address, frame: Frame, now: float) -> list[Effect]:
+        sender = self._senders.get(peer)
+        if sender is None:
+            sender = Sender(self._local, peer, self._next_conn_id(), self._mids_used + 1, self._config)
+            self._senders[peer] = sender
+        effects = sender.send(frame, now)
+        self._unacked_bytes_high = max(self._unacked_bytes_high, sender.window_bytes)
+        self._queued_bytes_high = max(self._queued_bytes_high, sender.queue_bytes)
+        self._arm(sender.deadline())
+        return effects
+
+    def _next_conn_id(self) -> int:
+        """Two connections of this process never have the same id, and the later one has the higher (U2-16)."""
+        self._opened += 1
+        return next(self._conn_ids)
+
+    def _handle_ack(self, sender: Sender, header: UnicastAck, now: float) -> list[Effect]:
+        effects = sender.handle_ack(header, now)
+        self._arm(sender.deadline())
+        return effects
+
+    def _forget_sender(self, peer: Address, sender: Sender) -> list[Effect]:
+        """The entry goes; what was not acknowledged is reported."""
+        del self._senders[peer]
+        self._mids_used = max(self._mids_used, sender.next_mid - 1)
+        self._retransmitted += sender.retransmitted
+        frames = sender.take_all()
+        self._given_up += len(frames)
+        return [Up(Undeliverable(peer, frames))] if frames else []
+
+    # -- receiving -------------------------------------------------------------------------------------------------
+
+    def _receive(self, frame: Frame, header: UnicastData | UnicastSync, now: float) -> list[Effect]:
+        peer = frame.source
+        receiver = self._receivers.get(peer)
+        if receiver is None:
+            receiver = self._remember(peer, now)
+        self._to_answer[peer] = receiver
+        if isinstance(header, UnicastSync):
+            return receiver.handle_sync(header, now)
+        effects = receiver.handle_data(frame, header, now)
+        self._reordered_bytes_high = max(self._reordered_bytes_high, receiver.buffer_bytes)
+        return effects
+
+    def _remember(self, peer: Address, now: float) -> Receiver:
+        """A new peer. At the bound it takes the place of the one that was silent longest."""
+        if len(self._receivers) >= self._config.peers_max:
+            silent = next(iter(self._receivers))
+            del self._receivers[silent]
+            self._to_answer.pop(silent, None)
+        receiver = self._receivers[peer] = Receiver(peer, self._config, self._local.rng, self._windows, now)
+        return receiver
+
+    def _expire_receiver(self, peer: Address, receiver: Receiver, now: float) -> None:
+        if receiver.wants_to_ask(now):
+            self._to_answer[peer] = receiver  # `flush` asks, and arms the next deadline
+            return
+        if receiver.is_past(now):
+            del self._receivers[peer]
+            self._to_answer.pop(peer, None)
+            return
+        if receiver.is_idle(now):
+            receiver.close()
+        self._arm(receiver.deadline())
+
+    # -- connections -----------------------------------------------------------------------------------------------
+
+    def _close(self, peer: Address, now: float) -> list[Effect]:
+        """Scenarios #3 to #5: forget both directions but for what exactly-once delivery needs."""
+        receiver = self._receivers.get(peer)
+        if receiver is not None:
+            receiver.close()
+        sender = self._senders.get(peer)
+        if sender is None:
+            return []
+        if not sender.window:
+            return self._forget_sender(peer, sender)
+        return sender.reopen(self._next_conn_id())
+
+    def _follow_view(self, event: ViewInstalled, now: float) -> None:
+        """A left member's connection stays for its last acknowledgements, but not long; nothing is reset (U2-0)."""
+        for member in event.view.members:
+            if member in self._senders:
+                self._senders[member].be_patient(now)
+        remaining = frozenset(event.view.members)
+        for member in event.previous.members if event.previous is not None else ():
+            if member not in remaining and member in self._senders:
+                self._senders[member].hurry(now)
+                self._arm(self._senders[member].deadline())
+
+    def _arm(self, due: float) -> None:
+        if self._due is None or due < self._due:
+            self._due = due
+
+    def statistics(self) -> UnicastStatistics:
+        """Numbers for operators."""
+        senders, receivers, config = self._senders.values(), self._receivers.values(), self._config
+        windows_open = sum(receiver.is_open for receiver in receivers)
+        return UnicastStatistics(
+            senders=len(senders),
+            windows_open=windows_open,
+            tombstones=len(receivers) - windows_open,
+            peers_max=config.peers_max,
+            connections_opened=self._opened,
+            unacked_frames=sum(len(sender.window) for sender in senders),
+            unacked_bytes=sum(sender.window_bytes for sender in senders),
+            unacked_bytes_high=self._unacked_bytes_high,
+            queued_frames=sum(len(sender.queue) for sender in senders),
+            queued_bytes=sum(sender.queue_bytes for sender in senders),
+            queued_bytes_high=self._queued_bytes_high,
+            reordered_frames=sum(len(receiver.buffer) for receiver in receivers),
+            reordered_bytes=sum(receiver.buffer_bytes for receiver in receivers),
+            reordered_bytes_high=self._reordered_bytes_high,
+            retransmitted=self._retransmitted + sum(sender.retransmitted for sender in senders),
+            acks_sent=self._acks_sent,
+            asked_first=self._asked_first,
+            given_up_frames=self._given_up,
+            window_frames_max=config.window_frames_max,
+            window_bytes_max=config.window_bytes_max,
+            queue_bytes_max=config.queue_bytes_max,
+            reorder_frames_max=config.reorder_frames_max,
+            reorder_bytes_max=config.reorder_bytes_max,
+        )

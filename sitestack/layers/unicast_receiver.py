@@ -1,0 +1,209 @@
+"""The receiving side of one peer: the window of its current connection, and what outlives connections.
+
+A window opens where a message says `first`: all lower numbers are settled. What comes earlier waits for it. Of a closed
+connection the conn-id and the last delivered mid remain, so nothing is taken twice when the connection comes back (U4).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from sitestack.address import Address
+from sitestack.frame import Frame
+from sitestack.layer import Dropped, Effect, Up
+from sitestack.layers.unicast_connection import (
+    RANGES_MAX,
+    SendFirst,
+    UnicastAck,
+    UnicastConfig,
+    UnicastData,
+    UnicastSync,
+    frame_bytes,
+    without_header,
+)
+
+
+class Receiver:
+    """What comes from one peer."""
+
+    def __init__(
+        self, peer: Address, config: UnicastConfig, rng: random.Random, windows: Iterator[int], now: float
+    ) -> None:
+        self.peer = peer
+        #: Numbers the windows of all peers: it still grows when a peer was forgotten in between.
+        self._windows = windows
+        self._config = config
+        self._rng = rng
+        #: The highest connection seen; 0 before the first. Lower ones are history (U3).
+        self.conn_id = 0
+        #: mid - seqno in this connection.
+        self._offset = 0
+        #: The last message delivered, or settled without me; above connections.
+        self.last_mid = 0
+        #: The seqno to be delivered next; None while there is no window.
+        self._next_seqno: int | None = None
+        #: The number of this window, or of the latest there was.
+        self._window = 0
+        #: The highest seqno that was seen out of order in this connection, kept or not.
+        self._highest = 0
+        #: Ahead of a hole, or of the first message. Bounded by the configuration; a frame beyond is sent again.
+        self.buffer: dict[int, Frame] = {}
+        self.buffer_bytes = 0
+        self._ask_s = config.ask_interval_s
+        #: Not before this time a hole or a start is asked for.
+        self._ask_at = now
+        self.heard_at = now
+
+    @property
+    def is_open(self) -> bool:
+        """There is a window; otherwise this is a tombstone, or waits for a first message."""
+        return self._next_seqno is not None
+
+    @property
+    def _lacks_some(self) -> bool:
+        """Something was seen that cannot be delivered yet."""
+        return self._highest >= (self._next_seqno or 1)
+
+    # -- input -----------------------------------------------------------------------------------------------------
+
+    def handle_data(self, frame: Frame, header: UnicastData, now: float) -> list[Effect]:
+        """Deliver a frame if it is the next one, with those that waited for it."""
+        refused = self._enter(header, now)
+        if refused is not None:
+            return [Dropped(refused)]
+        effects = self._settle(header.seqno, now) if header.first else []
+        expected = self._next_seqno
+        if header.seqno == expected:
+            self._next_seqno = expected + 1
+            self.last_mid = header.mid
+            effects.append(Up(without_header(frame)))
+            return effects + self._drain(now) if self._lacks_some else effects
+        return effects + self._keep(frame, header.seqno, now)
+
+    def handle_sync(self, header: UnicastSync, now: float) -> list[Effect]:
+        """Open the window at a message that is still to come."""
+        refused = self._enter(header, now)
+        return [Dropped(refused)] if refused is not None else self._settle(header.seqno, now)
+
+    def _enter(self, header: UnicastData | UnicastSync, now: float) -> str | None:
+        """Take up a newer connection. Answers why the header is refused, or None."""
+        if header.conn_id < self.conn_id:
+            return "unicast_stale_connection"
+        if header.seqno < 1 or header.mid < header.seqno:
+            return "unicast_malformed"
+        if header.conn_id > self.conn_id:
+            # The sender has left the old connection, and carries over what I did not acknowledge.
+            self.close()
+            self.conn_id = header.conn_id
+            self._offset = header.mid - header.seqno
+        elif header.mid - header.seqno != self._offset:
+            return "unicast_malformed"
+        self.heard_at = now
+        return None
+
+    def _settle(self, seqno: int, now: float) -> list[Effect]:
+        """Everything below this number is settled: open the window, or skip what will never come.
+
+        The sender says so of what I acknowledged, perhaps before I forgot it. If I have delivered more than it knows of, the
+        window opens behind that. A first message that is sent again finds the window at or above it, and changes nothing.
+        """
+        start = max(seqno, self.last_mid + 1 - self._offset)
+        if self._next_seqno is None:
+            self._window = next(self._windows)
+        elif start <= self._next_seqno:
+            return []
+        self._next_seqno = start
+        self.last_mid = start - 1 + self._offset
+        for settled in [each for each in self.buffer if each < start]:
+            self._take(settled)
+        return self._drain(now) if self.buffer else []
+
+    def _drain(self, now: float) -> list[Effect]:
+        """Deliver what waited and is next now. There was progress, so the next hole is asked for without delay."""
+        self._ask_s = self._config.ask_interval_s
+        self._ask_at = min(self._ask_at, now + self._ask_s)
+        effects: list[Effect] = []
+        while self._next_seqno in self.buffer:
+            frame = self._take(self._next_seqno)
+            self._next_seqno += 1
+            self.last_mid += 1
+            effects.append(Up(without_header(frame)))
+        return effects
+
+    def _keep(self, frame: Frame, seqno: int, now: float) -> list[Effect]:
+        """Let a frame wait, unless it is here already or beyond the bounds."""
+        config = self._config
+        expected = self._next_seqno
+        if (expected is not None and seqno < expected) or seqno in self.buffer:
+            return [Dropped("unicast_duplicate")]
+        if expected is not None and not self._lacks_some:
+            self._ask_at = max(self._ask_at, now + self._ask_s)
+        self._highest = max(self._highest, seqno)
+        size = frame_bytes(frame)
+        far = expected is not None and seqno >= expected + config.reorder_frames_max
+        full = len(self.buffer) >= config.reorder_frames_max or self.buffer_bytes + size > config.reorder_bytes_max
+        if far or (full and self.buffer):
+            return [Dropped("unicast_window_full")]
+        self.buffer[seqno] = frame
+        self.buffer_bytes += size
+        return []
+
+    def _take(self, seqno: int) -> Frame:
+        frame = self.buffer.pop(seqno)
+        self.buffer_bytes -= frame_bytes(frame)
+        return frame
+
+    def close(self) -> None:
+        """Give up the window. What was not delivered was not acknowledged either, so it comes again."""
+        self._next_seqno = None
+        self._highest = 0
+        self.buffer = {}
+        self.buffer_bytes = 0
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def answer(self, now: float) -> UnicastAck | SendFirst | None:
+        """What to tell the peer at the end of a turn in which it was heard, or in which a hole has become old."""
+        asking = self._lacks_some and now >= self._ask_at
+        if asking:
+            self._ask_at = now + self._ask_s * (1 + self._rng.random() / 2)
+            self._ask_s = min(2 * self._ask_s, self._config.ask_interval_s_max)
+        if self._next_seqno is None:
+            return SendFirst(self.conn_id) if asking else None
+        missing = self._missing(self._next_seqno) if asking else ()
+        return UnicastAck(self.conn_id, self._window, self._next_seqno - 1, missing)
+
+    def _missing(self, expected: int) -> tuple[tuple[int, int], ...]:
+        """The holes below the highest frame that was seen, as far as there is room."""
+        missing: list[tuple[int, int]] = []
+        start = expected
+        for seqno in sorted(self.buffer):
+            if seqno > start:
+                missing.append((start, seqno - 1))
+            start = seqno + 1
+        last = min(self._highest, expected + self._config.reorder_frames_max - 1)
+        if start <= last:
+            missing.append((start, last))
+        return tuple(missing[:RANGES_MAX])
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def wants_to_ask(self, now: float) -> bool:
+        """A hole is old enough to be asked for. The start of a connection is asked for only when more of it arrives."""
+        return self.is_open and self._lacks_some and now >= self._ask_at
+
+    def is_idle(self, now: float) -> bool:
+        """Nothing was heard for a long time."""
+        return now >= self.heard_at + self._config.idle_s
+
+    def is_past(self, now: float) -> bool:
+        """Nobody sends again what this tombstone remembers."""
+        return now >= self.heard_at + self._config.tombstone_s
+
+    def deadline(self) -> float:
+        """When something is to be done next."""
+        if not self.is_open and not self.buffer:
+            return self.heard_at + self._config.tombstone_s
+        idle_at = self.heard_at + self._config.idle_s
+        return min(self._ask_at, idle_at) if self.is_open and self._lacks_some else idle_at

@@ -1,0 +1,215 @@
+"""The sending side of the connection to one peer: numbers, what is not acknowledged, and when to send it again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from sitestack.address import Address
+from sitestack.events import Undeliverable
+from sitestack.frame import Frame, Header
+from sitestack.layer import Down, Dropped, Effect, Local, Up
+from sitestack.layers.unicast_connection import (
+    RANGES_MAX,
+    SendFirst,
+    UnicastAck,
+    UnicastConfig,
+    UnicastData,
+    UnicastSync,
+    frame_bytes,
+    without_header,
+)
+
+
+class Sender:
+    """Everything that is on its way to one peer, or waits for room in the window."""
+
+    def __init__(self, local: Local, peer: Address, conn_id: int, mid: int, config: UnicastConfig) -> None:
+        self._me = local.address
+        self._rng = local.rng
+        self._peer = peer
+        self._config = config
+        self.conn_id = conn_id
+        self.next_mid = mid
+        self._next_seqno = 1
+        #: Sent and not acknowledged, by seqno, in order; complete from the lowest to `_next_seqno - 1`.
+        self.window: dict[int, Frame] = {}
+        self.window_bytes = 0
+        self.queue: deque[Frame] = deque()
+        self.queue_bytes = 0
+        #: The receiver's window that the latest acknowledgement spoke of.
+        self._acked_window = 0
+        self._retry_s = config.retransmit_interval_s
+        self._retry_at = 0.0
+        #: Pushed on by every acknowledgement that brings the window forward.
+        self.give_up_at = 0.0
+        self._active_at = 0.0
+        self.retransmitted = 0
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def send(self, frame: Frame, now: float) -> list[Effect]:
+        """Send a frame, or let it wait while the window is full. While nothing is sent, no timer runs."""
+        if not self.window:
+            self._restart_timers(now)
+        size = frame_bytes(frame)
+        if not self.queue and self._has_room(size):
+            return [Down(self._number(frame, size))]
+        if self.queue_bytes + size > self._config.queue_bytes_max:
+            return [Dropped("unicast_queue_full"), Up(Undeliverable(self._peer, (frame,)))]
+        self.queue.append(frame)
+        self.queue_bytes += size
+        return []
+
+    def _has_room(self, size: int) -> bool:
+        """Anything fits into an empty window."""
+        if not self.window:
+            return True
+        config = self._config
+        return len(self.window) < config.window_frames_max and self.window_bytes + size <= config.window_bytes_max
+
+    def _number(self, frame: Frame, size: int) -> Frame:
+        """The frame with its header. This very object is sent again when it is lost (S15)."""
+        seqno = self._next_seqno
+        header = UnicastData(self.conn_id, seqno, self.next_mid, seqno == 1)
+        sent = Frame(self._me, self._peer, (*frame.headers, header), frame.batch)
+        self._next_seqno = seqno + 1
+        self.next_mid += 1
+        self.window[seqno] = sent
+        self.window_bytes += size
+        return sent
+
+    def _send_queued(self) -> list[Effect]:
+        effects: list[Effect] = []
+        while self.queue and self._has_room(size := frame_bytes(self.queue[0])):
+            self.queue_bytes -= size
+            effects.append(Down(self._number(self.queue.popleft(), size)))
+        return effects
+
+    def reopen(self, conn_id: int) -> list[Effect]:
+        """Carry everything over into a new connection: seqnos from 1, mids as they were (U5)."""
+        carried = list(self.window.values())
+        self.conn_id = conn_id
+        self.next_mid -= len(carried)
+        self._next_seqno = 1
+        self._acked_window = 0
+        self.window = {}
+        self.window_bytes = 0
+        return [Down(self._number(frame, frame_bytes(frame))) for frame in map(without_header, carried)]
+
+    # -- what the peer says ----------------------------------------------------------------------------------------
+
+    def handle_ack(self, header: UnicastAck, now: float) -> list[Effect]:
+        """Forget what was delivered, send what waited and what is missing."""
+        if header.conn_id != self.conn_id or header.window < self._acked_window:
+            return [Dropped("unicast_stale_ack")]
+        if header.seqno >= self._next_seqno:
+            return [Dropped("unicast_malformed")]
+        self._acked_window = header.window
+        self._active_at = now
+        effects: list[Effect] = []
+        if self._forget_to(header.seqno):
+            self._restart_timers(now)
+            effects = self._send_queued()
+        if header.missing:
+            effects = [*self._resend(header.missing), *effects]
+        return effects
+
+    def _forget_to(self, seqno: int) -> bool:
+        lowest = self._next_seqno - len(self.window)
+        for acked in range(lowest, seqno + 1):
+            self.window_bytes -= frame_bytes(self.window.pop(acked))
+        return seqno >= lowest
+
+    def _resend(self, missing: tuple[tuple[int, int], ...]) -> list[Effect]:
+        """Answer a request for missing frames, up to a bound: it will be repeated. What is settled is never missing."""
+        lowest = self._next_seqno - len(self.window)
+        if missing[0][0] < lowest:
+            return [Down(self._first())]
+        effects: list[Effect] = []
+        room = self._config.resend_bytes_max
+        for seqno in _numbers(missing[:RANGES_MAX], lowest, self._next_seqno - 1):
+            frame = self.window[seqno]
+            room -= frame_bytes(frame)
+            if effects and room < 0:
+                break
+            effects.append(Down(frame))
+        self.retransmitted += len(effects)
+        return effects
+
+    def handle_send_first(self, header: SendFirst) -> list[Effect]:
+        """Tell a receiver without a window where to open one. A complaint about an earlier connection is void (U12)."""
+        if header.conn_id != self.conn_id:
+            return [Dropped("unicast_stale_send_first")]
+        return [Down(self._first())]
+
+    def _first(self) -> Frame:
+        """The lowest un-acknowledged frame, marked as first; with an empty window, an empty message (U9)."""
+        if not self.window:
+            sync = UnicastSync(self.conn_id, self._next_seqno, self.next_mid)
+            return self._control(sync)
+        seqno = self._next_seqno - len(self.window)
+        frame = self.window[seqno]
+        header = frame.headers[-1]
+        assert isinstance(header, UnicastData)
+        if not header.first:
+            header = UnicastData(header.conn_id, seqno, header.mid, True)
+            frame = Frame(self._me, self._peer, (*frame.headers[:-1], header), frame.batch)
+            self.window[seqno] = frame  # in place: the order of the window stays
+        self.retransmitted += 1
+        return frame
+
+    def _control(self, header: Header) -> Frame:
+        return Frame(self._me, self._peer, (header,), unreliable=True)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def _restart_timers(self, now: float) -> None:
+        self._active_at = now
+        self._retry_s = self._config.retransmit_interval_s
+        self._retry_at = now + self._jittered()
+        self.give_up_at = now + self._config.give_up_s
+
+    def _jittered(self) -> float:
+        return self._retry_s * (1 + self._rng.random() / 2)
+
+    def is_hopeless(self, now: float) -> bool:
+        """The peer has not acknowledged anything for too long."""
+        return bool(self.window) and now >= self.give_up_at
+
+    def is_idle(self, now: float) -> bool:
+        """Nothing is on its way and nothing was for a long time."""
+        return not self.window and now >= self._active_at + self._config.idle_s
+
+    def expire(self, now: float) -> list[Effect]:
+        """Send the highest frame again: a receiver that lacks others as well will ask for them (U8)."""
+        if not self.window or now < self._retry_at:
+            return []
+        self._retry_s = min(2 * self._retry_s, self._config.retransmit_interval_s_max)
+        self._retry_at = now + self._jittered()
+        self.retransmitted += 1
+        return [Down(self.window[self._next_seqno - 1])]
+
+    def deadline(self) -> float:
+        """When something is to be done next."""
+        if self.window:
+            return min(self._retry_at, self.give_up_at)
+        return self._active_at + self._config.idle_s
+
+    def hurry(self, now: float) -> None:
+        """The peer has left the view: it has a little while to acknowledge."""
+        self.give_up_at = min(self.give_up_at, now + self._config.linger_s)
+
+    def be_patient(self, now: float) -> None:
+        """The peer is in the view."""
+        self.give_up_at = now + self._config.give_up_s
+
+    def take_all(self) -> tuple[Frame, ...]:
+        """Everything un-acknowledged and waiting, as it came from above, in order."""
+        return (*map(without_header, self.window.values()), *self.queue)
+
+
+def _numbers(ranges: tuple[tuple[int, int], ...], lowest: int, highest: int) -> Iterator[int]:
+    """The numbers in these ranges that lie in a window, whatever the ranges say."""
+    for first, last in ranges:
+        yield from range(max(first, lowest), min(last, highest) + 1)

@@ -1,0 +1,446 @@
+"""UNICAST2 under loss, duplication, delay, dead peers, full windows and hostile headers."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from sitestack.address import Address
+from sitestack.events import CloseConnection, ViewInstalled
+from sitestack.frame import Destination, Frame, Header
+from sitestack.layer import Down, Dropped, Local, Up
+from sitestack.layers.unicast import Unicast, UnicastConfig
+from sitestack.layers.unicast_connection import FRAME_COST_BYTES, SendFirst, UnicastAck, UnicastData, UnicastSync
+from sitestack.view import View, ViewId
+from tests.sitestack.layers.unicast_world import Fate, Packet, World, address_of, message
+
+A, B = address_of("A"), address_of("B")
+
+
+def layer_of(config: UnicastConfig | None = None) -> Unicast:
+    """A's layer alone, for what is best seen effect by effect."""
+    return Unicast(Local("site", A, "A", random.Random(1)), config or UnicastConfig())
+
+
+def data(n: int, header: Header) -> Frame:
+    """Message n of B as it arrives at A."""
+    return message("B", "A", n, b"%d" % n).push(header)
+
+
+def control(header: Header) -> Frame:
+    return Frame(B, A, (header,), unreliable=True)
+
+
+def kinds(world: World, source: str, kind: type[Header]) -> int:
+    return sum(packet.source == source and type(packet.header) is kind for packet in world.packets)
+
+
+# -- what passes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unreliable", [False, True])
+def test_what_is_for_this_process_turns_round_at_once(unreliable: bool) -> None:
+    frame = replace(message("A", "A", 1, b"me"), unreliable=unreliable)
+    assert layer_of().down(frame, 0.0) == [Up(frame)]
+
+
+@pytest.mark.parametrize(("dest", "unreliable"), [(None, False), (None, True), (B, True)])
+def test_multicasts_and_unreliable_frames_pass(dest: Destination, unreliable: bool) -> None:
+    frame = replace(message("A", "B", 1, b"pass"), dest=dest, unreliable=unreliable)
+    assert layer_of().down(frame, 0.0) == [Down(frame)]
+    assert layer_of().up(frame, 0.0) == [Up(frame)]
+
+
+# -- loss --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.conforms("U2-17")
+@pytest.mark.parametrize("lost", range(1, 6))
+def test_any_lost_message_is_recovered_without_further_traffic(lost: int) -> None:
+    """Also the first and the last, which a receiver cannot miss by itself (U8)."""
+    world = World()
+    world.rule = lambda packet: Fate.LOSE if packet.text == str(lost) else Fate.PASS
+    world.send("A", "B", "1", "2", "3", "4", "5")
+    world.run(0.0005)
+    world.rule = lambda packet: Fate.PASS
+    world.run(0.5)
+    assert world["B"].received["A"] == ["1", "2", "3", "4", "5"]
+    assert world.numbers("A").unacked_frames == 0
+    assert world.numbers("A").retransmitted <= 2
+
+
+@pytest.mark.conforms("U2-17")
+def test_a_hole_is_asked_for_once_it_is_not_just_reordering() -> None:
+    world = World()
+    world.rule = lambda packet: Fate.LOSE if packet.text in ("2", "4", "5") else Fate.PASS
+    world.send("A", "B", "1", "2", "3", "4", "5", "6")
+    world.run(0.015)
+    world.rule = lambda packet: Fate.PASS
+    assert all(packet.header.missing == () for packet in world.packets if isinstance(packet.header, UnicastAck))
+    world.run(0.02)
+    asked = [packet.header.missing for packet in world.packets if isinstance(packet.header, UnicastAck)]
+    assert [missing for missing in asked if missing] == [((2, 2), (4, 5))]
+    assert world["B"].received["A"] == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_with_every_acknowledgement_lost_the_retransmissions_become_rare() -> None:
+    world = World()
+    world.rule = lambda packet: Fate.LOSE if isinstance(packet.header, UnicastAck) else Fate.PASS
+    world.send("A", "B", "1")
+    world.run(20)
+    assert 8 <= world.numbers("A").retransmitted <= 16
+    assert world["B"].received["A"] == ["1"]
+
+
+def test_an_acknowledgement_is_sent_once_a_turn() -> None:
+    layer = layer_of()
+    for n in (1, 2, 3):
+        layer.up(data(n, UnicastData(1, n, n, n == 1)), 0.0)
+    (acked,) = layer.flush(0.0)
+    assert acked == Down(Frame(A, B, (UnicastAck(1, 1, 3, ()),), unreliable=True))
+    assert layer.flush(0.0) == []
+
+
+def test_a_retransmission_is_the_very_frame() -> None:
+    layer = layer_of()
+    (sent,) = layer.down(message("A", "B", 1, b"x"), 0.0)
+    (again,) = layer.expire(1.0)
+    assert isinstance(sent, Down)
+    assert isinstance(again, Down)
+    assert again.event is sent.event
+
+
+def test_a_first_message_that_comes_later_in_the_turn_costs_nothing() -> None:
+    """Trap U10: what came before it waits, and nobody is asked."""
+    layer = layer_of()
+    effects = [
+        *layer.up(data(3, UnicastData(1, 3, 3, False)), 0.0),
+        *layer.up(data(2, UnicastData(1, 2, 2, False)), 0.0),
+        *layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0),
+    ]
+    assert effects == [Up(message("B", "A", n, b"%d" % n)) for n in (1, 2, 3)]
+    assert layer.flush(0.0) == [Down(Frame(A, B, (UnicastAck(1, 1, 3, ()),), unreliable=True))]
+
+
+@pytest.mark.conforms("U2-18")
+@pytest.mark.parametrize("seed", range(5))
+def test_both_ways_under_loss_duplication_and_reordering(seed: int) -> None:
+    world = World("ABC", seed)
+    world.loss, world.duplication, world.spread_s = 0.4, 0.5, 0.05
+    sent = [f"m{n}" for n in range(60)]
+    for text in sent:
+        for source, dest in ("AB", "BA", "AC", "CB"):
+            world.send(source, dest, text)
+        world.run(world.rng.random() * 0.02)
+    world.run(30)
+    assert world["B"].received == {"A": sent, "C": sent}
+    assert world["A"].received == {"B": sent}
+    assert world["C"].received == {"A": sent}
+    assert sum(world.numbers(name).unacked_frames for name in "ABC") == 0
+
+
+# -- connections -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.conforms("U2-15")
+def test_a_delayed_first_of_the_old_connection_never_resets_the_window() -> None:
+    """Trap U3: JGroups took any different conn-id."""
+    world = World()
+    world.send("A", "B", "1")
+    old = world.packets[0]
+    world.run(0.01)
+    world.close("A", "B")
+    world.send("A", "B", "2")
+    world.run(0.01)
+    packets = len(world.packets)
+    world.inject(old)
+    world.run(0.01)
+    assert world["B"].stack.drops == {"unicast_stale_connection": 1}
+    world.send("A", "B", "3")
+    world.run(0.01)
+    assert world["B"].received["A"] == ["1", "2", "3"]
+    assert not any(isinstance(packet.header, SendFirst) for packet in world.packets[packets:])
+
+
+def test_delivered_but_unacknowledged_messages_are_not_delivered_again_by_a_new_window() -> None:
+    """Traps U4 and U5: whichever side closes, the mids are remembered."""
+    for closing in ("A", "B", "AB", "BA", "AAB"):
+        world = World()
+        world.rule = lambda packet: Fate.LOSE if isinstance(packet.header, UnicastAck) else Fate.PASS
+        world.send("A", "B", "1", "2", "3")
+        world.run(0.01)
+        for name in closing:
+            world.close(name, "B" if name == "A" else "A")
+        world.rule = lambda packet: Fate.PASS
+        world.send("A", "B", "4")
+        world.run(1)
+        assert world["B"].received["A"] == ["1", "2", "3", "4"], closing
+        assert world.numbers("A").unacked_frames == 0
+
+
+def test_an_acknowledgement_of_an_earlier_window_is_ignored() -> None:
+    """Trap U6: connection and receiver window both have to be the present ones."""
+    layer = layer_of()
+    for n in (1, 2, 3):
+        layer.down(message("A", "B", n, b"x"), 0.0)
+    assert layer.up(control(UnicastAck(1, 5, 1, ())), 0.0) == []
+    assert layer.up(control(UnicastAck(1, 4, 3, ())), 0.0) == [Dropped("unicast_stale_ack")]
+    layer.down(CloseConnection(B), 0.0)
+    assert layer.up(control(UnicastAck(1, 5, 2, ())), 0.0) == [Dropped("unicast_stale_ack")]
+    assert layer.statistics().unacked_frames == 2
+
+
+def test_a_receiver_that_forgot_everything_is_acknowledged_again() -> None:
+    """The number of a window grows although the peer was forgotten in between; else its acks would look stale."""
+    world = World("ABC", config=UnicastConfig(peers_max=1))
+    world.send("A", "B", "1")
+    world.run(0.01)
+    world.send("C", "B", "x")
+    world.run(0.01)
+    world.send("A", "B", "2")
+    world.run(1)
+    assert world["B"].received["A"] == ["1", "2"]
+    assert world.numbers("A").unacked_frames == 0
+
+
+def test_the_start_is_asked_for_at_most_once_per_interval() -> None:
+    """Trap U7."""
+    world = World()
+    world.send("A", "B", "0")
+    world.run(0.01)
+    world.close("B", "A")
+    world.rule = lambda packet: Fate.LOSE if isinstance(packet.header, SendFirst) else Fate.PASS
+    for n in range(100):
+        world.send("A", "B", f"{n}")
+        world.run(0.001)
+    assert 2 <= kinds(world, "B", SendFirst) <= 4
+    assert kinds(world, "A", UnicastData) <= 101 + 2
+
+
+def test_a_receiver_without_a_window_is_told_where_to_start_although_nothing_is_unacknowledged() -> None:
+    """Trap U9."""
+    world = World()
+    world.send("A", "B", "1", "2")
+    late = world.packets[1]
+    world.run(0.01)
+    world.close("B", "A")
+    world.story()
+    world.inject(late)
+    world.run(0.01)
+    world.send("A", "B", "3")
+    world.run(0.01)
+    assert world.story().splitlines() == [
+        "A -> B: 1.2 mid 2 2 (again)",
+        "B -> A: send-first 1",
+        "A -> B: sync 1.3 mid 3",
+        "B -> A: ack 1.2",
+        "A -> B: 1.3 mid 3 3",
+        "B delivers 3",
+        "B -> A: ack 1.3",
+    ]
+
+
+def test_a_receiver_that_lost_its_tombstone_skips_what_it_had_acknowledged() -> None:
+    """A delayed first message opens a window far behind; the sender says that what is missing there is settled."""
+    layer = layer_of(UnicastConfig(peers_max=1))
+    layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
+    layer.up(data(9, UnicastData(1, 9, 9, False)), 0.0)
+    assert layer.up(data(8, UnicastData(1, 8, 8, True)), 0.1) == [
+        Up(message("B", "A", 9, b"9")) if n == 9 else Up(message("B", "A", 8, b"8")) for n in (8, 9)
+    ]
+    assert layer.flush(0.1)[0] == Down(Frame(A, B, (UnicastAck(1, 1, 9, ()),), unreliable=True))
+
+
+def test_a_request_for_what_is_settled_is_answered_with_where_to_go_on() -> None:
+    layer = layer_of()
+    for n in (1, 2, 3):
+        layer.down(message("A", "B", n, b"x"), 0.0)
+    layer.up(control(UnicastAck(1, 1, 2, ())), 0.0)
+    (answer,) = layer.up(control(UnicastAck(1, 2, 0, ((1, 2),))), 0.0)
+    assert isinstance(answer, Down)
+    assert isinstance(answer.event, Frame)
+    assert answer.event.headers[-1] == UnicastData(1, 3, 3, True)
+
+
+def test_mids_leap_over_what_was_given_up_and_never_fall() -> None:
+    """A sender that is made anew must not use mids that the peer already has: they would look like duplicates."""
+    world = World(config=UnicastConfig(idle_s=1.0, tombstone_s=1000.0))
+    world.send("A", "B", "1", "2", "3")
+    world.run(0.01)
+    world.rule = lambda packet: Fate.LOSE
+    world.send("A", "B", "lost")
+    world.run(70)
+    assert world["A"].undeliverable == ["lost"]
+    world.rule = lambda packet: Fate.PASS
+    world.send("A", "B", "5")
+    world.run(0.01)
+    assert world["B"].received["A"] == ["1", "2", "3", "5"]
+    assert world.packets[-2].header == UnicastData(2, 1, 5, True)
+
+
+# -- ends --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.conforms("U2-10", "U2-11")
+def test_a_peer_that_does_not_exist_is_given_up_and_costs_nothing_afterwards() -> None:
+    world = World()
+    world.send("A", "Z", "1", "2")
+    world.run(59)
+    assert world["A"].undeliverable == []
+    world.run(2)
+    assert world["A"].undeliverable == ["1", "2"]
+    packets = len(world.packets)
+    world.run(600)
+    numbers = world.numbers("A")
+    assert (numbers.senders, numbers.tombstones, numbers.unacked_bytes, numbers.queued_bytes) == (0, 0, 0, 0)
+    assert len(world.packets) == packets < 50
+    assert world["A"].stack.deadline() is None
+
+
+def test_idle_connections_are_forgotten_and_reopen_by_themselves() -> None:
+    world = World()
+    world.send("A", "B", "1")
+    world.run(130)
+    assert (world.numbers("A").senders, world.numbers("B").windows_open, world.numbers("B").tombstones) == (0, 0, 1)
+    world.send("A", "B", "2")
+    world.run(300)
+    assert world["B"].received["A"] == ["1", "2"]
+    assert world["A"].stack.deadline() is world["B"].stack.deadline() is None
+    assert world.numbers("B").tombstones == 0
+
+
+@pytest.mark.parametrize(("back", "given_up"), [(False, True), (True, False)])
+def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, given_up: bool) -> None:
+    world = World()
+    both = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))
+    alone = View(ViewId(2, A), ViewId(1, A), (A,), ("A",))
+    world.rule = lambda packet: Fate.LOSE
+    world.down("A", ViewInstalled(both, None))
+    world.send("A", "B", "1")
+    world.down("A", ViewInstalled(alone, both))
+    world.run(4)
+    assert world.numbers("A").unacked_frames == 1
+    if back:
+        world.down("A", ViewInstalled(View(ViewId(3, A), ViewId(1, A), (A, B), ("A", "B")), alone))
+    world.run(10)
+    assert (world["A"].undeliverable == ["1"]) is given_up
+    world.rule = lambda packet: Fate.PASS
+    world.run(10)
+    assert world["B"].received == ({} if given_up else {"A": ["1"]})
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------------
+
+
+def test_beyond_the_window_frames_wait_in_order() -> None:
+    config = UnicastConfig(window_frames_max=10, window_bytes_max=5 * (FRAME_COST_BYTES + 100))
+    world = World(config=config)
+    texts = [f"{n:090}" for n in range(40)]
+    world.send("A", "B", *texts)
+    numbers = world.numbers("A")
+    assert (numbers.unacked_frames, numbers.queued_frames) == (5, 35)
+    world.run(1)
+    assert world["B"].received["A"] == texts
+    numbers = world.numbers("A")
+    assert (numbers.unacked_bytes, numbers.queued_bytes, numbers.queued_frames) == (0, 0, 0)
+    assert numbers.unacked_bytes_high <= numbers.window_bytes_max
+    assert numbers.queued_bytes_high > 0
+
+
+def test_a_frame_larger_than_the_window_goes_alone() -> None:
+    world = World(config=UnicastConfig(window_bytes_max=1_000, reorder_bytes_max=1_000))
+    world.send("A", "B", "x" * 5_000, "y" * 5_000)
+    assert world.numbers("A").queued_frames == 1
+    world.run(1)
+    assert [text[0] for text in world["B"].received["A"]] == ["x", "y"]
+
+
+def test_a_frame_beyond_the_queue_is_refused_and_reported() -> None:
+    config = UnicastConfig(window_frames_max=1, queue_bytes_max=2 * (FRAME_COST_BYTES + 5))
+    world = World(config=config)
+    world.send("A", "B", "1", "2", "3", "4")
+    assert world["A"].undeliverable == ["4"]
+    assert world["A"].stack.drops == {"unicast_queue_full": 1}
+    world.run(1)
+    assert world["B"].received["A"] == ["1", "2", "3"]
+
+
+def test_beyond_the_receive_window_frames_are_dropped_and_come_again() -> None:
+    world = World(config=UnicastConfig(reorder_frames_max=4))
+    world.rule = lambda packet: Fate.LOSE if packet.text == "0" else Fate.PASS
+    texts = [str(n) for n in range(12)]
+    world.send("A", "B", *texts)
+    world.run(0.01)
+    assert world["B"].stack.drops == {"unicast_window_full": 7}
+    assert world.numbers("B").reordered_frames == 4
+    world.rule = lambda packet: Fate.PASS
+    world.run(5)
+    assert world["B"].received["A"] == texts
+    assert world.numbers("B").reordered_bytes == 0
+
+
+def test_a_request_is_answered_up_to_a_bound() -> None:
+    layer = layer_of(UnicastConfig(resend_bytes_max=3 * (FRAME_COST_BYTES + 5)))
+    for n in range(1, 11):
+        layer.down(message("A", "B", n, b"x"), 0.0)
+    effects = layer.up(control(UnicastAck(1, 1, 0, ((1, 10),))), 0.0)
+    assert len(effects) == 3
+
+
+def test_strangers_do_not_fill_the_memory() -> None:
+    layer = layer_of(UnicastConfig(peers_max=8))
+    for n in range(100):
+        stranger = Address(n.to_bytes(16, "big"))
+        layer.up(replace(data(1, UnicastData(1, 2, 2, False)), source=stranger), 0.0)
+    assert layer.statistics().tombstones == 8
+    assert len(layer.flush(0.0)) == 8
+    layer.expire(1000.0)
+    assert layer.statistics().tombstones == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (UnicastData(1, 0, 1, True), "unicast_malformed"),
+        (UnicastData(1, -5, 1, True), "unicast_malformed"),
+        (UnicastData(1, 5, 4, True), "unicast_malformed"),
+        (UnicastData(1, 3, 4, False), "unicast_malformed"),
+        (UnicastData(0, 1, 1, True), "unicast_stale_connection"),
+        (UnicastSync(1, 3, 4), "unicast_malformed"),
+        (UnicastData(1, 100_000, 100_000, False), "unicast_window_full"),
+        (UnicastData(1, 1, 1, True), "unicast_duplicate"),
+        (UnicastAck(1, 1, 2, ()), "unicast_malformed"),
+        (UnicastAck(2, 1, 1, ()), "unicast_stale_ack"),
+        (UnicastAck(1, -1, 1, ()), "unicast_stale_ack"),
+        (SendFirst(2), "unicast_stale_send_first"),
+    ],
+)
+def test_hostile_headers_are_counted_and_change_nothing(header: Header, reason: str) -> None:
+    layer = layer_of()
+    layer.down(message("A", "B", 1, b"x"), 0.0)
+    layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
+    assert layer.up(data(1, header), 0.0) == [Dropped(reason)]
+    assert layer.up(data(2, UnicastData(1, 2, 2, False)), 0.0) == [Up(message("B", "A", 2, b"2"))]
+    assert layer.statistics().unacked_frames == 1
+
+
+@pytest.mark.parametrize("missing", [((-5, -1),), ((1, 1 << 62),), ((1 << 62, 1),), ((1, 1),) * 20_000])
+def test_a_hostile_request_costs_no_more_than_an_honest_one(missing: tuple[tuple[int, int], ...]) -> None:
+    layer = layer_of()
+    for n in (1, 2, 3):
+        layer.down(message("A", "B", n, b"x"), 0.0)
+    assert len(layer.up(control(UnicastAck(1, 1, 0, missing)), 0.0)) <= 32
+
+
+def test_the_same_seed_gives_the_same_packets() -> None:
+    def run() -> list[Packet]:
+        world = World(seed=3)
+        world.loss, world.duplication, world.spread_s = 0.3, 0.3, 0.01
+        for n in range(30):
+            world.send("A", "B", str(n))
+            world.run(0.01)
+        return world.packets
+
+    assert run() == run()

@@ -1,0 +1,127 @@
+"""Exactly once and in order while both processes live, whatever is closed, lost, duplicated and delayed.
+
+The reference model is a list: what was sent to a peer is what it delivers.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tests.sitestack.layers.unicast_world import Fate, Packet, World
+
+pytestmark = pytest.mark.conforms("U2-18")
+
+SIDES = st.sampled_from(["AB", "BA"])
+
+
+class TwoProcesses(RuleBasedStateMachine):
+    """A and B send, close and lose packets at random."""
+
+    @initialize(seed=st.integers(0, 2**32), faults=st.sampled_from([(0.0, 0.0), (0.2, 0.2), (0.4, 0.5)]))
+    def begin(self, seed: int, faults: tuple[float, float]) -> None:
+        self.world = World(seed=seed)
+        self.world.loss, self.world.duplication = faults
+        self.world.spread_s = 0.03
+        self.sent: dict[str, list[str]] = {"AB": [], "BA": []}
+
+    @rule(way=SIDES, count=st.integers(1, 4))
+    def send(self, way: str, count: int) -> None:
+        texts = [str(len(self.sent[way]) + i) for i in range(count)]
+        self.sent[way] += texts
+        self.world.send(*way, *texts)
+
+    @rule(way=SIDES)
+    def close(self, way: str) -> None:
+        self.world.close(*way)
+
+    @rule(seconds=st.sampled_from([0.0005, 0.01, 0.05, 0.3]))
+    def wait(self, seconds: float) -> None:
+        self.world.run(seconds)
+
+    @rule(fate=st.sampled_from([Fate.PASS, Fate.LOSE, Fate.DELAY]))
+    def tamper(self, fate: Fate) -> None:
+        self.world.rule = lambda packet: fate
+
+    @rule()
+    def release(self) -> None:
+        self.world.release()
+
+    def received(self, way: str) -> list[str]:
+        return self.world[way[1]].received.get(way[0], [])
+
+    @invariant()
+    def what_was_delivered_is_a_prefix_of_what_was_sent(self) -> None:
+        for way, sent in self.sent.items():
+            received = self.received(way)
+            assert received == sent[: len(received)]
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        self.world.loss = self.world.duplication = 0.0
+        self.world.release()
+        self.world.run(20)
+        assert {way: self.received(way) for way in self.sent} == self.sent
+        assert self.world.numbers("A").unacked_frames == self.world.numbers("B").unacked_frames == 0
+
+
+TestTwoProcesses = TwoProcesses.TestCase
+TestTwoProcesses.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+
+
+def play(lost: int, twice: int, delayed: int, reset_after: int, closing: str) -> World:
+    """Three messages; packet number `lost` is lost and so on, and one side closes after packet `reset_after`."""
+    world = World()
+    number = itertools.count()
+    resets = 0
+
+    def tamper(packet: Packet) -> Fate:
+        nonlocal resets
+        n = next(number)
+        if n == reset_after:
+            resets = 1
+        fates = {delayed: Fate.DELAY, twice: Fate.DUPLICATE, lost: Fate.LOSE}
+        return fates.get(n, Fate.PASS)
+
+    world.rule = tamper
+    for text in ("1", "2", "3"):
+        world.send("A", "B", text)
+        for _ in range(3):
+            if resets == 1:
+                resets = 2
+                world.close(closing, "B" if closing == "A" else "A")
+            world.run(0.0005)
+    world.run(0.2)
+    world.release()
+    world.run(5)
+    return world
+
+
+def test_all_small_interleavings_with_one_loss_one_duplicate_one_delay_and_one_reset() -> None:
+    packets = range(6)
+    for case in itertools.product(packets, packets, packets, range(4), "AB"):
+        world = play(*case)
+        assert world["B"].received == {"A": ["1", "2", "3"]}, case
+        assert world.numbers("A").unacked_frames == 0, case
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_closes_by_either_side_while_both_send(seed: int) -> None:
+    world = World(seed=seed)
+    world.loss, world.duplication, world.spread_s = 0.3, 0.3, 0.02
+    for n in range(80):
+        world.send("A", "B", str(n))
+        world.send("B", "A", str(n))
+        if world.rng.random() < 0.2:
+            world.close(*world.rng.choice(["AB", "BA"]))
+        world.run(world.rng.random() * 0.02)
+    world.loss = world.duplication = 0.0
+    world.run(20)
+    sent = [str(n) for n in range(80)]
+    assert world["B"].received == {"A": sent}
+    assert world["A"].received == {"B": sent}

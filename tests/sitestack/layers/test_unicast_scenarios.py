@@ -1,0 +1,292 @@
+"""The scenarios of the UNICAST2 design, told as transcripts. `7.1` is message 1 of connection 7; conn-ids count per process."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.events import ViewInstalled
+from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastData
+from sitestack.view import View, ViewId
+from tests.sitestack.layers.unicast_world import Fate, Packet, World, address_of
+
+
+def told(world: World, story: str) -> None:
+    """The transcript since the last time is this story."""
+    assert world.story() == "\n".join(line.strip() for line in story.strip().splitlines())
+
+
+def talking() -> World:
+    """A and B have exchanged messages: A's next is 1.4 with mid 4, B's is 1.2."""
+    world = World()
+    world.send("A", "B", "one", "two", "three")
+    world.send("B", "A", "uno")
+    world.run(0.01)
+    world.story()
+    return world
+
+
+def lose_first(packet: Packet) -> Fate:
+    lost = isinstance(packet.header, UnicastData) and packet.header.first
+    return Fate.LOSE if lost else Fate.PASS
+
+
+@pytest.mark.conforms("U2-1", "U2-2", "U2-12")
+def test_scenario_1_and_2_a_new_connection() -> None:
+    """'Entry.seqno now is 1'; 'B creates a new entry and recv_win (with msg.seqno)'. Only the first message says so."""
+    world = World()
+    world.send("A", "B", "one", "two")
+    world.run(0.01)
+    world.send("A", "B", "three")
+    world.run(0.01)
+    told(
+        world,
+        """
+        A -> B: 1.1 mid 1 first one
+        A -> B: 1.2 mid 2 two
+        B delivers one
+        B -> A: ack 1.1
+        B delivers two
+        B -> A: ack 1.2
+        A -> B: 1.3 mid 3 three
+        B delivers three
+        B -> A: ack 1.3
+        """,
+    )
+
+
+@pytest.mark.conforms("U2-3")
+def test_scenario_3_both_close() -> None:
+    """Entries go on both sides; what was not acknowledged is carried over by its mid, under a new connection (U5)."""
+    world = talking()
+    world.rule = lambda packet: Fate.LOSE
+    world.send("A", "B", "four")
+    world.close("A", "B")
+    world.close("B", "A")
+    world.rule = lambda packet: Fate.PASS
+    world.send("B", "A", "dos")
+    world.run(0.01)
+    told(
+        world,
+        """
+        A -> B: 1.4 mid 4 four (lost)
+        A closes its connection to B
+        A -> B: 2.1 mid 4 first four (lost)
+        B closes its connection to A
+        B -> A: 2.1 mid 2 first dos
+        A delivers dos
+        A -> B: ack 2.1
+        """,
+    )
+    world.run(1)
+    told(
+        world,
+        """
+        A -> B: 2.1 mid 4 first four
+        B delivers four
+        B -> A: ack 2.1
+        """,
+    )
+    assert (world.numbers("A").senders, world.numbers("A").unacked_frames) == (1, 0)
+
+
+@pytest.mark.conforms("U2-4")
+def test_scenario_4_a_closes_and_reopens() -> None:
+    """'B does have an entry for A, but recv-conn-id doesn't match': the new connection replaces the window."""
+    world = talking()
+    world.close("A", "B")
+    assert world.numbers("A").senders == 0
+    world.send("A", "B", "four", "five")
+    world.run(0.01)
+    told(
+        world,
+        """
+        A closes its connection to B
+        A -> B: 2.1 mid 4 first four
+        A -> B: 2.2 mid 5 five
+        B delivers four
+        B -> A: ack 2.1
+        B delivers five
+        B -> A: ack 2.2
+        """,
+    )
+
+
+@pytest.mark.conforms("U2-5", "U2-9", "U2-14")
+def test_scenario_5_and_9_b_closes_and_a_sends() -> None:
+    """'A grabs the message with the lowest seqno ... and sends the message to B': marked as first, though it is number 4."""
+    world = talking()
+    world.close("B", "A")
+    assert world.numbers("B").windows_open == 0
+    world.send("A", "B", "four", "five")
+    world.run(0.01)
+    told(
+        world,
+        """
+        B closes its connection to A
+        A -> B: 1.4 mid 4 four
+        A -> B: 1.5 mid 5 five
+        B -> A: send-first 1
+        A -> B: 1.4 mid 4 first four
+        B delivers four
+        B delivers five
+        B -> A: ack 1.5
+        """,
+    )
+
+
+@pytest.mark.conforms("U2-6")
+def test_scenario_6_a_reopens_and_loses_its_first_message() -> None:
+    """Every message carries the conn-id (U1), so B neither takes #2 for an old one nor acknowledges it."""
+    world = talking()
+    world.close("A", "B")
+    world.rule = lose_first
+    world.send("A", "B", "four", "five", "six")
+    world.rule = lambda packet: Fate.PASS
+    world.run(0.05)
+    told(
+        world,
+        """
+        A closes its connection to B
+        A -> B: 2.1 mid 4 first four (lost)
+        A -> B: 2.2 mid 5 five
+        A -> B: 2.3 mid 6 six
+        B -> A: send-first 2
+        A -> B: 2.1 mid 4 first four
+        B delivers four
+        B delivers five
+        B delivers six
+        B -> A: ack 2.3
+        """,
+    )
+
+
+@pytest.mark.conforms("U2-7")
+def test_scenario_7_merge_where_both_were_apart() -> None:
+    """'When the partition heals, both A and B will create new entries.'"""
+    world = talking()
+    world.close("A", "B")
+    world.close("B", "A")
+    world.send("A", "B", "four")
+    world.send("B", "A", "dos")
+    world.run(0.01)
+    told(
+        world,
+        """
+        A closes its connection to B
+        B closes its connection to A
+        A -> B: 2.1 mid 4 first four
+        B -> A: 2.1 mid 2 first dos
+        B delivers four
+        B -> A: ack 2.1
+        A delivers dos
+        A -> B: ack 2.1
+        """,
+    )
+
+
+@pytest.mark.conforms("U2-8")
+def test_scenario_8_only_a_closed_and_both_send() -> None:
+    """A: {A}, B: {A,B}. B drops its old window for A's new connection, and keeps sending in its own old one."""
+    world = talking()
+    world.close("A", "B")
+    world.send("A", "B", "four")
+    world.run(0.01)
+    world.send("B", "A", "dos")
+    world.run(0.01)
+    told(
+        world,
+        """
+        A closes its connection to B
+        A -> B: 2.1 mid 4 first four
+        B delivers four
+        B -> A: ack 2.1
+        B -> A: 1.2 mid 2 dos
+        A -> B: send-first 1
+        B -> A: 1.2 mid 2 first dos
+        A delivers dos
+        A -> B: ack 1.2
+        """,
+    )
+
+
+@pytest.mark.conforms("U2-13")
+def test_issue_at_the_end_a_first_message_sent_again_does_not_reset_the_window() -> None:
+    """'We *cannot* create a new entry.recv_win, or else we trash already received msgs!'"""
+    world = World()
+    world.rule = lambda packet: Fate.LOSE if isinstance(packet.header, UnicastAck) else Fate.PASS
+    world.send("A", "B", "one")
+    world.run(0.01)
+    world.send("A", "B", "two")
+    first = world.packets[0]
+    world.run(0.01)
+    world.rule = lambda packet: Fate.PASS
+    world.story()
+    world.inject(first)
+    world.send("A", "B", "three")
+    world.run(0.01)
+    told(
+        world,
+        """
+        A -> B: 1.1 mid 1 first one (again)
+        A -> B: 1.3 mid 3 three
+        B -> A: ack 1.2
+        B delivers three
+        B -> A: ack 1.3
+        """,
+    )
+    assert world["B"].stack.drops == {"unicast_duplicate": 1}
+
+
+@pytest.mark.conforms("U2-0")
+@pytest.mark.parametrize("closing", ["", "A", "B", "AB"])
+def test_motivation_a_one_sided_view_change_heals(closing: str) -> None:
+    """A sees {A,B} but B sees only {B}: nothing is stuck and nothing discarded in either direction, whoever reset what."""
+    world = talking()
+    a, b = address_of("A"), address_of("B")
+    both = View(ViewId(1, a), ViewId(1, a), (a, b), ("A", "B"))
+    alone = View(ViewId(2, b), ViewId(2, b), (b,), ("B",))
+    healed = View(ViewId(3, a), ViewId(3, a), (a, b), ("A", "B"))
+    world.down("A", ViewInstalled(both, None))
+    world.down("B", ViewInstalled(both, None))
+    world.down("B", ViewInstalled(alone, both))
+    for name in closing:
+        world.close(name, "B" if name == "A" else "A")
+    world.send("A", "B", "four")
+    world.send("B", "A", "dos")
+    world.run(0.01)
+    world.down("A", ViewInstalled(healed, both))
+    world.down("B", ViewInstalled(healed, alone))
+    world.send("A", "B", "five")
+    world.send("B", "A", "tres")
+    world.run(0.01)
+    assert world["B"].received["A"] == ["one", "two", "three", "four", "five"]
+    assert world["A"].received["B"] == ["uno", "dos", "tres"]
+
+
+@pytest.mark.conforms("U2-16")
+def test_connections_of_one_instant_have_different_ids_and_the_later_one_the_higher() -> None:
+    world = World("ABC")
+    for dest in "BCB":
+        world.send("A", dest, "hello")
+        world.close("A", dest)
+    headers = [packet.header for packet in world.packets]
+    assert world.now == 0.0
+    assert [each.conn_id for each in headers if isinstance(each, UnicastData) and each.seqno == 1] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.conforms("U2-14")
+def test_a_complaint_about_an_earlier_connection_is_ignored() -> None:
+    """'If conn-id != send-conn-id: drop message' can only work because the complaint carries it (U12)."""
+    world = talking()
+    world.close("B", "A")
+    world.rule = lambda packet: Fate.DELAY if isinstance(packet.header, SendFirst) else Fate.PASS
+    world.send("A", "B", "four")
+    world.run(0.01)
+    world.close("A", "B")
+    world.run(0.01)
+    world.story()
+    world.release()
+    world.run(0.01)
+    told(world, "B -> A: send-first 1 (at last)")
+    assert world["A"].stack.drops == {"unicast_stale_send_first": 1}
+    assert world["B"].received["A"] == ["one", "two", "three", "four"]
