@@ -3,9 +3,8 @@
 It decides whom to call, whom to believe and what to answer; a `LinkSession` does the talking on each connection. It reads the
 replicated state, puts what arrives into the site's stream through the `Caster`, and says what to do as effects for the shell.
 
-Fencing (R6, R9, R25): links are keyed by (site, lineage). A HELLO below the highest epoch known of its lineage is refused; one
-with a higher epoch closes the older link before it is answered. Between two of equal epoch both ends keep the one that both
-prefer: the one with the higher epoch of this side, then that which the site with the lower name dialed, then the later dialed.
+A HELLO below the highest epoch known of its lineage is refused; one with a higher epoch closes the older link before it is
+answered (R6, R9); of two with equal epoch both ends keep the same one (R25, `relay/fence.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from relay.events import (
     Role,
     StopListening,
 )
+from relay.fence import Connection, Key, is_preferred, objection
 from relay.grace import Grace
 from relay.headers import Acked, LinkUp, RemoteBaseline, RemoteGap, RemoteView, SiteDown, SiteVector, Trim, UnicastReply
 from relay.horizon import Admitted, Horizon
@@ -60,18 +60,6 @@ class GatewayConfig:
     waiting_bytes_max: int = 64 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class _Connection:
-    session: LinkSession
-    dialed: tuple[str, Physical] | None
-    certified: str | None
-
-    def key(self) -> tuple[str, ViewId] | None:
-        """The link that this connection is, once accepted."""
-        peer = self.session.peer
-        return (peer.site, peer.lineage) if peer is not None and self.session.accepted else None
-
-
 class Gateway:
     """The links of this site's relay. Bounds: `connections_max` sessions, each bounded by `LinkConfig`."""
 
@@ -81,15 +69,15 @@ class Gateway:
         self.view: View | None = None
         #: Unicasts and replies that have arrived, with the site they came from; the relay layer takes them.
         self.arrived: list[tuple[str, Unicast | UnicastReply]] = []
-        self.connections: dict[int, _Connection] = {}
-        self.links: dict[tuple[str, ViewId], int] = {}
+        self.connections: dict[int, Connection] = {}
+        self.links: dict[Key, int] = {}
         self._local = local
         self._state = state
         self._caster = caster
         self._inflow = Inflow(local.site, state, caster)
         self._dialer = Dialer(config.peers, config.dial_s, config.dial_s_max, local.rng)
         self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
-        self._acks: dict[tuple[str, ViewId], SiteVector] = {}
+        self._acks: dict[Key, SiteVector] = {}
         self._trimming = -1
         self._link_number = 0
         self._said: dict[str, None] = {}
@@ -153,7 +141,7 @@ class Gateway:
         window = self.config.link.window_bytes
         hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, self._link_number, window)
         session = LinkSession(hello, self._state, self.horizon, self.config.link, now)
-        self.connections[event.connection] = _Connection(session, event.dialed, event.certified)
+        self.connections[event.connection] = Connection(session, event.dialed, event.certified)
         return []
 
     def closed(self, connection: int, now: float) -> list[Effect]:
@@ -214,7 +202,7 @@ class Gateway:
             return [*effects, Dropped("bridge_overrun"), *self._close(connection, "overrun", now)]
         return effects
 
-    def _handle(self, connection: int, link: _Connection, frame: Header, now: float) -> list[Effect]:
+    def _handle(self, connection: int, link: Connection, frame: Header, now: float) -> list[Effect]:
         if isinstance(frame, Hello):
             return self._hello(connection, link, frame, now)
         if isinstance(frame, Bye):
@@ -243,7 +231,7 @@ class Gateway:
         self._inflow.baseline(site, frame)
         return Admission.NEXT
 
-    def _collect(self, key: tuple[str, ViewId], vector: SiteVector | None) -> None:
+    def _collect(self, key: Key, vector: SiteVector | None) -> None:
         if vector is not None:
             known = self._acks.get(key, SiteVector())
             raise_to(known.origins, vector.origins)
@@ -251,8 +239,8 @@ class Gateway:
 
     # -- HELLO ---------------------------------------------------------------------------------------------------------
 
-    def _hello(self, connection: int, link: _Connection, hello: Hello, now: float) -> list[Effect]:
-        refusal = self._impossible(link, hello)
+    def _hello(self, connection: int, link: Connection, hello: Hello, now: float) -> list[Effect]:
+        refusal = objection(link, hello, self.config.peers)
         if refusal:
             reason, sentence = refusal
             return [Dropped(f"hello_{reason}"), *self._close(connection, reason, now), *self._say(hello.site, sentence)]
@@ -263,7 +251,7 @@ class Gateway:
         effects: list[Effect] = []
         older = self.links.get(key)
         if older is not None:
-            if not self._preferred(link, self.connections[older]):
+            if not is_preferred(link, self.connections[older]):
                 return [Dropped("hello_twin"), *self._close(connection, "twin", now)]
             effects += self._close(older, "superseded", now)
         self.links[key] = connection
@@ -275,28 +263,13 @@ class Gateway:
             self._caster.cast(LinkUp(hello.site, hello.lineage, hello.epoch))
         return [*effects, *self._announce_role()]
 
-    def _impossible(self, link: _Connection, hello: Hello) -> tuple[str, str] | None:
-        """Why this peer can never be right: a word, and a sentence for the operator."""
-        site, mine = hello.site, self._local.site
-        if hello.version != VERSION:
-            return "version", f"The relay of site {site!r} speaks bridge version {hello.version}, this one {VERSION}."
-        if site == mine:
-            return "own_site", f"A relay of another cluster calls itself {mine!r} too: site names must differ."
-        if site not in self.config.peers:
-            return "unknown_site", f"A relay calls itself site {site!r}, which is not among the configured peers."
-        if link.certified is not None and link.certified != site:
-            return "certificate", f"A relay calls itself site {site!r}, but its certificate says {link.certified!r}."
-        if link.dialed is not None and link.dialed[0] != site:
-            return "wrong_site", f"At the address {link.dialed[1]} of site {link.dialed[0]!r} is a relay of site {site!r}."
-        return None
-
     def _say(self, site: str, sentence: str) -> list[Effect]:
         if sentence in self._said or len(self._said) >= _SENTENCES_MAX:
             return []
         self._said[sentence] = None
         return [Up(Misconfigured(site, sentence))]
 
-    def _known_epoch(self, key: tuple[str, ViewId]) -> ViewId | None:
+    def _known_epoch(self, key: Key) -> ViewId | None:
         remote = self._state.remotes.get(key[0])
         lineage = None if remote is None else remote.lineages.get(key[1])
         epoch = None if lineage is None else lineage.epoch
@@ -304,16 +277,6 @@ class Gateway:
             peer = self.connections[self.links[key]].session.peer
             epoch = later(epoch, None if peer is None else peer.epoch)
         return epoch
-
-    def _preferred(self, new: _Connection, old: _Connection) -> bool:
-        """Both ends come to the same answer, because both know both HELLOs."""
-        return self._rank(new) > self._rank(old)
-
-    def _rank(self, link: _Connection) -> tuple[ViewId, ViewId, bool, int]:
-        local, peer = link.session.local, link.session.peer
-        assert peer is not None
-        lower_dialed = (link.dialed is not None) == (local.site < peer.site)
-        return (peer.epoch, local.epoch, lower_dialed, local.link if link.dialed is not None else peer.link)
 
     # -- the stream ----------------------------------------------------------------------------------------------------
 

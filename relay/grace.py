@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from relay.fence import Key
 from relay.headers import SiteDown
 from relay.state import ReplicatedState
-from sitestack.view import ViewId
-
-Key = tuple[str, ViewId]
 
 
 class Grace:

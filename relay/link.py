@@ -1,8 +1,8 @@
 """LinkSession: one TCP connection to the relay of another site, from HELLO to BYE (seed 001, "communicates briefly").
 
-Sending is pulled: `take` gives the next bytes, a bounded chunk at a time, so heartbeats wait for a chunk at most. What is sent,
-in one queue: the answers, then gaps and entries above the peer's STATE in stream order, then live entries (R1, R7). Its cursor is
-a position in the replicated buffer and its filter a vector per origin (R2), the same for replay and live traffic.
+Sending is pulled: `take` gives the next bytes, a bounded chunk at a time, so heartbeats wait for a chunk at most. It is one
+queue: the answers, then gaps and entries above the peer's STATE in stream order, then live entries (R1, R7). Its cursor is a
+position in the replicated buffer and its filter a vector per origin (R2), the same for replay and for live traffic.
 
 The life of a session: HELLO both ways -> `accept` (the gateway has fenced) -> STATE at once, whatever the peer does (R27) ->
 once the peer's STATE is here, entries flow. A later STATE of the peer rewinds: it has found a hole.

@@ -1,0 +1,422 @@
+"""Sites without lower layers: a tiny sequencer gives each site's relay layers one stream, and byte queues are the TCP connections.
+
+Frames really are encoded between members, and links cut the bytes wherever the test wants. `World.run` is the shell: turns until
+nothing happens any more, then time jumps to the next deadline.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+
+from relay.events import (
+    BridgeClose,
+    BridgeClosed,
+    BridgeConnected,
+    BridgeReceived,
+    BridgeSend,
+    BridgeWritten,
+    Dial,
+    DialFailed,
+    Gap,
+    GlobalView,
+    Listen,
+    StopListening,
+)
+from relay.gateway import GatewayConfig
+from relay.headers import HEADERS
+from relay.layer import RelayConfig, RelayLayer
+from sitestack.address import Address, Physical, ProxyUUID
+from sitestack.codec import Codec
+from sitestack.events import Blocked, Disconnect, Event, Held, Stable, ViewInstalled
+from sitestack.frame import Frame
+from sitestack.layer import Down, Dropped, Effect, Local, Up
+from sitestack.message import Batch, Scope, pack_body
+from sitestack.view import View, ViewId, next_lineage
+
+
+@dataclass
+class Pipe:
+    """One direction of a connection."""
+
+    target: Member
+    connection: int
+    data: bytearray = field(default_factory=bytearray)
+    ended: bool = False
+
+
+class Member:
+    """One relay layer, what came out of it, and its ends of the connections."""
+
+    def __init__(self, site: FakeSite, name: str, seed: int) -> None:
+        self.site = site
+        self.name = name
+        self.address = Address.make(random.Random(seed))
+        self.physical = Physical(f"{site.name}-{name}".lower(), 7000)
+        self.local = Local(site.name, self.address, name, random.Random(seed))
+        self.layer = RelayLayer(self.local, site.config)
+        self.events: list[Event | Frame] = []
+        self.drops: dict[str, int] = {}
+        self.listening = False
+        self.alive = True
+        self.pipes: dict[int, Pipe] = {}
+        self._numbers: dict[tuple[Scope, object], int] = {}
+
+    # -- what the test asks --------------------------------------------------------------------------------------------
+
+    def send(self, text: str, scope: Scope = Scope.ALL, dest: Address | None = None) -> Batch:
+        """One batch of one message, numbered as batching does."""
+        key = (scope, dest)
+        n = self._numbers[key] = self._numbers.get(key, 0) + 1
+        site, target = "", None
+        if dest is not None:
+            scope = Scope.UNICAST
+            site, target = (dest.site, dest.original) if isinstance(dest, ProxyUUID) else (self.site.name, dest)
+        batch = Batch(self.site.name, self.address, scope, n, 1, pack_body([text.encode()]), target, site)
+        self.site.carry_out(self, self.layer.down(Frame(self.address, dest, (), batch), self.site.world.now))
+        return batch
+
+    def delivered(self) -> list[str]:
+        """All payloads, in the order of delivery."""
+        frames = [event for event in self.events if isinstance(event, Frame) and event.batch is not None]
+        return [payload.decode() for frame in frames if frame.batch for payload in frame.batch.payloads()]
+
+    def sources(self) -> list[Address]:
+        """The sources of what was delivered."""
+        return [event.source for event in self.events if isinstance(event, Frame)]
+
+    def global_views(self) -> list[GlobalView]:
+        return [event for event in self.events if isinstance(event, GlobalView)]
+
+    def gaps(self) -> list[tuple[int, int]]:
+        return [(event.first, event.last) for event in self.events if isinstance(event, Gap)]
+
+    def say(self, event: Event) -> None:
+        """An event from the shell."""
+        self.site.carry_out(self, self.layer.down(event, self.site.world.now))
+
+
+class FakeSite:
+    """The layers below: total order at once at the coordinator, later (when told to hold back) at the others."""
+
+    def __init__(self, world: World, name: str, count: int, config: RelayConfig) -> None:
+        self.world = world
+        self.name = name
+        self.config = config
+        self.codec = Codec(name, HEADERS)
+        self.view: View | None = None
+        self.gseq = 0
+        #: What each other member has not been given yet.
+        self.backlog: dict[Address, deque[bytes]] = {}
+        self.hold_back = False
+        self.settles = True
+        self.blocked = False
+        self.lost: list[Frame] = []
+        self.stray = 0
+        self.members = [Member(self, "ABCDEFGH"[n], world.seed * 1000 + len(world.sites) * 100 + n) for n in range(count)]
+
+    @property
+    def relay(self) -> Member:
+        return self.members[0]
+
+    def member(self, address: Address) -> Member | None:
+        return next((each for each in self.members if each.address == address), None)
+
+    def install(self, lineage: ViewId | None = None) -> None:
+        """A view of the living members, after a flush that brings everybody to the coordinator's point."""
+        self.settle_backlog()
+        old = self.view
+        counter = 1 if old is None else old.id.counter + 1
+        addresses = tuple(each.address for each in self.members)
+        view_id = ViewId(counter, addresses[0])
+        named = lineage or (view_id if old is None else next_lineage(old, addresses, view_id))
+        self.view = View(view_id, named, addresses, tuple(each.name for each in self.members))
+        self.gseq = 0
+        self.backlog = {address: deque() for address in addresses}
+        self.blocked = False
+        joined = [each for each in self.members if old is None or each.address not in old.members]
+        state = None if old is None or len(joined) == len(self.members) else self._state(old)
+        for member in self.members:
+            if member in joined and state is not None:
+                member.layer.take_state(self.codec.parse(state))
+            previous = None if member in joined else old
+            effects = member.layer.up(ViewInstalled(self.view, previous), self.world.now)
+            member.events.append(ViewInstalled(self.view, previous))
+            self.carry_out(member, effects)
+
+    def _state(self, old: View) -> bytes:
+        giver = next(each for each in self.members if each.address in old.members)
+        state = giver.layer.give_state()
+        assert state is not None
+        return self.codec.pack(state)
+
+    def join(self, name: str) -> Member:
+        member = Member(self, name, self.world.seed * 1000 + 500 + ord(name))
+        self.members.append(member)
+        self.install()
+        return member
+
+    def block(self) -> None:
+        self.blocked = True
+        for member in self.members:
+            self.carry_out(member, member.layer.up(Blocked(), self.world.now))
+
+    def kill(self, member: Member, flush: bool = True) -> None:
+        """The member is gone; the others install a view without it. What only it had sequenced is lost with it."""
+        self.world.vanish(member)
+        if member is self.members[0]:
+            for queue in self.backlog.values():
+                if not flush:
+                    queue.clear()
+        self.members.remove(member)
+        if self.members:
+            self.block()
+            self.install()
+
+    def carry_out(self, member: Member, effects: list[Effect]) -> None:
+        """Depth first, as the stack does."""
+        for effect in effects:
+            if isinstance(effect, Up):
+                if not self.world.bridge(member, effect.event):
+                    member.events.append(effect.event)
+            elif isinstance(effect, Dropped):
+                member.drops[effect.reason] = member.drops.get(effect.reason, 0) + effect.count
+            elif isinstance(effect, Down) and isinstance(effect.event, Frame):
+                self._down(member, effect.event)
+
+    def _down(self, member: Member, frame: Frame) -> None:
+        assert not isinstance(frame.dest, ProxyUUID), "the relay layer lets no proxy through"
+        if frame.dest is None:
+            if frame.headers and member is not self.members[0]:
+                self.stray += 1
+            elif self.blocked:
+                self.lost.append(frame)
+            else:
+                self._sequence(frame)
+            return
+        target = self.member(frame.dest) if isinstance(frame.dest, Address) else None
+        if target is not None and target.alive:
+            data = self.codec.encode_frame(frame)
+            back = self.codec.decode_frame(data, frame.source, frame.dest)
+            self.carry_out(target, target.layer.up(back, self.world.now))
+
+    def _sequence(self, frame: Frame) -> None:
+        self.gseq += 1
+        data = self.codec.encode_frame(frame)
+        source = frame.source if not frame.headers else self.members[0].address
+        for member in list(self.members):
+            self.backlog[member.address].append(data)
+            if member is self.members[0] or not self.hold_back:
+                self._give(member, source)
+
+    def _give(self, member: Member, source: Address) -> None:
+        queue = self.backlog[member.address]
+        while queue:
+            number = self.gseq - len(queue) + 1
+            frame = self.codec.decode_frame(queue.popleft(), source, None)
+            origin = frame.batch.origin if frame.batch is not None and not frame.headers else self.members[0].address
+            up = Frame(origin, None, frame.headers, frame.batch, seqno=number)
+            self.carry_out(member, member.layer.up(up, self.world.now))
+
+    def settle_backlog(self) -> None:
+        """Everybody gets what the coordinator has sequenced."""
+        for member in self.members:
+            if member.address in self.backlog:
+                self._give(member, member.address)
+
+    def tell(self, kind: type[Held] | type[Stable], number: int | None = None) -> None:
+        """Stability speaks: at the end of a turn, or when the test says so."""
+        vector = {self.members[0].address: self.gseq if number is None else number}
+        for member in self.members:
+            self.carry_out(member, member.layer.up(kind(vector), self.world.now))
+
+
+class World:
+    """Sites, connections and time."""
+
+    def __init__(self, seed: int = 1, cut: int | None = None) -> None:
+        self.seed = seed
+        self.now = 0.0
+        self.sites: dict[str, FakeSite] = {}
+        self.crossed: list[tuple[str, bytes]] = []
+        #: So many bytes arrive at a time; all of them when None.
+        self.cut = cut
+        self.partitioned: dict[tuple[str, str], None] = {}
+        self._connection = 0
+        self._dials: deque[tuple[Member, Dial]] = deque()
+
+    def site(self, name: str, count: int, config: RelayConfig | None = None) -> FakeSite:
+        site = FakeSite(self, name, count, config or RelayConfig())
+        self.sites[name] = site
+        return site
+
+    # -- the bridge ----------------------------------------------------------------------------------------------------
+
+    def bridge(self, member: Member, event: Event | Frame) -> bool:
+        """Carry out what a gateway wants; False when it is not about the bridge."""
+        if isinstance(event, Listen):
+            member.listening = True
+        elif isinstance(event, StopListening):
+            member.listening = False
+        elif isinstance(event, Dial):
+            self._dials.append((member, event))
+        elif isinstance(event, BridgeSend):
+            pipe = member.pipes.get(event.connection)
+            if pipe is not None:
+                pipe.data += event.data
+                self.crossed.append((member.site.name, event.data))
+        elif isinstance(event, BridgeClose):
+            self._end(member, event.connection)
+        else:
+            return False
+        return True
+
+    def _end(self, member: Member, connection: int) -> None:
+        pipe = member.pipes.pop(connection, None)
+        if pipe is not None:
+            pipe.ended = True
+            self._ended.append(pipe)
+
+    @property
+    def _ended(self) -> deque[Pipe]:
+        return self.__dict__.setdefault("ended", deque())
+
+    def vanish(self, member: Member, silent: bool = False) -> None:
+        """A process dies; its peers see the end of the connection after what was under way, or nothing at all."""
+        member.alive = member.listening = False
+        for connection in list(member.pipes):
+            if silent:
+                member.pipes.pop(connection)
+            else:
+                self._end(member, connection)
+
+    def connect(self, dialer: Member, acceptor: Member, site: str, address: Physical) -> tuple[int, int]:
+        """A connection comes up: the numbers of both ends."""
+        near, far = self._connection + 1, self._connection + 2
+        self._connection += 2
+        dialer.pipes[near] = Pipe(acceptor, far)
+        acceptor.pipes[far] = Pipe(dialer, near)
+        acceptor.say(BridgeConnected(far, None))
+        dialer.say(BridgeConnected(near, (site, address)))
+        return near, far
+
+    def break_links(self, one: str, other: str) -> None:
+        """All connections between two sites break; what is under way is lost."""
+        for site in (one, other):
+            for member in self.sites[site].members:
+                for connection, pipe in list(member.pipes.items()):
+                    if pipe.target.site.name in (one, other):
+                        del member.pipes[connection]
+                        member.say(BridgeClosed(connection))
+
+    def part(self, one: str, other: str) -> None:
+        """No connection between these sites, until `heal`."""
+        self.partitioned[(one, other)] = self.partitioned[(other, one)] = None
+        self.break_links(one, other)
+
+    def heal(self) -> None:
+        self.partitioned.clear()
+
+    # -- the shell -----------------------------------------------------------------------------------------------------
+
+    def turn(self) -> bool:
+        """One turn of everybody; True when something happened."""
+        busy = False
+        for site in self.sites.values():
+            for member in list(site.members):
+                due = member.layer.deadline()
+                if due is not None and due <= self.now:
+                    site.carry_out(member, member.layer.expire(self.now))
+                site.carry_out(member, member.layer.flush(self.now))
+            if site.settles and site.members and not site.blocked:
+                if not site.hold_back:
+                    site.tell(Held)
+                    site.tell(Stable)
+        while self._dials:
+            busy = True
+            self._dial(*self._dials.popleft())
+        return self._move() or busy
+
+    def _dial(self, dialer: Member, dial: Dial) -> None:
+        members = [each for site in self.sites.values() for each in site.members]
+        found = next((each for each in members if each.physical == dial.address and each.listening), None)
+        if found is None or not dialer.alive or (dialer.site.name, found.site.name) in self.partitioned:
+            dialer.say(DialFailed(dial.site, dial.address))
+        else:
+            self.connect(dialer, found, dial.site, dial.address)
+
+    def _move(self) -> bool:
+        busy = False
+        for site in self.sites.values():
+            for member in list(site.members):
+                for connection, pipe in list(member.pipes.items()):
+                    if pipe.data and connection in member.pipes:
+                        busy = True
+                        self._deliver(pipe)
+                        if connection in member.pipes:
+                            member.say(BridgeWritten(connection))
+        while self._ended:
+            busy = True
+            pipe = self._ended.popleft()
+            if pipe.data:
+                self._deliver(pipe)
+            back = pipe.target.pipes.pop(pipe.connection, None)
+            if back is not None and pipe.target.alive:
+                pipe.target.say(BridgeClosed(pipe.connection))
+        return busy
+
+    def _deliver(self, pipe: Pipe) -> None:
+        data = bytes(pipe.data)
+        pipe.data.clear()
+        step = self.cut or max(1, len(data))
+        for start in range(0, len(data), step):
+            if pipe.connection in pipe.target.pipes:
+                pipe.target.say(BridgeReceived(pipe.connection, data[start : start + step]))
+
+    def settle(self, turns: int = 200) -> None:
+        """Turns until nothing moves."""
+        for _ in range(turns):
+            if not self.turn():
+                return
+        raise AssertionError("it never comes to rest")
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.now + seconds
+        while True:
+            self.settle()
+            dues = [m.layer.deadline() for site in self.sites.values() for m in site.members]
+            due = min([each for each in dues if each is not None], default=end)
+            if due > end:
+                break
+            self.now = max(due, self.now + 0.001)
+        self.now = max(end, self.now)
+
+
+def leave(site: FakeSite) -> Member:
+    """The relay leaves gracefully."""
+    relay = site.relay
+    relay.say(Disconnect())
+    site.kill(relay)
+    return relay
+
+
+def two_sites(count: int = 3, cut: int | None = None, **config: object) -> tuple[World, FakeSite, FakeSite]:
+    """NYC and SFO, each knows all addresses of the other; views are installed, nothing has run yet."""
+    world, sites = sites_of({"NYC": count, "SFO": count}, cut, **config)
+    return world, sites["NYC"], sites["SFO"]
+
+
+def sites_of(counts: dict[str, int], cut: int | None = None, **config: object) -> tuple[World, dict[str, FakeSite]]:
+    """A full mesh of sites."""
+    world = World(cut=cut)
+    places = {name: tuple(Physical(f"{name}-{each}".lower(), 7000) for each in "ABCDEFGH") for name in counts}
+    gateway = config.pop("gateway", {})
+    assert isinstance(gateway, dict)
+    for name, count in counts.items():
+        peers = {other: places[other] for other in counts if other != name}
+        world.site(name, count, RelayConfig(gateway=GatewayConfig(peers=peers, **gateway), **config))  # type: ignore[arg-type]
+    for site in world.sites.values():
+        site.install()
+    return world, world.sites

@@ -1,0 +1,142 @@
+"""Between two and more sites: every multicast once and in order everywhere, no circles, unicasts there and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.events import Duty, Role
+from relay.wire import Data, FrameParser
+from sitestack.address import ProxyUUID
+from sitestack.message import Scope
+from tests.relay.fake_sites import World, sites_of, two_sites
+
+DATA_MAX = 1 << 24
+
+
+def data_frames(world: World, site: str) -> int:
+    """How many DATA frames a site has sent, over all connections (whole chunks only)."""
+    parser = FrameParser(DATA_MAX)
+    count = 0
+    for name, data in world.crossed:
+        if name == site:
+            parser.feed(data)
+            while (frame := parser.next_frame()) is not None:
+                count += isinstance(frame, Data)
+    return count
+
+
+@pytest.mark.conforms("REL-4", "REL-15")
+@pytest.mark.parametrize("cut", [None, 1, 7])
+def test_a_multicast_is_delivered_once_and_in_order_at_every_member_of_both_sites(cut: int | None) -> None:
+    world, nyc, sfo = two_sites(cut=cut)
+    world.run(1)
+    for n in range(20):
+        nyc.members[n % 3].send(f"n{n}")
+        sfo.members[n % 3].send(f"s{n}")
+    world.run(1)
+    for site, own, other in ((nyc, "n", "s"), (sfo, "s", "n")):
+        for member in site.members:
+            delivered = member.delivered()
+            assert [text for text in delivered if text[0] == own] == [f"{own}{n}" for n in range(20)]
+            assert [text for text in delivered if text[0] == other] == [f"{other}{n}" for n in range(20)]
+        assert len({tuple(member.delivered()) for member in site.members}) == 1
+
+
+@pytest.mark.conforms("REL-2", "REL-11")
+def test_exactly_the_coordinators_listen_and_have_connections() -> None:
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    for site in (nyc, sfo):
+        assert [member.listening for member in site.members] == [True, False, False]
+        assert [len(member.pipes) for member in site.members] == [1, 0, 0]
+    nyc.kill(nyc.relay)
+    world.run(1)
+    assert [member.listening for member in nyc.members] == [True, False]
+    roles = [event for event in nyc.relay.events if isinstance(event, Role)]
+    assert (roles[-1].duty, roles[-1].sites) == (Duty.RELAY, ("SFO",))
+
+
+@pytest.mark.conforms("REL-5", "REL-8")
+def test_one_data_frame_crosses_per_batch_and_none_comes_back() -> None:
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    for n in range(10):
+        nyc.members[1].send(f"{n}")
+    world.run(1)
+    assert (data_frames(world, "NYC"), data_frames(world, "SFO")) == (10, 0)
+    assert all("relay" not in reason for site in (nyc, sfo) for member in site.members for reason in member.drops)
+
+
+@pytest.mark.conforms("REL-33")
+def test_in_a_mesh_of_three_sites_each_gets_everything_once() -> None:
+    world, sites = sites_of({"LAX": 2, "NYC": 2, "SFO": 1})
+    world.run(1)
+    for name, site in sites.items():
+        for n in range(5):
+            site.members[-1].send(f"{name}{n}")
+    world.run(1)
+    for site in sites.values():
+        for member in site.members:
+            for name in sites:
+                assert [text for text in member.delivered() if text.startswith(name)] == [f"{name}{n}" for n in range(5)]
+
+
+def test_site_only_messages_stay_and_leave_no_hole() -> None:
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    for n in range(6):
+        nyc.members[1].send(f"{n}", Scope.SITE if n % 2 else Scope.ALL)
+    world.run(1)
+    assert sfo.members[2].delivered() == ["0", "2", "4"]
+    assert sfo.members[2].gaps() == []
+
+
+@pytest.mark.conforms("REL-6", "REL-7")
+def test_the_source_is_a_proxy_of_the_origin_and_the_local_relay() -> None:
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    nyc.members[2].send("hello")
+    world.run(1)
+    source = sfo.members[1].sources()[-1]
+    assert isinstance(source, ProxyUUID)
+    assert (source.original, source.site, source.relay) == (nyc.members[2].address, "NYC", sfo.relay.address)
+
+
+@pytest.mark.conforms("REL-9", "REL-10")
+@pytest.mark.parametrize("sender", [0, 2])
+@pytest.mark.parametrize("replier", [0, 2])
+def test_a_reply_finds_its_way_back_and_can_be_answered_again(sender: int, replier: int) -> None:
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    c, f = nyc.members[sender], sfo.members[replier]
+    c.send("question")
+    world.run(1)
+    f.send("answer", dest=f.sources()[-1])
+    world.run(1)
+    assert c.delivered() == ["question", "answer"]
+    source = c.sources()[-1]
+    assert isinstance(source, ProxyUUID)
+    assert (source.original, source.site, source.relay) == (f.address, "SFO", nyc.relay.address)
+    c.send("thanks", dest=source)
+    world.run(1)
+    assert f.delivered() == ["question", "thanks"]
+    assert c.layer.sender.pending_bytes == f.layer.sender.pending_bytes == 0
+    for site in (nyc, sfo):
+        for member in site.members:
+            if member not in (c, f):
+                assert member.delivered() == ["question"]
+
+
+@pytest.mark.conforms("REL-1", "REL-26")
+def test_without_a_link_the_site_goes_on_and_everything_is_relayed_later() -> None:
+    world, nyc, sfo = two_sites()
+    world.part("NYC", "SFO")
+    for n in range(50):
+        nyc.members[1].send(f"{n}")
+        assert nyc.members[2].delivered()[-1] == f"{n}"
+    world.run(5)
+    assert sfo.members[0].delivered() == []
+    world.heal()
+    world.run(10)
+    for member in sfo.members:
+        assert member.delivered() == [f"{n}" for n in range(50)]
