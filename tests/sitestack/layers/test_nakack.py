@@ -10,7 +10,7 @@ import pytest
 from sitestack.events import Blocked, Stable, ViewInstalled
 from sitestack.frame import Frame
 from sitestack.layer import Down, Dropped, Layer, Up
-from sitestack.layers.nakack import Cast, Highest, NakAckConfig, NakAckStatistics, Retransmit
+from sitestack.layers.nakack import RANGES_MAX, Cast, Highest, NakAckConfig, NakAckStatistics, Retransmit
 from tests.sitestack.layers.multicast_world import (
     V1,
     V2,
@@ -134,6 +134,15 @@ def test_a_request_is_bounded_and_names_the_lowest_numbers_first() -> None:
     assert effect == Down(Frame(B, C, (Retransmit(V1.id, A, tuple((n, n) for n in range(1, 100, 2))),), None, True))
 
 
+def test_a_request_fits_into_a_datagram() -> None:
+    layer = member_of_v1("B")
+    for seqno in range(2, 400, 2):
+        layer.up(cast_of("A", seqno), 0.0)
+    layer.expire(1.0)
+    (effect,) = layer.expire(2.0)
+    assert effect == Down(Frame(B, C, (Retransmit(V1.id, A, tuple((n, n) for n in range(1, 2 * RANGES_MAX, 2))),), None, True))
+
+
 @pytest.mark.conforms("SEQ-8")
 def test_a_retransmission_by_a_third_member_is_the_same_frame_and_keeps_its_owner() -> None:
     """A's multicast, retransmitted by C to B: only the wire source differs, and B delivers it as A's."""
@@ -249,12 +258,26 @@ def test_a_quiet_sender_announces_its_highest_number_until_all_is_stable() -> No
         assert layer.expire(due) == [Down(Frame(A, None, (Highest(V1.id, 2),), None, True))]
         said.append(due)
     now = said[-1]
+    layer.down(frame_of("A", 3), now)
+    for pause in (0.1, 0.2):
+        now += pause
+        assert layer.deadline() == pytest.approx(now)
+        assert layer.expire(now + 1e-9) == [Down(Frame(A, None, (Highest(V1.id, 3),), None, True))]
     pauses = [later - earlier for earlier, later in pairwise(said)]
     assert pauses == pytest.approx([0.1, 0.2, 0.3, 0.3])
     layer.down(Stable({A: 1}), now)
     assert layer.deadline() == pytest.approx(now + 0.1)
-    layer.down(Stable({A: 2}), now)
+    layer.down(Stable({A: 3}), now)
     assert layer.deadline() is None
+
+
+def test_a_new_view_ends_requests_and_announcements_of_the_last_one() -> None:
+    layer = member_of_v1("A")
+    layer.down(frame_of("A", 1), 0.0)
+    layer.up(cast_of("B", 2), 0.0)
+    layer.up(ViewInstalled(V2, V1), 0.0)
+    assert layer.deadline() is None
+    assert layer.expire(60.0) == []
 
 
 def test_a_member_alone_announces_nothing() -> None:

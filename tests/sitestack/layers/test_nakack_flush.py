@@ -7,7 +7,7 @@ import random
 import pytest
 
 from sitestack.address import Address
-from sitestack.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, ViewInstalled
+from sitestack.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Stable, ViewInstalled
 from sitestack.frame import Destination, Frame, Header
 from sitestack.layer import Down, Effect, Up
 from sitestack.layers.nakack import NakAckConfig, Retransmit
@@ -49,6 +49,14 @@ def test_after_a_block_nothing_is_delivered_but_everything_is_kept() -> None:
     assert layer.down(DigestQuery(), 0.0) == [Up(DigestAnswer({A: 2, B: 0, C: 0}))]
 
 
+def test_what_waits_for_the_cut_is_not_forgotten_whatever_is_said_to_be_stable() -> None:
+    layer = member_of_v1("B")
+    layer.up(Blocked(), 0.0)
+    layer.up(cast_of("A", 1), 0.0)
+    layer.down(Stable({A: 1}), 0.0)
+    assert layer.down(ReachCut({A: 1}, {A: A}), 0.0) == [delivery_of("A", 1), Up(CutReached())]
+
+
 def test_the_cut_is_reached_exactly_and_once() -> None:
     layer = member_of_v1("B")
     layer.up(Blocked(), 0.0)
@@ -81,6 +89,14 @@ def test_what_the_cut_needs_is_asked_for_at_once_from_the_holder_then_from_other
         assert due is not None
         asked.append(request_of(layer.expire(due)[0])[0])
     assert asked == [A, C, A, C]
+
+
+def test_what_is_beyond_the_cut_is_not_asked_for() -> None:
+    layer = member_of_v1("B")
+    layer.up(Blocked(), 0.0)
+    layer.down(ReachCut({C: 1}, {C: C}), 0.0)
+    layer.up(cast_of("A", 3), 0.0)
+    assert [request_of(effect) for effect in layer.expire(1.0)] == [(A, Retransmit(V1.id, C, ((1, 1),)))]
 
 
 def test_a_cut_beyond_the_window_is_reached_all_the_same() -> None:

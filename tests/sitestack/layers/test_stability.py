@@ -111,9 +111,23 @@ def test_the_coordinator_publishes_the_minimum_when_it_advances() -> None:
     assert layer.flush(0.0) == [*becomes_stable({A: 5}), Down(vector({A: 5}))]
     layer.up(delivered("B", 3), 1.0)  # it is behind itself until now
     assert layer.flush(1.0) == [*becomes_stable({A: 5, B: 2}), Down(vector({A: 5, B: 2}))]
-    layer.up(report(B, {A: 4}, known=7), 2.0)  # an old report, late
-    assert layer.flush(2.0) == []
-    assert statistics_of(layer).unstable_count == 5
+    layer.up(report(B, {A: 9}, known=7), 2.0)
+    layer.up(report(B, {A: 6}, known=7), 2.0)  # an older one, late
+    layer.up(report(C, {A: 8}, known=7), 2.0)
+    assert layer.flush(2.0) == [*becomes_stable({A: 8, B: 2}), Down(vector({A: 8, B: 2}))]
+    assert statistics_of(layer).unstable_count == 2
+
+
+def test_a_vector_that_was_put_off_is_published_without_further_input() -> None:
+    layer = member_of_v1("A", StabilityConfig(vector_interval_s=0.02))
+    layer.up(delivered("A", 9), 0.0)
+    for now, seqno in ((0.0, 5), (0.001, 9)):
+        layer.up(report(B, {A: seqno}), now)
+        layer.up(report(C, {A: seqno}), now)
+        assert bool(layer.flush(now)) == (seqno == 5)
+    assert layer.deadline() == 0.02
+    assert layer.expire(0.02) == [*becomes_stable({A: 9}), Down(vector({A: 9}))]
+    assert layer.deadline() is None
 
 
 def test_vectors_are_published_at_most_once_an_interval() -> None:
