@@ -37,6 +37,8 @@ class Sender:
         self.window_bytes = 0
         self.queue: deque[Frame] = deque()
         self.queue_bytes = 0
+        #: A frame was refused; until the queue is empty so are all that follow it, for a frame may be a piece of a larger one.
+        self._refusing = False
         #: The receiver's window that the latest acknowledgement spoke of.
         self._acked_window = 0
         self._retry_s = config.retransmit_interval_s
@@ -55,7 +57,8 @@ class Sender:
         size = frame_bytes(frame)
         if not self.queue and self._has_room(size):
             return [Down(self._number(frame, size))]
-        if self.queue_bytes + size > self._config.queue_bytes_max:
+        self._refusing = self._refusing or self.queue_bytes + size > self._config.queue_bytes_max
+        if self._refusing:
             return [Dropped("unicast_queue_full"), Up(Undeliverable(self._peer, (frame,)))]
         self.queue.append(frame)
         self.queue_bytes += size
@@ -84,6 +87,7 @@ class Sender:
         while self.queue and self._has_room(size := frame_bytes(self.queue[0])):
             self.queue_bytes -= size
             effects.append(Down(self._number(self.queue.popleft(), size)))
+        self._refusing = self._refusing and bool(self.queue)
         return effects
 
     def reopen(self, conn_id: int) -> list[Effect]:

@@ -1,0 +1,299 @@
+"""FRAG: frames that do not fit into a datagram travel in pieces.
+
+What stands above (headers, however large, and the batch) is encoded once, cut, and put together by the receiver. The layers
+below deliver the pieces of one sender reliably and in order, so putting them together is appending. A sender has at most two
+frames under way: one in its multicast stream and one in its unicasts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import IntEnum
+from types import NoneType
+from typing import Any, ClassVar, get_args, get_type_hints
+
+from sitestack.address import Address, ProxyUUID
+from sitestack.codec import FRAME_OVERHEAD_BYTES, Codec
+from sitestack.errors import ProtocolError
+from sitestack.events import Event, Undeliverable, ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.message import Batch
+from sitestack.schema import TEXT_BYTES_MAX
+
+#: What the fields of a `FragmentHeader` besides its data, and the frame around it, take on the wire.
+PIECE_OVERHEAD_BYTES = 64
+#: What may come on top of a message's payload in a frame: its batch's size table and identity, and the headers of the layers.
+MESSAGE_OVERHEAD_BYTES = 1024 * 1024
+#: The wire size of what has a fixed one (msgpack, upper bounds).
+_STR_BYTES = 3 + 4 * TEXT_BYTES_MAX
+_ATOM_BYTES: dict[Any, int] = {
+    NoneType: 1,
+    bool: 1,
+    int: 9,
+    float: 9,
+    str: _STR_BYTES,
+    Address: 18,
+    ProxyUUID: _STR_BYTES + 2 * 18 + 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentHeader(Header):
+    """One piece of a frame. Pieces of one id arrive in order, `index` from 0 to `count - 1`."""
+
+    id: int
+    index: int
+    count: int
+    data: bytes
+    #: Not on the wire: the last piece of a unicast knows the frame, so that what is undeliverable can be named.
+    whole: Frame | None = field(init=False, default=None, compare=False, repr=False)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Windows below count the piece."""
+        return len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentConfig:
+    """Sizes."""
+
+    #: An encoded frame above this is cut. A datagram must have room for it, for its own overhead and for the headers of the
+    #: layers below (256 bytes are plenty for both).
+    fragment_bytes_max: int = 60_000
+    #: The largest payload of a message that the application may send; a frame has room for it and for a generous overhead.
+    message_bytes_max: int = 64 * 1024 * 1024
+    #: Pieces that wait for the rest of their frame, of all senders together; beyond, the frame that waits longest is discarded.
+    partial_bytes_max: int = 512 * 1024 * 1024
+    #: Frames of which pieces wait; the same happens beyond. Two a sender are normal.
+    partials_max: int = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentStatistics:
+    """What was cut and put together, what waits, and the bounds."""
+
+    frames_cut: int
+    fragments_sent: int
+    frames_reassembled: int
+    partials: int
+    partials_max: int
+    partial_bytes: int
+    partial_bytes_high: int
+    partial_bytes_max: int
+    fragment_bytes_max: int
+
+
+class _Partial:
+    """The pieces of one frame so far."""
+
+    __slots__ = ("count", "id", "pieces", "size")
+
+    def __init__(self, header: FragmentHeader) -> None:
+        self.id = header.id
+        self.count = header.count
+        self.pieces: list[bytes] = []
+        self.size = 0
+
+
+#: A sender, and whether this is its multicast stream.
+_Key = tuple[Address, bool]
+
+
+class Fragment(Layer):
+    """FRAG (trap A14: a view of a hundred members does not fit into a datagram either).
+
+    The assembler calls `bind` with the stack's codec before anything is sent.
+    """
+
+    name: ClassVar[str] = "fragment"
+    HEADERS: ClassVar[dict[int, type[Header]]] = {0x50: FragmentHeader}
+
+    def __init__(self, local: Local, config: FragmentConfig) -> None:
+        self._me = local.address
+        self._config = config
+        self._codec: Codec | None = None
+        self._piece_bytes = config.fragment_bytes_max - PIECE_OVERHEAD_BYTES
+        assert self._piece_bytes > 0, "a piece must have room for something"
+        self._frame_bytes_max = config.message_bytes_max + MESSAGE_OVERHEAD_BYTES
+        self._next_id = 1
+        #: The largest wire size of a kind of header; None when it depends on what is in it.
+        self._header_bytes: dict[type[Header], int | None] = {}
+        #: In order of the last piece, for the bounds.
+        self._partials: dict[_Key, _Partial] = {}
+        self._partial_bytes = self._partial_bytes_high = 0
+        self._frames_cut = self._fragments_sent = self._frames_reassembled = 0
+
+    def bind(self, codec: Codec) -> None:
+        """From now on frames are encoded and parsed with this codec."""
+        self._codec = codec
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Cut a frame that is too large."""
+        if not isinstance(event, Frame) or self._certainly_fits(event) or event.dest == self._me:
+            return [Down(event)]
+        data = self._bound_codec().encode_frame(event)
+        if len(data) <= self._config.fragment_bytes_max:
+            return [Down(event)]
+        if event.unreliable or len(data) > self._frame_bytes_max:
+            # Nobody makes such a frame: what is unreliable is small, and the channel refuses what is above the maximum.
+            return [Dropped("too_large"), *_report(event)]
+        return self._cut(event, data)
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Collect pieces; hand up the frame when its last piece is here."""
+        if isinstance(event, Frame):
+            header = event.top(FragmentHeader)
+            return [Up(event)] if header is None else self._append(event, header)
+        if isinstance(event, Undeliverable):
+            return [Up(Undeliverable(event.dest, _originals(event.frames)))]
+        if isinstance(event, ViewInstalled):
+            # A cut may end between two pieces. The sender sends the frame again, as a whole.
+            for key in [key for key in self._partials if key[1]]:
+                self._discard(key)
+        return [Up(event)]
+
+    def statistics(self) -> FragmentStatistics:
+        """Numbers for operators."""
+        return FragmentStatistics(
+            frames_cut=self._frames_cut,
+            fragments_sent=self._fragments_sent,
+            frames_reassembled=self._frames_reassembled,
+            partials=len(self._partials),
+            partials_max=self._config.partials_max,
+            partial_bytes=self._partial_bytes,
+            partial_bytes_high=self._partial_bytes_high,
+            partial_bytes_max=self._config.partial_bytes_max,
+            fragment_bytes_max=self._config.fragment_bytes_max,
+        )
+
+    # -- cutting ---------------------------------------------------------------------------------------------------
+
+    def _certainly_fits(self, frame: Frame) -> bool:
+        """Tell without encoding: that is the usual case. False means that only encoding can tell."""
+        size = FRAME_OVERHEAD_BYTES
+        for header in frame.headers:
+            kind = type(header)
+            if kind not in self._header_bytes:
+                self._header_bytes[kind] = _fixed_bytes(kind)
+            header_bytes = self._header_bytes[kind]
+            if header_bytes is None:
+                return False
+            size += header_bytes
+        batch = frame.batch
+        if batch is not None:
+            size += len(batch.body) + 4 * (len(batch.site) + len(batch.target_site))
+        return size <= self._config.fragment_bytes_max
+
+    def _cut(self, frame: Frame, data: bytes) -> list[Effect]:
+        number, step = self._next_id, self._piece_bytes
+        self._next_id += 1
+        count = -(-len(data) // step)
+        headers = [FragmentHeader(number, i, count, data[i * step : (i + 1) * step]) for i in range(count)]
+        if frame.dest is not None:
+            object.__setattr__(headers[-1], "whole", frame)
+        self._frames_cut += 1
+        self._fragments_sent += count
+        return [Down(Frame(frame.source, frame.dest, (header,))) for header in headers]
+
+    def _bound_codec(self) -> Codec:
+        assert self._codec is not None, "bind() was not called"
+        return self._codec
+
+    # -- putting together ------------------------------------------------------------------------------------------
+
+    def _append(self, frame: Frame, header: FragmentHeader) -> list[Effect]:
+        key = (frame.source, frame.seqno > 0)
+        partial = self._partials.pop(key, None)
+        dropped = 0
+        if header.index == 0:
+            dropped = 0 if partial is None else self._forget(partial)
+            partial = _Partial(header)
+        if partial is None or self._contradicts(partial, header):
+            dropped += 1 if partial is None else 1 + self._forget(partial)
+            return [Dropped("fragment", dropped)]
+        self._partials[key] = partial  # the key moves to the end
+        partial.pieces.append(header.data)
+        partial.size += len(header.data)
+        self._partial_bytes += len(header.data)
+        effects: list[Effect] = [Dropped("fragment", dropped)] if dropped else []
+        if len(partial.pieces) == partial.count:
+            self._discard(key)
+            return [*effects, self._reassemble(frame, partial)]
+        return [*effects, *self._keep_bounds()]
+
+    def _contradicts(self, partial: _Partial, header: FragmentHeader) -> bool:
+        """This piece does not continue what is here, or no honest sender would send it."""
+        if (header.id, header.index, header.count) != (partial.id, len(partial.pieces), partial.count):
+            return True
+        return header.count < 2 or not header.data or partial.size + len(header.data) > self._frame_bytes_max
+
+    def _reassemble(self, frame: Frame, partial: _Partial) -> Effect:
+        """The frame has the source and the place in the stream of its last piece."""
+        try:
+            whole = self._bound_codec().decode_frame(b"".join(partial.pieces), frame.source, frame.dest)
+        except ProtocolError:
+            return Dropped("fragment")
+        if whole.unreliable or whole.top(FragmentHeader) is not None:
+            return Dropped("fragment")
+        self._frames_reassembled += 1
+        return Up(Frame(whole.source, whole.dest, whole.headers, whole.batch, False, frame.seqno))
+
+    def _keep_bounds(self) -> list[Effect]:
+        """Discard the frames that wait longest: those of dead senders, if the bounds are what they should be."""
+        self._partial_bytes_high = max(self._partial_bytes_high, self._partial_bytes)
+        effects: list[Effect] = []
+        config = self._config
+        while self._partial_bytes > config.partial_bytes_max or len(self._partials) > config.partials_max:
+            effects.append(Dropped("fragment", self._discard(next(iter(self._partials)))))
+        return effects
+
+    def _discard(self, key: _Key) -> int:
+        return self._forget(self._partials.pop(key))
+
+    def _forget(self, partial: _Partial) -> int:
+        """Account for a partial that is no longer held; answers how many pieces it had."""
+        self._partial_bytes -= partial.size
+        return len(partial.pieces)
+
+
+def _report(frame: Frame) -> list[Effect]:
+    """A reliable unicast is never dropped silently."""
+    if frame.unreliable or not isinstance(frame.dest, Address):
+        return []
+    return [Up(Undeliverable(frame.dest, (frame,)))]
+
+
+def _originals(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Pieces -> the frames they are of. The last piece is among those that were not acknowledged, if any piece is."""
+    originals: list[Frame] = []
+    for frame in frames:
+        header = frame.top(FragmentHeader)
+        if header is None:
+            originals.append(frame)
+        elif header.whole is not None:
+            originals.append(header.whole)
+    return tuple(originals)
+
+
+def _fixed_bytes(kind: Any) -> int | None:
+    """An upper bound of the wire size of any value of this type; None when there is none."""
+    if kind in _ATOM_BYTES:
+        return _ATOM_BYTES[kind]
+    if isinstance(kind, type) and issubclass(kind, IntEnum):
+        return _ATOM_BYTES[int]
+    inner: list[Any]
+    if isinstance(kind, type) and is_dataclass(kind) and kind is not Batch:
+        hints = get_type_hints(kind)
+        inner = [hints[each.name] for each in fields(kind) if each.init]
+    elif isinstance(kind, type) and hasattr(kind, "_fields"):
+        inner = list(get_type_hints(kind).values())
+    elif NoneType in get_args(kind):
+        inner = list(get_args(kind))
+    else:
+        return None
+    sizes = [_fixed_bytes(each) for each in inner]
+    if None in sizes:
+        return None
+    return 8 + sum(size for size in sizes if size is not None)

@@ -1,0 +1,199 @@
+"""UNICAST2 at its limits: dead peers, idle connections, full windows, hostile headers."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from sitestack.address import Address
+from sitestack.events import ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Dropped, Local, Up
+from sitestack.layers.unicast import Unicast, UnicastConfig
+from sitestack.layers.unicast_connection import FRAME_COST_BYTES, SendFirst, UnicastAck, UnicastData, UnicastSync
+from sitestack.view import View, ViewId
+from tests.sitestack.layers.unicast_world import Fate, World, address_of, message
+
+A, B = address_of("A"), address_of("B")
+
+
+def layer_of(config: UnicastConfig | None = None) -> Unicast:
+    """A's layer alone, for what is best seen effect by effect."""
+    return Unicast(Local("site", A, "A", random.Random(1)), config or UnicastConfig())
+
+
+def data(n: int, header: Header) -> Frame:
+    """Message n of B as it arrives at A."""
+    return message("B", "A", n, b"%d" % n).push(header)
+
+
+def control(header: Header) -> Frame:
+    return Frame(B, A, (header,), unreliable=True)
+
+
+# -- ends --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.conforms("U2-10", "U2-11")
+def test_a_peer_that_does_not_exist_is_given_up_and_costs_nothing_afterwards() -> None:
+    world = World()
+    world.send("A", "Z", "1", "2")
+    world.run(59)
+    assert world["A"].undeliverable == []
+    world.run(2)
+    assert world["A"].undeliverable == ["1", "2"]
+    packets = len(world.packets)
+    world.run(600)
+    numbers = world.numbers("A")
+    assert (numbers.senders, numbers.tombstones, numbers.unacked_bytes, numbers.queued_bytes) == (0, 0, 0, 0)
+    assert len(world.packets) == packets < 50
+    assert world["A"].stack.deadline() is None
+
+
+def test_idle_connections_are_forgotten_and_reopen_by_themselves() -> None:
+    world = World()
+    world.send("A", "B", "1")
+    world.run(130)
+    assert (world.numbers("A").senders, world.numbers("B").windows_open, world.numbers("B").tombstones) == (0, 0, 1)
+    world.send("A", "B", "2")
+    world.run(300)
+    assert world["B"].received["A"] == ["1", "2"]
+    assert world["A"].stack.deadline() is world["B"].stack.deadline() is None
+    assert world.numbers("B").tombstones == 0
+
+
+@pytest.mark.parametrize(("back", "given_up"), [(False, True), (True, False)])
+def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, given_up: bool) -> None:
+    world = World()
+    both = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))
+    alone = View(ViewId(2, A), ViewId(1, A), (A,), ("A",))
+    world.rule = lambda packet: Fate.LOSE
+    world.down("A", ViewInstalled(both, None))
+    world.send("A", "B", "1")
+    world.down("A", ViewInstalled(alone, both))
+    world.run(4)
+    assert world.numbers("A").unacked_frames == 1
+    if back:
+        world.down("A", ViewInstalled(View(ViewId(3, A), ViewId(1, A), (A, B), ("A", "B")), alone))
+    world.run(10)
+    assert (world["A"].undeliverable == ["1"]) is given_up
+    world.rule = lambda packet: Fate.PASS
+    world.run(10)
+    assert world["B"].received == ({} if given_up else {"A": ["1"]})
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------------
+
+
+def test_beyond_the_window_frames_wait_in_order() -> None:
+    config = UnicastConfig(window_frames_max=10, window_bytes_max=5 * (FRAME_COST_BYTES + 100))
+    world = World(config=config)
+    texts = [f"{n:090}" for n in range(40)]
+    world.send("A", "B", *texts)
+    numbers = world.numbers("A")
+    assert (numbers.unacked_frames, numbers.queued_frames) == (5, 35)
+    world.run(1)
+    assert world["B"].received["A"] == texts
+    numbers = world.numbers("A")
+    assert (numbers.unacked_bytes, numbers.queued_bytes, numbers.queued_frames) == (0, 0, 0)
+    assert numbers.unacked_bytes_high <= numbers.window_bytes_max
+    assert numbers.queued_bytes_high > 0
+
+
+def test_a_frame_larger_than_the_window_goes_alone() -> None:
+    world = World(config=UnicastConfig(window_bytes_max=1_000, reorder_bytes_max=1_000))
+    world.send("A", "B", "x" * 5_000, "y" * 5_000)
+    assert world.numbers("A").queued_frames == 1
+    world.run(1)
+    assert [text[0] for text in world["B"].received["A"]] == ["x", "y"]
+
+
+def test_a_frame_beyond_the_queue_is_refused_and_reported() -> None:
+    config = UnicastConfig(window_frames_max=1, queue_bytes_max=2 * (FRAME_COST_BYTES + 5))
+    world = World(config=config)
+    world.send("A", "B", "1", "2", "3", "4")
+    assert world["A"].undeliverable == ["4"]
+    assert world["A"].stack.drops == {"unicast_queue_full": 1}
+    world.run(1)
+    assert world["B"].received["A"] == ["1", "2", "3"]
+
+
+def test_beyond_the_receive_window_frames_are_dropped_and_come_again() -> None:
+    world = World(config=UnicastConfig(reorder_frames_max=4))
+    world.rule = lambda packet: Fate.LOSE if packet.text == "0" else Fate.PASS
+    texts = [str(n) for n in range(12)]
+    world.send("A", "B", *texts)
+    world.run(0.01)
+    assert world["B"].stack.drops == {"unicast_window_full": 7}
+    assert world.numbers("B").reordered_frames == 4
+    world.rule = lambda packet: Fate.PASS
+    world.run(5)
+    assert world["B"].received["A"] == texts
+    assert world.numbers("B").reordered_bytes == 0
+
+
+def test_a_request_is_answered_up_to_a_bound() -> None:
+    layer = layer_of(UnicastConfig(resend_bytes_max=3 * (FRAME_COST_BYTES + 5)))
+    for n in range(1, 11):
+        layer.down(message("A", "B", n, b"x"), 0.0)
+    effects = layer.up(control(UnicastAck(1, 1, 0, ((1, 10),))), 0.0)
+    assert len(effects) == 3
+
+
+def test_strangers_do_not_fill_the_memory() -> None:
+    layer = layer_of(UnicastConfig(peers_max=8))
+    for n in range(100):
+        stranger = Address(n.to_bytes(16, "big"))
+        layer.up(replace(data(1, UnicastData(1, 2, 2, False)), source=stranger), 0.0)
+    assert layer.statistics().tombstones == 8
+    assert len(layer.flush(0.0)) == 8
+    layer.expire(1000.0)
+    assert layer.statistics().tombstones == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (UnicastData(1, 0, 1, True), "unicast_malformed"),
+        (UnicastData(1, -5, 1, True), "unicast_malformed"),
+        (UnicastData(1, 5, 4, True), "unicast_malformed"),
+        (UnicastData(1, 3, 4, False), "unicast_malformed"),
+        (UnicastData(0, 1, 1, True), "unicast_stale_connection"),
+        (UnicastSync(1, 3, 4), "unicast_malformed"),
+        (UnicastData(1, 100_000, 100_000, False), "unicast_window_full"),
+        (UnicastData(1, 1, 1, True), "unicast_duplicate"),
+        (UnicastAck(1, 1, 2, ()), "unicast_malformed"),
+        (UnicastAck(2, 1, 1, ()), "unicast_stale_ack"),
+        (UnicastAck(1, -1, 1, ()), "unicast_stale_ack"),
+        (SendFirst(2), "unicast_stale_send_first"),
+    ],
+)
+def test_hostile_headers_are_counted_and_change_nothing(header: Header, reason: str) -> None:
+    layer = layer_of()
+    layer.down(message("A", "B", 1, b"x"), 0.0)
+    layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
+    assert layer.up(data(1, header), 0.0) == [Dropped(reason)]
+    assert layer.up(data(2, UnicastData(1, 2, 2, False)), 0.0) == [Up(message("B", "A", 2, b"2"))]
+    assert layer.statistics().unacked_frames == 1
+
+
+@pytest.mark.parametrize("missing", [((-5, -1),), ((1, 1 << 62),), ((1 << 62, 1),), ((1, 1),) * 20_000])
+def test_a_hostile_request_costs_no_more_than_an_honest_one(missing: tuple[tuple[int, int], ...]) -> None:
+    layer = layer_of()
+    for n in (1, 2, 3):
+        layer.down(message("A", "B", n, b"x"), 0.0)
+    assert len(layer.up(control(UnicastAck(1, 1, 0, missing)), 0.0)) <= 32
+
+
+def test_after_a_refused_frame_nothing_is_taken_until_the_queue_is_empty() -> None:
+    """The refused one may be a piece of a larger frame, of which the last and smaller piece must not be taken."""
+    config = UnicastConfig(window_frames_max=1, queue_bytes_max=2 * (FRAME_COST_BYTES + 10))
+    world = World(config=config)
+    world.send("A", "B", "1", "2", "3" * 100, "4")
+    assert world["A"].undeliverable == ["3" * 100, "4"]
+    world.run(1)
+    world.send("A", "B", "5", "6")
+    world.run(1)
+    assert world["B"].received["A"] == ["1", "2", "5", "6"]
