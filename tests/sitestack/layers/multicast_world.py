@@ -146,6 +146,8 @@ class World:
         self.now = 0.0
         self.datagrams = 0
         self.drop: Callable[[str, str, bytes], bool] = lambda source, dest, data: False
+        #: What went over the wire, a line a frame, when this is a list.
+        self.story: list[str] | None = None
         self._queue: list[tuple[float, int, str, str, bytes]] = []
         self._count = 0
         self.members = {name: self._member(name) for name in names}
@@ -216,9 +218,19 @@ class World:
             member.collect(event)
         for to, data in turn.datagrams:
             self.datagrams += 1
+            if self.story is not None:
+                self.story += [self._tell(member, frame) for frame in member.stack.codec.decode(data).frames]
             for other in self.living():
                 if other is not member and to in (None, Physical(other.address.hex(), 1)):
                     self._send(member.name, other.name, data)
+
+    def _tell(self, member: Member, frame: Frame) -> str:
+        """Who says what to whom, and when: addresses and views shortened to a letter and a counter."""
+        assert not isinstance(frame.dest, Physical)
+        said = repr(frame.headers[-1]).replace(", creator=", "|").replace("ViewId(counter=", "(")
+        for name, other in self.members.items():
+            said = said.replace(repr(other.address), name)
+        return f"{self.now * 1000:4.0f} ms {member.name} -> {'all' if frame.dest is None else frame.dest[:1].decode()}: {said}"
 
     def _send(self, source: str, dest: str, data: bytes) -> None:
         faults, rng = self.faults, self.rng

@@ -290,6 +290,12 @@ def test_a_member_alone_announces_nothing() -> None:
 # -- a lossy wire ------------------------------------------------------------------------------------------------------
 
 
+LAST_MESSAGE_STORY = """\
+ 100 ms A -> all: Highest(view=(1|A), seqno=5)
+ 121 ms B -> A: Retransmit(view=(1|A), sender=A, ranges=((5, 5),))
+ 122 ms A -> B: Cast(view=(1|A), sender=A, seqno=5)"""
+
+
 @pytest.mark.conforms("U2-17")
 def test_a_lost_last_message_is_recovered_within_two_intervals_without_further_traffic() -> None:
     """F1: the last message of a burst arrives within 2 x interval."""
@@ -300,8 +306,10 @@ def test_a_lost_last_message_is_recovered_within_two_intervals_without_further_t
     world.drop = lambda source, dest, data: dest == "B"
     world.send("A")
     world.drop = lambda source, dest, data: False
+    world.story = []
     world.run(2 * config.quiet_interval_s)
     assert [world[name].of("A") for name in "ABC"] == [[1, 2, 3, 4, 5]] * 3
+    assert "\n".join(world.story) == LAST_MESSAGE_STORY
 
 
 @pytest.mark.parametrize("loss", [0.01, 0.05, 0.2, 0.4])

@@ -239,6 +239,12 @@ def test_survivors_deliver_the_same_prefix_of_every_stream(seed: int) -> None:
         assert all(member.of(owner) == [1, 2, 3] for owner in survivors), (seed, member.name)
 
 
+STORY = """\
+  10 ms B -> C: Retransmit(view=(1|A), sender=A, ranges=((3, 4),))
+  11 ms C -> B: Cast(view=(1|A), sender=A, seqno=3)
+  11 ms C -> B: Cast(view=(1|A), sender=A, seqno=4)"""
+
+
 def test_a_message_that_one_survivor_holds_reaches_all_and_one_that_nobody_holds_whole_reaches_none() -> None:
     """S5, S6: A's 3 and 4 reached only C, its 6 only B; then A dies. The cut is 4."""
     world = World("ABC")
@@ -254,6 +260,7 @@ def test_a_message_that_one_survivor_holds_reaches_all_and_one_that_nobody_holds
     world["A"].alive = False
     world.drop = lambda source, dest, data: False
     world.run(0.01)
+    world.story = []
     for name in "BC":
         world.down(name, Blocked())
     flush = Flush(world)
@@ -266,3 +273,4 @@ def test_a_message_that_one_survivor_holds_reaches_all_and_one_that_nobody_holds
     assert flush.reached(world["B"])
     assert flush.reached(world["C"])
     assert [world[name].of("A") for name in "BC"] == [[1, 2, 3, 4]] * 2
+    assert "\n".join(world.story) == STORY
