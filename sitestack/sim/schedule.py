@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 
 #: Things that happen within one tick share one turn of a process, as they do on a real machine.
@@ -20,7 +21,10 @@ class Schedule:
     def at(self, when: float, action: Callable[[], None]) -> None:
         """Do this at `when` (seconds), or in the current tick if that has passed."""
         self._count += 1
-        tick = max(round(when / TICK_S), round(self.now / TICK_S))
+        # Rounded up, so that whatever waits for a time finds that it has come.
+        tick = max(math.ceil(when / TICK_S), round(self.now / TICK_S))
+        if tick * TICK_S < when:
+            tick += 1
         heapq.heappush(self._heap, (tick, self._count, action))
 
     def after(self, delay: float, action: Callable[[], None]) -> None:

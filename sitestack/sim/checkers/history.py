@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from sitestack import records
 from sitestack.address import Address
@@ -48,6 +49,8 @@ class History:
     stay_in: dict[ViewId, int]
     receptions: dict[Stream, Reception]
     sends: list[records.Send]
+    #: The numbers it sent, by stream.
+    sent: dict[Stream, Ranges]
     unreached: list[records.Unreach]
     global_views: list[records.GlobalView]
     #: With the lineage of the view in force, None before the first.
@@ -128,6 +131,7 @@ class _Reader:
             stay_in,
             self.finished(self.start.uuid),
             self.sends,
+            self.sent(),
             self.unreached,
             self.global_views,
             self.roles,
@@ -167,6 +171,16 @@ class _Reader:
             case records.Stop():
                 self.stopped = True
 
+    def sent(self) -> dict[Stream, Ranges]:
+        found: dict[tuple[Any, ...], Ranges] = {}
+        for send in self.sends:
+            key = (send.site, send.origin, send.scope, send.target)
+            numbers = found.get(key)
+            if numbers is None:
+                numbers = found[key] = Ranges()
+            numbers.add(send.first, send.first + send.count - 1)
+        return {Stream(*key): numbers for key, numbers in found.items()}
+
     def relayed(self, record: records.Gap | records.Baseline) -> Reception:
         return self.receptions.setdefault((record.site, record.origin, Scope.ALL), Reception())
 
@@ -190,13 +204,3 @@ def by_site(histories: Sequence[History]) -> dict[str, list[History]]:
     for history in histories:
         sites.setdefault(history.site, []).append(history)
     return sites
-
-
-def sent_by_stream(histories: Iterable[History]) -> dict[Stream, Ranges]:
-    """The numbers that were sent on every stream."""
-    found: dict[Stream, Ranges] = {}
-    for history in histories:
-        for send in history.sends:
-            stream = Stream(send.site, send.origin, send.scope, send.target)
-            found.setdefault(stream, Ranges()).add(send.first, send.last)
-    return found

@@ -6,7 +6,10 @@ against the batch that was sent, edges, sizes and digest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Any
 
 from sitestack import records
 from sitestack.address import Address
@@ -26,28 +29,39 @@ def check_integrity(histories: Sequence[History]) -> list[Violation]:
     sent = {history.uuid: _index_sends(history, findings) for history in histories}
     crashed = {history.uuid for history in histories if history.fate is Fate.CRASHED}
     exempt: dict[Address, tuple[Stream, records.Deliver]] = {}
+    contents: dict[Address | None, dict[tuple[Any, ...], tuple[Any, ...]]] = {}
     for history in histories:
+        for send in history.sends:
+            contents.setdefault(send.target, {})[_BATCH(send)] = _CONTENTS(send)
+    for history, deliver in _not_as_sent(histories, contents):
+        target = history.uuid if deliver.scope is Scope.UNICAST else None
+        batches = sent.get(deliver.origin, {}).get((deliver.site, deliver.scope, target), {})
+        stream = Stream(deliver.site, deliver.origin, deliver.scope, target)
+        kind, what = _explain(stream, batches, deliver, deliver.origin in sent)
+        if kind == "never sent" and deliver.origin in crashed and _follows(batches, deliver):
+            kept = exempt.setdefault(deliver.origin, (stream, deliver))
+            if _is_same_batch(kept, (stream, deliver)):
+                continue
+        findings.add(history.label, f"{kind} {stream}", what)
+    return findings.violations()
+
+
+_BATCH = attrgetter("site", "origin", "scope", "first")
+_CONTENTS = attrgetter("digest", "sizes", "count")
+
+
+def _not_as_sent(
+    histories: Sequence[History], contents: dict[Address | None, dict[tuple[Any, ...], tuple[Any, ...]]]
+) -> Iterator[tuple[History, records.Deliver]]:
+    """The deliveries whose batch is not, exactly so, among those sent to everybody or to the process that delivers."""
+    multicasts = contents.get(None, {})
+    for history in histories:
+        unicasts = contents.get(history.uuid, {})
         for stay in history.stays:
             for deliver in stay.delivers:
-                target = history.uuid if deliver.scope is Scope.UNICAST else None
-                batches = sent.get(deliver.origin, {}).get((deliver.site, deliver.scope, target), {})
-                send = batches.get(deliver.first)
-                if (
-                    send is not None
-                    and send.digest == deliver.digest
-                    and send.sizes == deliver.sizes
-                    and send.count == deliver.count
-                ):
-                    continue
-                stream = Stream(deliver.site, deliver.origin, deliver.scope, target)
-                kind, what = _explain(stream, batches, deliver, deliver.origin in sent)
-                if kind == "never sent" and deliver.origin in crashed:
-                    last_sent = max((each.last for each in batches.values()), default=0)
-                    kept = exempt.setdefault(deliver.origin, (stream, deliver))
-                    if deliver.first == last_sent + 1 and _is_same_batch(kept, (stream, deliver)):
-                        continue
-                findings.add(history.label, f"{kind} {stream}", what)
-    return findings.violations()
+                batches = unicasts if deliver.scope is Scope.UNICAST else multicasts
+                if batches.get(_BATCH(deliver)) != _CONTENTS(deliver):
+                    yield history, deliver
 
 
 _Sent = dict[tuple[str, Scope, Address | None], dict[int, records.Send]]
@@ -69,19 +83,16 @@ def _index_sends(history: History, findings: Findings) -> _Sent:
     return index
 
 
-def _explain(
-    stream: Stream, batches: dict[int, records.Send], deliver: records.Deliver, origin_known: bool
-) -> tuple[str, str]:
+def _explain(stream: Stream, batches: dict[int, records.Send], deliver: records.Deliver, origin_known: bool) -> tuple[str, str]:
     """Kind and words of what is wrong with a delivery."""
     what = f"delivered {stream} {deliver.first}..{deliver.last}"
     if not origin_known:
         return "no origin", f"{what}, and there is no journal of its origin"
-    overlapping = [
-        send for send in batches.values() if send.first <= deliver.last and deliver.first <= send.last
-    ]
-    if not overlapping:
+    firsts = sorted(batches)
+    nearest = bisect_right(firsts, deliver.last)
+    send = batches[firsts[nearest - 1]] if nearest else None
+    if send is None or send.last < deliver.first:
         return "never sent", f"{what}, which was never sent"
-    send = overlapping[0]
     if (send.first, send.count) != (deliver.first, deliver.count):
         return "re-cut", f"{what}: batch re-cut, it was sent as {send.first}..{send.last}"
     if send.sizes != deliver.sizes:
@@ -89,12 +100,16 @@ def _explain(
     return "digest", f"{what} with sha256 {deliver.digest.hex()[:12]}.., sent with {send.digest.hex()[:12]}.."
 
 
+def _follows(batches: dict[int, records.Send], deliver: records.Deliver) -> bool:
+    """Whether this is the batch that follows the last one in the journal of its origin."""
+    last_sent = batches[max(batches)].last if batches else 0
+    return deliver.first == last_sent + 1
+
+
 def _is_same_batch(one: tuple[Stream, records.Deliver], other: tuple[Stream, records.Deliver]) -> bool:
     (stream, deliver), (other_stream, other_deliver) = one, other
-    return (stream, deliver.first, deliver.count, deliver.sizes, deliver.digest) == (
+    return (stream, deliver.first, _CONTENTS(deliver)) == (
         other_stream,
         other_deliver.first,
-        other_deliver.count,
-        other_deliver.sizes,
-        other_deliver.digest,
+        _CONTENTS(other_deliver),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from sitestack import records
 from sitestack.sim.checkers.history import History, by_site
@@ -46,14 +47,21 @@ def check_membership(histories: Sequence[History]) -> list[Violation]:
                     findings.add(history.label, "no view", what)
                 continue
             vid, members = stay.view.vid, frozenset(stay.view.members)
-            for deliver in stay.delivers:
-                if deliver.vid != vid:
-                    what = f"delivered {_name(deliver)} for {deliver.vid} while {vid} was in force"
-                    findings.add(history.label, "other view", what)
-                if deliver.origin not in members and deliver.site == history.site:
-                    what = f"delivered {_name(deliver)} in {vid}, which its origin is not in"
-                    findings.add(history.label, "stranger", what)
+            for place in set(map(_PLACE, stay.delivers)):
+                named, site, origin = place
+                is_stranger = site == history.site and origin not in members
+                if named == vid and not is_stranger:
+                    continue
+                what = f"delivered {_name(next(each for each in stay.delivers if _PLACE(each) == place))}"
+                if named != vid:
+                    findings.add(history.label, "other view", f"{what} for {named} while {vid} was in force")
+                if is_stranger:
+                    findings.add(history.label, "stranger", f"{what} in {vid}, which its origin is not in")
     return findings.violations()
+
+
+#: Distinct places are few where deliveries are many.
+_PLACE = attrgetter("vid", "site", "origin")
 
 
 def _contents(view: records.View) -> tuple[object, ...]:

@@ -27,6 +27,9 @@ class Ranges:
             firsts.append(first)
             lasts.append(last)
             return
+        if first == lasts[-1] + 1:
+            lasts[-1] = last
+            return
         begin = bisect_left(lasts, first - 1)
         end = bisect_right(firsts, last + 1)
         if begin < end:

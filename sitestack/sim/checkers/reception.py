@@ -27,7 +27,7 @@ class Stream(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Messages first..last, delivered in this order without another of their stream between, in one stay."""
+    """Messages first..last, delivered for the first time, in this order and in one stay."""
 
     first: int
     last: int
@@ -114,10 +114,10 @@ class Reception:
         if first < self._next:
             again = self.delivered.within(first, last)
             self.duplicates.extend(again)
-            for each in Ranges([(first, min(last, self._next - 1))]) - again:
-                self.late.add(*each)
-            self.runs.append(Run(first, last, stay))
-            self.delivered.add(first, last)
+            for low, high in Ranges([(first, last)]) - again:
+                self.late.add(low, min(high, self._next - 1))
+                self.runs.append(Run(low, high, stay))
+                self.delivered.add(low, high)
             self._next = max(self._next, last + 1)
             return
         if first > self._next:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sitestack.address import Address
 from sitestack.message import Scope
@@ -23,16 +25,31 @@ class Place(NamedTuple):
     origin: Address
     scope: Scope
     first: int
-    last: int
+    length: int
 
     @property
     def batch(self) -> tuple[str, Address, Scope, int, int]:
         """Which batch it is, wherever it stands."""
         return self[1:]
 
+    @property
+    def stream(self) -> Stream:
+        """Whose counter the batch is numbered by."""
+        return Stream(self.site, self.origin, self.scope, None)
+
+    @property
+    def numbers(self) -> Ranges:
+        """The messages in it."""
+        return Ranges([(self.first, self.first + self.length - 1)])
+
     def __str__(self) -> str:
-        stream = Stream(self.site, self.origin, self.scope, None)
-        return f"{stream} {self.first}..{self.last}" + (f" (gseq {self.gseq})" if self.gseq is not None else "")
+        return f"{self.stream} {self.numbers}" + ("" if self.gseq is None else f" (gseq {self.gseq})")
+
+
+#: A place as a plain tuple: made, hashed and compared for every delivery.
+_PLACE = operator.attrgetter("gseq", "site", "origin", "scope", "first", "count")
+#: The places of a stay in order.
+_Order = tuple[tuple[Any, ...], ...]
 
 
 def check_total_order(histories: Sequence[History]) -> list[Violation]:
@@ -44,94 +61,80 @@ def check_total_order(histories: Sequence[History]) -> list[Violation]:
     """
     findings = Findings("L8")
     for members in by_site(histories).values():
-        orders: dict[ViewId, dict[tuple[Place, ...], list[History]]] = {}
+        orders: dict[ViewId, dict[_Order, list[History]]] = {}
         for history in members:
             for stay in history.stays[1:]:
                 assert stay.view is not None  # only stay 0 has none
-                order = tuple(
-                    Place(each.gseq, each.site, each.origin, each.scope, each.first, each.last)
-                    for each in stay.delivers
-                    if each.scope is not Scope.UNICAST
-                )
+                multicasts = [each for each in stay.delivers if each.scope is not Scope.UNICAST]
+                # A batch that is delivered twice at one place is the business of L2.
+                order = tuple(dict.fromkeys(map(_PLACE, multicasts)))
                 orders.setdefault(stay.view.vid, {}).setdefault(order, []).append(history)
         for vid, found in orders.items():
             _check_view(findings, vid, found)
     return findings.violations()
 
 
-def _check_view(findings: Findings, vid: ViewId, orders: dict[tuple[Place, ...], list[History]]) -> None:
-    """Hold the distinct orders of a view against each other; the one that most processes share is believed first."""
-    believed = sorted(orders.items(), key=lambda each: (-len(each[1]), -len(each[0]), each[0][:1]))
+def _check_view(findings: Findings, vid: ViewId, orders: dict[_Order, list[History]]) -> None:
+    """Hold the distinct orders of a view against each other; what most processes share is believed first."""
+    if len(orders) == 1 and _rises([place[0] for place in next(iter(orders)) if place[0] is not None]):
+        return
+    believed = [
+        (list(itertools.starmap(Place, order)), group)
+        for order, group in sorted(orders.items(), key=lambda each: (-len(each[1]), -len(each[0])))
+    ]
     for order, group in believed:
-        _check_increasing(findings, vid, order, group)
+        placed = [place for place in order if place.gseq is not None]
+        for at in _misplaced([place.gseq for place in placed if place.gseq is not None]):
+            what = f"out of the order of places, beside {placed[at - 1 if at else 1]}"
+            _report(findings, "falls", vid, placed[at], group, what)
     holders: dict[int, tuple[Place, History]] = {}
     for number, (order, group) in enumerate(believed):
         for place in order:
-            if place.gseq is None:
-                continue
-            holder, owner = holders.setdefault(place.gseq, (place, group[0]))
-            if holder.batch != place.batch:
-                what = f"place {place.gseq} of {vid} is {place}, and at {owner.label} {holder}"
-                for history in group:
-                    findings.add(history.label, f"place {vid}", what, _moved(history, place))
+            if place.gseq is not None:
+                holder, owner = holders.setdefault(place.gseq, (place, group[0]))
+                if holder.batch != place.batch:
+                    _report(findings, "place", vid, place, group, f"where {owner.label} has {holder}")
         for reference, owners in believed[:number]:
-            _compare(findings, vid, (order, group), (reference, owners))
+            for place in _compare(order, reference):
+                _report(findings, "order", vid, place, group, f"in another order than {owners[0].label}")
 
 
-def _check_increasing(
-    findings: Findings, vid: ViewId, order: tuple[Place, ...], group: list[History]
-) -> None:
-    highest: Place | None = None
-    for place in order:
-        if place.gseq is None:
-            continue
-        if highest is not None and highest.gseq is not None and place.gseq <= highest.gseq:
-            what = f"delivered {place} after {highest} in {vid}"
-            for history in group:
-                findings.add(history.label, f"falls {vid}", what, _moved(history, place))
-        else:
-            highest = place
+def _report(findings: Findings, kind: str, vid: ViewId, place: Place, group: list[History], what: str) -> None:
+    for history in group:
+        damage = Damage("reordered", history.uuid, place.stream, place.numbers)
+        findings.add(history.label, f"{kind} {vid}", f"delivered {place} in {vid} {what}", damage)
 
 
-def _compare(
-    findings: Findings,
-    vid: ViewId,
-    suspect: tuple[tuple[Place, ...], list[History]],
-    reference: tuple[tuple[Place, ...], list[History]],
-) -> None:
-    """Report the fewest batches whose removal makes the common subsequences equal."""
-    order, group = suspect
-    position = {place.batch: at for at, place in enumerate(reference[0])}
-    common = [place for place in order if place.batch in position]
-    ranks = [position[place.batch] for place in common]
-    if all(one < other for one, other in zip(ranks, ranks[1:], strict=False)):
-        return
-    kept = _longest_rise(ranks)
-    for at, place in enumerate(common):
-        if at not in kept:
-            what = f"delivered {place} in {vid} in another order than {reference[1][0].label}"
-            for history in group:
-                findings.add(history.label, f"order {vid}", what, _moved(history, place))
+def _compare(order: list[Place], reference: list[Place]) -> list[Place]:
+    """What of an order stands elsewhere in the common part of both."""
+    position = {place.batch: at for at, place in reversed(list(enumerate(reference)))}
+    common = list({place.batch: place for place in order if place.batch in position}.values())
+    return [common[at] for at in _misplaced([position[place.batch] for place in common])]
 
 
-def _longest_rise(ranks: list[int]) -> set[int]:
-    """The indices of a longest strictly increasing subsequence."""
+def _misplaced(ranks: list[int]) -> list[int]:
+    """The fewest indices without which the ranks strictly increase: all but a longest increasing subsequence."""
+    if _rises(ranks):
+        return []
+    # From the right and downwards, so that of two that changed places the late one is kept out, as in `late` of L3.
     tails: list[int] = []
     ends: list[int] = []
-    previous: list[int] = []
-    for at, rank in enumerate(ranks):
-        length = bisect_left(tails, rank)
-        previous.append(ends[length - 1] if length else -1)
-        tails[length:] = [rank] if length == len(tails) else [rank, *tails[length + 1 :]]
-        ends[length:] = [at] if length == len(ends) else [at, *ends[length + 1 :]]
+    following: list[int] = [-1] * len(ranks)
+    for at in reversed(range(len(ranks))):
+        length = bisect_left(tails, -ranks[at])
+        following[at] = ends[length - 1] if length else -1
+        if length == len(tails):
+            tails.append(-ranks[at])
+            ends.append(at)
+        else:
+            tails[length], ends[length] = -ranks[at], at
     kept = set()
-    at = ends[-1] if ends else -1
+    at = ends[-1]
     while at >= 0:
         kept.add(at)
-        at = previous[at]
-    return kept
+        at = following[at]
+    return [at for at in range(len(ranks)) if at not in kept]
 
 
-def _moved(history: History, place: Place) -> Damage:
-    stream = Stream(place.site, place.origin, place.scope, None)
-    return Damage("reordered", history.uuid, stream, Ranges([(place.first, place.last)]))
+def _rises(ranks: list[int]) -> bool:
+    return all(map(operator.lt, ranks, itertools.islice(ranks, 1, None)))

@@ -9,7 +9,7 @@ from sitestack.address import Address
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Stream
 
-Harm = Literal["lost", "duplicated", "reordered"]
+Harm = Literal["lost", "reordered"]
 
 
 class Damage(NamedTuple):

@@ -1,0 +1,139 @@
+"""G1 to G4: the global view is the union of the sites' views, equal everywhere, and moves forward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sitestack import records
+from sitestack.address import Address
+from sitestack.sim.checkers.history import History, by_site
+from sitestack.sim.checkers.violation import Findings, Violation
+from sitestack.view import ViewId
+
+_Members = tuple[Address, ...]
+
+
+def check_union(histories: Sequence[History]) -> list[Violation]:
+    """G1. The members are the disjoint union of one site view a live site, each tagged with its site.
+
+    Views that no process journaled cannot be compared. A site that is down may keep its component, without members.
+    """
+    findings = Findings("G1")
+    known: dict[tuple[str, ViewId], _Members] = {
+        (history.site, stay.view.vid): stay.view.members
+        for history in histories
+        for stay in history.stays
+        if stay.view is not None
+    }
+    for history in histories:
+        for view in history.global_views:
+            for kind, what in _union_faults(view, known):
+                findings.add(history.label, kind, f"{_name(view)}: {what}")
+    return findings.violations()
+
+
+def check_equal_vectors(histories: Sequence[History]) -> list[Violation]:
+    """G2. Equal vectors mean equal ordered member lists, at every process of every site."""
+    findings = Findings("G2")
+    known: dict[frozenset[tuple[str, ViewId]], tuple[History, records.GlobalView]] = {}
+    for history in histories:
+        for view in history.global_views:
+            key = frozenset((site, vid) for site, vid in view.gvec.items() if site not in view.down)
+            other, same = known.setdefault(key, (history, view))
+            if view.members != same.members:
+                what = f"{_name(view)} has members {list(view.members)}, and at {other.label} {list(same.members)}"
+                findings.add(history.label, "members", what)
+    return findings.violations()
+
+
+def check_monotonic(histories: Sequence[History]) -> list[Violation]:
+    """G3. Per process no component goes backwards.
+
+    A site that was down and comes back with none of its old members is another incarnation and counts from anew.
+    """
+    findings = Findings("G3")
+    for history in histories:
+        highest: dict[str, tuple[ViewId, frozenset[Address]]] = {}
+        was_down: set[str] = set()
+        for view in history.global_views:
+            was_down.update(site for site in highest if site in view.down or site not in view.gvec)
+            for site, vid in view.gvec.items():
+                if site in view.down:
+                    continue
+                members = frozenset(member for home, member in view.members if home == site)
+                before = highest.get(site)
+                reborn = before is not None and site in was_down and not members & before[1]
+                if before is not None and vid < before[0] and not reborn:
+                    findings.add(history.label, site, f"{site} went from {before[0]} back to {vid}")
+                was_down.discard(site)
+                highest[site] = (vid, members)
+    return findings.violations()
+
+
+def check_convergence(histories: Sequence[History]) -> list[Violation]:
+    """G4, quiescent runs. All survivors end with one global view, whose members are exactly the survivors; those of a
+    site, also where there is no global view, end with one site view of exactly its survivors.
+    """
+    findings = Findings("G4")
+    survivors = [history for history in histories if history.survives]
+    for site, members in by_site(survivors).items():
+        _check_site(findings, site, members)
+    with_global = [history for history in survivors if history.global_views]
+    expected = {(history.site, history.uuid) for history in survivors}
+    vectors: dict[frozenset[tuple[str, ViewId]], History] = {}
+    for history in survivors:
+        if not history.global_views:
+            if with_global:
+                findings.add(history.label, "none", f"has no global view, {with_global[0].label} has one")
+            continue
+        view = history.global_views[-1]
+        if set(view.members) != expected:
+            difference = sorted(f"{site}/{member!r}" for site, member in set(view.members) ^ expected)
+            what = f"ends with {_name(view)}, which differs from the survivors in {', '.join(difference)}"
+            findings.add(history.label, "members", what)
+        vectors.setdefault(frozenset(view.gvec.items()), history)
+    if len(vectors) > 1:
+        one, other = list(vectors.values())[:2]
+        what = f"ends with {_name(other.global_views[-1])}, {one.label} with {_name(one.global_views[-1])}"
+        findings.add(other.label, "vector", what)
+    return findings.violations()
+
+
+def _check_site(findings: Findings, site: str, members: Sequence[History]) -> None:
+    expected = {history.uuid for history in members}
+    ends: dict[ViewId, History] = {}
+    for history in members:
+        view = history.stays[-1].view
+        if view is None:
+            findings.add(history.label, "none", "never installed a view")
+            continue
+        ends.setdefault(view.vid, history)
+        if set(view.members) != expected:
+            difference = ", ".join(sorted(repr(member) for member in set(view.members) ^ expected))
+            what = f"ends in {view.vid}, which differs from the survivors of {site} in {difference}"
+            findings.add(history.label, "site members", what)
+    if len(ends) > 1:
+        (vid, one), (other_vid, other) = list(ends.items())[:2]
+        findings.add(other.label, "site view", f"ends in {other_vid}, {one.label} in {vid}")
+
+
+def _union_faults(view: records.GlobalView, known: dict[tuple[str, ViewId], _Members]) -> list[tuple[str, str]]:
+    """Kind and words of everything that makes this view no disjoint union of site views."""
+    faults = []
+    uuids = [member for _, member in view.members]
+    if len(set(uuids)) < len(uuids):
+        twice = sorted({repr(uuid) for uuid in uuids if uuids.count(uuid) > 1})
+        faults.append(("twice", f"{', '.join(twice)} is in it twice"))
+    for site, vid in view.gvec.items():
+        members = tuple(member for home, member in view.members if home == site)
+        wanted = () if site in view.down else known.get((site, vid), members)
+        if members != wanted:
+            faults.append((site, f"{site} has members {list(members)} where {vid} has {list(wanted)}"))
+    strangers = sorted({home for home, _ in view.members} - view.gvec.keys())
+    if strangers:
+        faults.append(("strangers", f"members of {', '.join(strangers)}, which has no component"))
+    return faults
+
+
+def _name(view: records.GlobalView) -> str:
+    return "{" + ", ".join(f"{site}: {vid}" for site, vid in view.gvec.items()) + "}"

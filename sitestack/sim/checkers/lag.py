@@ -1,0 +1,42 @@
+"""How long messages take from site to site, by the wall clocks of both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sitestack.message import Scope
+from sitestack.sim.checkers.history import History
+
+_NS_PER_MS = 1_000_000
+
+
+def measure_lag(histories: Sequence[History]) -> dict[str, dict[str, float]]:
+    """For each pair of sites, as "NYC>SFO", the percentiles p50 and p99 in ms from `Send.w` to `Deliver.w`.
+
+    Of multicasts, weighed by messages. The two wall clocks are compared as they are, so the figures mean something
+    only between processes of one host, or of hosts whose clocks agree far better than the lag.
+    """
+    sent = {(send.origin, send.first): send.w for history in histories for send in history.sends if send.scope is Scope.ALL}
+    samples: dict[str, list[tuple[int, int]]] = {}
+    for history in histories:
+        for stay in history.stays:
+            for deliver in stay.delivers:
+                if deliver.scope is not Scope.ALL or deliver.site == history.site:
+                    continue
+                began = sent.get((deliver.origin, deliver.first))
+                if began is not None:
+                    pair = samples.setdefault(f"{deliver.site}>{history.site}", [])
+                    pair.append((deliver.w - began, deliver.count))
+    return {pair: {"p50": _percentile(lags, 50), "p99": _percentile(lags, 99)} for pair, lags in sorted(samples.items())}
+
+
+def _percentile(lags: list[tuple[int, int]], percent: int) -> float:
+    """The smallest lag in ms that at least this share of the messages does not exceed."""
+    lags.sort()
+    wanted = sum(count for _, count in lags) * percent
+    covered = 0
+    for lag, count in lags:
+        covered += 100 * count
+        if covered >= wanted:
+            return round(lag / _NS_PER_MS, 3)
+    raise AssertionError("no samples")

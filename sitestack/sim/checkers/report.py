@@ -1,0 +1,155 @@
+"""All invariants over the histories of one run, and what came of it in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sitestack.address import Address
+from sitestack.sim.checkers.agreement import (
+    check_agreement,
+    check_same_view,
+    check_validity,
+    check_virtual_synchrony,
+)
+from sitestack.sim.checkers.global_view import (
+    check_convergence,
+    check_equal_vectors,
+    check_monotonic,
+    check_union,
+)
+from sitestack.sim.checkers.history import History
+from sitestack.sim.checkers.integrity import check_integrity
+from sitestack.sim.checkers.lag import measure_lag
+from sitestack.sim.checkers.membership import check_membership, check_views
+from sitestack.sim.checkers.order import (
+    check_fifo,
+    check_no_duplication,
+    check_relayed_once,
+    check_remote_fifo,
+)
+from sitestack.sim.checkers.ranges import Ranges
+from sitestack.sim.checkers.reception import Stream
+from sitestack.sim.checkers.sites import check_conservation, check_loop_freedom, check_single_relay
+from sitestack.sim.checkers.total_order import check_total_order
+from sitestack.sim.checkers.unicast import check_unicast_outcomes, check_unicasts
+from sitestack.sim.checkers.violation import Harm, Violation
+
+Checker = Callable[[Sequence[History]], list[Violation]]
+
+#: What holds at every moment of every run.
+SAFETY: tuple[Checker, ...] = (
+    check_integrity,
+    check_no_duplication,
+    check_fifo,
+    check_views,
+    check_membership,
+    check_same_view,
+    check_virtual_synchrony,
+    check_remote_fifo,
+    check_relayed_once,
+    check_loop_freedom,
+    check_single_relay,
+    check_unicasts,
+    check_union,
+    check_equal_vectors,
+    check_monotonic,
+)
+#: What holds at the end of a quiescent run: faults are healed, sends have stopped, and everything had time to arrive.
+LIVENESS: tuple[Checker, ...] = (
+    check_agreement,
+    check_validity,
+    check_conservation,
+    check_unicast_outcomes,
+    check_convergence,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the checkers found. All numbers are of messages at processes: one message missed by three counts three."""
+
+    deliveries: int
+    lost: int
+    duplicated: int
+    reordered: int
+    #: Messages that were declared lost, as promised when a budget is exceeded.
+    gaps: int
+    violations: tuple[Violation, ...]
+    #: "NYC>SFO" -> {"p50": ms, "p99": ms}.
+    lag_ms: Mapping[str, Mapping[str, float]]
+    #: Whether the run was judged at its end too: losses without a later delivery show only there.
+    quiescent: bool
+    total_order: bool
+    processes: int
+    #: What is legal but worth knowing.
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Literal["pass", "fail"]:
+        """`fail` when there is any violation."""
+        return "fail" if self.violations else "pass"
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `relay check --json` prints."""
+        return {
+            "verdict": self.verdict,
+            "deliveries": self.deliveries,
+            "violations": [{"invariant": each.invariant, "where": each.where, "what": each.what} for each in self.violations],
+            "lost": self.lost,
+            "duplicated": self.duplicated,
+            "reordered": self.reordered,
+            "gaps": self.gaps,
+            "lag_ms": {pair: dict(lags) for pair, lags in self.lag_ms.items()},
+            "quiescent": self.quiescent,
+            "total_order": self.total_order,
+            "processes": self.processes,
+            "notes": list(self.notes),
+        }
+
+
+def check_all(histories: Sequence[History], quiescent: bool, total_order: bool) -> Report:
+    """Every invariant that can be checked over journals.
+
+    `quiescent` says that faults were healed, sends had stopped and everything had time to arrive before the run
+    ended; only then are losses at the end, agreement and convergence judged. `total_order` False, for `order: fifo`,
+    leaves out L8.
+    """
+    checkers = [*SAFETY]
+    if total_order:
+        checkers.append(check_total_order)
+    if quiescent:
+        checkers.extend(LIVENESS)
+    violations = tuple(violation for checker in checkers for violation in checker(histories))
+    harmed = _count_harm(violations)
+    return Report(
+        deliveries=sum(history.delivered_messages for history in histories),
+        lost=harmed["lost"],
+        duplicated=sum(
+            last - first + 1
+            for history in histories
+            for reception in history.receptions.values()
+            for first, last in reception.duplicates
+        ),
+        reordered=harmed["reordered"],
+        gaps=sum(len(reception.gaps) for history in histories for reception in history.receptions.values()),
+        violations=violations,
+        lag_ms=measure_lag(histories),
+        quiescent=quiescent,
+        total_order=total_order,
+        processes=len(histories),
+    )
+
+
+def _count_harm(violations: Iterable[Violation]) -> dict[Harm, int]:
+    """A message that several checkers miss at a process is one lost message there."""
+    harmed: dict[tuple[Harm, Address, Stream], Ranges] = {}
+    for violation in violations:
+        for harm, process, stream, numbers in violation.damage:
+            key = (harm, process, stream)
+            harmed[key] = harmed.get(key, Ranges()) | numbers
+    counts: dict[Harm, int] = {"lost": 0, "reordered": 0}
+    for (harm, _, _), numbers in harmed.items():
+        counts[harm] += len(numbers)
+    return counts

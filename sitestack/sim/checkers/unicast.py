@@ -1,0 +1,99 @@
+"""X10: a unicast reaches the process it is for, once, or its origin is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sitestack.message import Scope
+from sitestack.sim.checkers.history import Fate, History
+from sitestack.sim.checkers.ranges import Ranges
+from sitestack.sim.checkers.reception import Stream
+from sitestack.sim.checkers.violation import Damage, Findings, Violation
+
+
+def check_unicasts(histories: Sequence[History]) -> list[Violation]:
+    """X10, the part that holds at any time. Only the destination delivers a unicast, and none that is reported as not
+    delivered; one failure is reported with one certainty.
+
+    A unicast that is reported as perhaps not delivered may have been delivered. That each is delivered at most once
+    is L2 and X2, in the order of its counter L3 and X1.
+    """
+    findings = Findings("X10")
+    targets = _targets_by_digest(histories)
+    delivered = _delivered(histories)
+    failed = _unreached(histories, "not_delivered")
+    unknown = _unreached(histories, "unknown")
+    for history in histories:
+        for stay in history.stays:
+            for deliver in stay.delivers:
+                if deliver.scope is not Scope.UNICAST:
+                    continue
+                stream = Stream(deliver.site, deliver.origin, deliver.scope, None)
+                meant = targets.get((stream, deliver.first, deliver.digest))
+                if meant is not None and history.uuid not in {each.target for each in meant}:
+                    what = f"delivered {meant[0]} {deliver.first}..{deliver.last}"
+                    findings.add(history.label, "target", what)
+    for stream in failed.keys() | unknown.keys():
+        both = failed.get(stream, Ranges()) & delivered.get(stream, Ranges())
+        if both:
+            what = f"{stream} {both} is reported as not delivered and was delivered"
+            findings.add(f"{stream.site}/{stream.origin!r}", f"false {stream}", what)
+        twice = failed.get(stream, Ranges()) & unknown.get(stream, Ranges())
+        if twice:
+            what = f"{stream} {twice} is reported as not delivered, and as perhaps not delivered"
+            findings.add(f"{stream.site}/{stream.origin!r}", f"twice {stream}", what)
+    return findings.violations()
+
+
+def check_unicast_outcomes(histories: Sequence[History]) -> list[Violation]:
+    """X10, quiescent runs. Every unicast is delivered or reported, unless its origin or its destination is gone."""
+    findings = Findings("X10")
+    delivered = _delivered(histories)
+    failed = _unreached(histories, "not_delivered")
+    unknown = _unreached(histories, "unknown")
+    survivors = {history.uuid: history for history in histories if history.survives}
+    for history in histories:
+        if history.fate is Fate.CRASHED:
+            continue
+        for stream, sent in history.sent.items():
+            target = survivors.get(stream.target) if stream.target is not None else None
+            if target is None:
+                continue
+            missing = sent
+            for outcome in (delivered, failed, unknown):
+                missing -= outcome.get(stream, Ranges())
+            if missing:
+                what = f"{stream} {missing} was sent; it was neither delivered nor reported"
+                findings.add(history.label, str(stream), what, Damage("lost", target.uuid, stream, missing))
+    return findings.violations()
+
+
+def _delivered(histories: Sequence[History]) -> dict[Stream, Ranges]:
+    return {
+        stream: reception.delivered
+        for history in histories
+        for stream, reception in history.receptions.items()
+        if stream.scope is Scope.UNICAST
+    }
+
+
+def _unreached(histories: Sequence[History], certainty: str) -> dict[Stream, Ranges]:
+    found: dict[Stream, Ranges] = {}
+    for history in histories:
+        for each in history.unreached:
+            if each.scope is Scope.UNICAST and each.certainty == certainty:
+                stream = Stream(each.site, each.origin, each.scope, each.target)
+                found.setdefault(stream, Ranges()).add(each.first, each.last)
+    return found
+
+
+def _targets_by_digest(histories: Sequence[History]) -> dict[tuple[Stream, int, bytes], list[Stream]]:
+    """Where the unicasts of an origin with this number and digest were sent to."""
+    found: dict[tuple[Stream, int, bytes], list[Stream]] = {}
+    for history in histories:
+        for send in history.sends:
+            if send.scope is Scope.UNICAST:
+                anywhere = Stream(send.site, send.origin, send.scope, None)
+                stream = anywhere._replace(target=send.target)
+                found.setdefault((anywhere, send.first, send.digest), []).append(stream)
+    return found
