@@ -1,11 +1,32 @@
-"""What can be configured about a site. Values only: `check_site` says what does not go together."""
+"""What can be configured about a site. Values only: `find_problems` says what does not go together."""
 
 from __future__ import annotations
 
+import ipaddress
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal
 
 from sitestack.address import Physical
+from sitestack.codec import DATAGRAM_BYTES_MAX
+from sitestack.layers.batching import BatchingConfig
+from sitestack.layers.discovery import DiscoveryConfig
+from sitestack.layers.failure_detection import FailureDetectionConfig
+from sitestack.layers.flow_control import FlowControlConfig
+from sitestack.layers.fragment import FragmentConfig
+from sitestack.layers.membership import MembershipConfig
+from sitestack.layers.nakack import NakAckConfig
+from sitestack.layers.resolver import ResolverConfig
+from sitestack.layers.sequencer import SequencerConfig
+from sitestack.layers.stability import StabilityConfig
+from sitestack.layers.unicast import UnicastConfig
+
+Order = Literal["total", "fifo"]
+
+#: A datagram below this has no room for the headers of a view of a few dozen members.
+DATAGRAM_BYTES_MIN = 1_024
+SITE_CHARS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +35,10 @@ class TransportConfig:
 
     #: The IPv4 address or the name of the network interface to use. Empty: the one by which the machine reaches the group.
     interface: str = ""
-    #: UDP port of this member; 0 takes a free one. Fix it when others name this member in `discovery.initial_hosts`.
+    #: UDP port of this member; 0 takes a free one. Fix it when others name this member in `discovery.seeds`.
     port: int = 0
     #: Whether the network carries IP multicast. Most clouds and container networks do not: set it to false there, and name
-    #: some members in `discovery.initial_hosts`.
+    #: some members in `discovery.seeds`.
     multicast: bool = True
     #: The multicast group. Empty: one made out of the site's name, so that sites on one network do not hear each other.
     multicast_group: str = ""
@@ -46,3 +67,119 @@ class TransportConfig:
         number = zlib.crc32(site.encode())
         host = self.multicast_group or f"239.192.{number >> 8 & 0xFF}.{number & 0xFF}"
         return Physical(host, self.multicast_port)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelConfig:
+    """The application's end."""
+
+    #: How long opening a channel may take before it fails: finding the others, joining, installing the first view.
+    join_timeout_s: float = 60.0
+    #: How long to try again while no name in `discovery.seeds` is known; then this member looks around without them.
+    resolve_timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolsConfig:
+    """The protocols that hardly ever need tuning."""
+
+    batching: BatchingConfig = field(default_factory=BatchingConfig)
+    sequencer: SequencerConfig = field(default_factory=SequencerConfig)
+    flow_control: FlowControlConfig = field(default_factory=FlowControlConfig)
+    stability: StabilityConfig = field(default_factory=StabilityConfig)
+    fragment: FragmentConfig = field(default_factory=FragmentConfig)
+    unicast: UnicastConfig = field(default_factory=UnicastConfig)
+    nakack: NakAckConfig = field(default_factory=NakAckConfig)
+    failure_detection: FailureDetectionConfig = field(default_factory=FailureDetectionConfig)
+    resolver: ResolverConfig = field(default_factory=ResolverConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteConfig:
+    """One site. The same for all its members, but for what `transport` says of the machine."""
+
+    #: The name of the site: members of other sites are never heard.
+    site: str = ""
+    #: The order in which members deliver: one for all of them, or each sender's own, which is one hop faster.
+    order: Order = "total"
+    transport: TransportConfig = field(default_factory=TransportConfig)
+    discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)
+    membership: MembershipConfig = field(default_factory=MembershipConfig)
+    channel: ChannelConfig = field(default_factory=ChannelConfig)
+    protocols: ProtocolsConfig = field(default_factory=ProtocolsConfig)
+
+
+def lan(site: str) -> SiteConfig:
+    """Several machines on one network that carries multicast: the defaults."""
+    return SiteConfig(site=site)
+
+
+def local(site: str) -> SiteConfig:
+    """All members on this machine, over the loopback interface."""
+    return SiteConfig(site=site, transport=TransportConfig(interface="127.0.0.1"))
+
+
+def seeded(site: str, seeds: tuple[Physical, ...], port: int) -> SiteConfig:
+    """A network without multicast: some members, at a fixed port, are asked where the others are."""
+    return SiteConfig(
+        site=site,
+        transport=TransportConfig(multicast=False, port=port, datagram_bytes_max=1_400),
+        discovery=DiscoveryConfig(seeds=seeds),
+    )
+
+
+def find_problems(config: SiteConfig) -> list[str]:
+    """What is wrong with a configuration, everything at once: sentences that begin with the path of a key."""
+    return [*_site_problems(config), *_transport_problems(config.transport), *negative_numbers(config)]
+
+
+def _site_problems(config: SiteConfig) -> Iterator[str]:
+    if not config.site:
+        yield "site: the site has no name."
+    elif len(config.site) > SITE_CHARS_MAX or not config.site.isprintable():
+        yield f"site: a name has at most {SITE_CHARS_MAX} printable characters."
+    if not config.transport.multicast and not config.discovery.seeds:
+        yield "discovery.seeds: without transport.multicast some members must be named here, or nobody finds the others."
+    protocols = config.protocols
+    if protocols.batching.batch_bytes_max > protocols.flow_control.window_bytes:
+        yield "protocols.batching.batch_bytes_max: a batch must fit into protocols.flow_control.window_bytes."
+    if protocols.batching.message_bytes_max > protocols.flow_control.backlog_bytes_max:
+        yield "protocols.batching.message_bytes_max: a message must fit into protocols.flow_control.backlog_bytes_max."
+
+
+def _transport_problems(config: TransportConfig) -> Iterator[str]:
+    for name in ("port", "multicast_port", "external_port"):
+        if not 0 <= getattr(config, name) < 65_536:
+            yield f"transport.{name}: a port is a number from 0 to 65535."
+    if config.multicast and config.multicast_port == 0:
+        yield "transport.multicast_port: all members must share one port, so it cannot be 0."
+    if config.multicast_group and not _is_address(config.multicast_group, multicast=True):
+        yield "transport.multicast_group: must be an IPv4 multicast address, such as 239.192.0.1."
+    if config.external_host and not _is_address(config.external_host, multicast=False):
+        yield "transport.external_host: must be an IPv4 address."
+    if config.multicast_ttl_hops > 255:
+        yield "transport.multicast_ttl_hops: at most 255."
+    if not DATAGRAM_BYTES_MIN <= config.datagram_bytes_max <= DATAGRAM_BYTES_MAX:
+        yield f"transport.datagram_bytes_max: must be from {DATAGRAM_BYTES_MIN} to {DATAGRAM_BYTES_MAX}."
+    if config.send_queue_bytes_max < config.datagram_bytes_max:
+        yield "transport.send_queue_bytes_max: must hold at least one datagram of transport.datagram_bytes_max."
+    if config.receive_datagrams_max < 1:
+        yield "transport.receive_datagrams_max: must be at least 1."
+
+
+def _is_address(host: str, *, multicast: bool) -> bool:
+    try:
+        return ipaddress.IPv4Address(host).is_multicast is multicast
+    except ValueError:
+        return False
+
+
+def negative_numbers(config: Any, path: str = "") -> Iterator[str]:
+    """No number in any configuration makes sense below zero."""
+    for each in fields(config):
+        value = getattr(config, each.name)
+        place = f"{path}.{each.name}" if path else each.name
+        if is_dataclass(value):
+            yield from negative_numbers(value, place)
+        elif isinstance(value, int | float) and value < 0:
+            yield f"{place}: must not be negative."

@@ -137,4 +137,11 @@ class Recorder:
         subs = tuple([(sub.id, sub.members) for sub in view.subviews])
         kind: Literal["view", "merge"] = "merge" if subs else "view"
         self.write(records.View(t, w, view.id, view.lineage, view.members, view.names, kind, subs))
-        self.role("coord" if view.coordinator == self.address else "member", view.id)
+        self.take_role(view)
+
+    def take_role(self, view: View) -> None:
+        """What this process is to its site in a view."""
+        if view.coordinator == self.address:
+            self.role("coord", view.id)
+        else:
+            self.role("member", None)

@@ -8,6 +8,7 @@ error here: what does not get through is counted, and the protocols above repair
 from __future__ import annotations
 
 import errno
+import ipaddress
 import selectors
 import socket
 import struct
@@ -24,6 +25,8 @@ from sitestack.errors import ConfigurationError
 from sitestack.transport.interfaces import find_interface
 
 _READ_BYTES = 65_535
+#: Hosts that were checked and found to be addresses; beyond, checking starts again.
+NUMERIC_MAX = 4_096
 # Socket options of Linux that the socket module does not name.
 _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
@@ -67,6 +70,7 @@ class UdpTransport:
         self._selector = selectors.DefaultSelector()
         self._sockets: list[socket.socket] = []
         self._queue: deque[tuple[Physical, bytes]] = deque()
+        self._numeric: set[str] = set()
         self._queued_bytes = self._queued_bytes_high = 0
         self._received = self._received_bytes = self._sent = self._sent_bytes = 0
         self._delayed = self._unsent = self._network_errors = 0
@@ -161,8 +165,21 @@ class UdpTransport:
             address = self._group if to is None else to
             if to is None and not self._config.multicast:
                 self._unsent += 1  # the layer that knows the members' addresses fans out
+            elif address.host not in self._numeric and not self._is_numeric(address.host):
+                self._unsent += 1
             elif self._queue or not self._send_now(address, data):
                 self._enqueue(address, data)
+
+    def _is_numeric(self, host: str) -> bool:
+        """Others say where they are. A name in place of an address would block the whole process while it is looked up."""
+        try:
+            ipaddress.IPv4Address(host)
+        except ValueError:
+            return False
+        if len(self._numeric) == NUMERIC_MAX:
+            self._numeric.clear()
+        self._numeric.add(host)
+        return True
 
     def _send_now(self, address: Physical, data: bytes) -> bool:
         try:

@@ -12,6 +12,7 @@ OTHER_ROOTS = ("tests", "bench")
 SHELL = (
     "sitestack/transport/",
     "sitestack/channel.py",
+    "sitestack/driver.py",
     "relay/analytics/",
     "relay/bench/",
     "relay/bridge.py",
@@ -22,6 +23,9 @@ SHELL = (
     "relay/demo/",
     "relay/drills/",
     "relay/journal/",
+    "relay/lines.py",
+    "relay/logs.py",
+    "relay/status_socket.py",
 )
 
 #: Third-party library -> path prefixes of the modules that may import it.

@@ -27,7 +27,8 @@ Open = Callable[..., UdpTransport]
 def group() -> Physical:
     rng = random.Random(os.getpid() ^ random.SystemRandom().getrandbits(32))
     return Physical(
-        f"239.{rng.randrange(193, 250)}.{rng.randrange(256)}.{rng.randrange(1, 255)}", rng.randrange(20_000, 30_000)
+        f"239.{rng.randrange(193, 250)}.{rng.randrange(256)}.{rng.randrange(1, 255)}",
+        rng.randrange(20_000, 30_000),
     )
 
 
@@ -53,7 +54,9 @@ async def receive(transport: UdpTransport, count: int) -> list[bytes]:
 
 
 @pytest.mark.conforms("LA-30")
-async def test_a_datagram_reaches_the_member_at_its_physical_address_and_says_where_it_came_from(udp: Open) -> None:
+async def test_a_datagram_reaches_the_member_at_its_physical_address_and_says_where_it_came_from(
+    udp: Open,
+) -> None:
     a, b = udp(), udp()
     a.send([(b.physical()[0], b"hello")])
     with trio.fail_after(5):
@@ -140,6 +143,14 @@ async def test_errors_that_the_network_reports_are_counted_and_nothing_else(udp:
     assert await receive(b, 1) == [b"z"]
     assert a.receive() == []
     assert a.statistics().unsent_datagrams == 1
+
+
+async def test_a_name_in_place_of_an_address_is_never_looked_up(udp: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = udp(), udp()
+    monkeypatch.setattr("sitestack.transport.udp.NUMERIC_MAX", 1)
+    a.send([(Physical("localhost", b.physical()[0].port), b"x"), (Physical("127.0.0.2", 9), b"y"), (b.physical()[0], b"z")])
+    assert await receive(b, 1) == [b"z"]
+    assert (a.statistics().unsent_datagrams, len(a._numeric)) == (1, 1)
 
 
 async def test_without_multicast_one_socket_is_opened_and_a_multicast_is_counted_as_unsent(udp: Open) -> None:

@@ -1,0 +1,90 @@
+"""Builds the stack of a member out of its configuration, and refuses stacks that cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sitestack.config import SiteConfig
+from sitestack.errors import ConfigurationError
+from sitestack.layer import Layer, Local
+from sitestack.layers.batching import Batching
+from sitestack.layers.discovery import Discovery
+from sitestack.layers.failure_detection import FailureDetection
+from sitestack.layers.flow_control import FlowControl
+from sitestack.layers.fragment import Fragment, FragmentConfig
+from sitestack.layers.membership import Membership
+from sitestack.layers.nakack import NakAck
+from sitestack.layers.resolver import Resolver
+from sitestack.layers.sequencer import Sequencer
+from sitestack.layers.stability import Stability
+from sitestack.layers.unicast import Unicast
+from sitestack.stack import Stack
+
+#: Room in each datagram for the headers of the layers below fragmentation, and for the datagram's own.
+HEADERS_BELOW_BYTES = 256
+#: Layer -> the layers that must be somewhere below it.
+NEEDS_BELOW: dict[type[Layer], tuple[type[Layer], ...]] = {
+    Batching: (Membership,),
+    Sequencer: (Membership, Unicast, NakAck),
+    FlowControl: (Unicast, NakAck),
+    Membership: (Unicast, NakAck, FailureDetection, Discovery),
+    Stability: (Unicast, NakAck),
+    Fragment: (Unicast, NakAck),
+    Unicast: (Resolver,),
+    NakAck: (Resolver,),
+    FailureDetection: (Resolver,),
+    Discovery: (Resolver,),
+}
+
+
+def build_stack(local: Local, config: SiteConfig, *, relay_layer: Layer | None = None) -> Stack:
+    """The stack of one member; `relay_layer` goes right below batching. Raises ConfigurationError."""
+    layers = build_layers(local, config)
+    if relay_layer is not None:
+        layers.insert(1, relay_layer)
+    check_layers(layers)
+    stack = Stack(local.address, layers, config.site, config.transport.datagram_bytes_max)
+    for layer in layers:
+        if isinstance(layer, Fragment):
+            layer.bind(stack.codec)
+    return stack
+
+
+def build_layers(local: Local, config: SiteConfig) -> list[Layer]:
+    """The layers of a site, top to bottom."""
+    protocols = config.protocols
+    return [
+        Batching(local, protocols.batching),
+        Sequencer(local, replace(protocols.sequencer, order=config.order)),
+        FlowControl(local, protocols.flow_control),
+        Membership(local, config.membership),
+        Stability(local, protocols.stability),
+        Fragment(local, _fragment_config(config)),
+        Unicast(local, protocols.unicast),
+        NakAck(local, protocols.nakack),
+        FailureDetection(local, protocols.failure_detection),
+        Discovery(local, config.discovery),
+        Resolver(local, replace(protocols.resolver, multicast=config.transport.multicast)),
+    ]
+
+
+def _fragment_config(config: SiteConfig) -> FragmentConfig:
+    """A piece has to fit into a datagram together with what the layers below and the datagram itself add."""
+    return replace(
+        config.protocols.fragment,
+        fragment_bytes_max=config.transport.datagram_bytes_max - HEADERS_BELOW_BYTES,
+        message_bytes_max=config.protocols.batching.message_bytes_max,
+    )
+
+
+def check_layers(layers: Sequence[Layer]) -> None:
+    """Raise ConfigurationError, with one sentence, when a layer is twice in the stack or lacks one that it needs (SEQ-17)."""
+    kinds = [type(layer) for layer in layers]
+    for place, kind in enumerate(kinds):
+        if kind in kinds[:place]:
+            raise ConfigurationError(f"The layer {kind.__name__} is in the stack twice.")
+        for needed in NEEDS_BELOW.get(kind, ()):
+            if needed not in kinds[place:]:
+                where = "is above it" if needed in kinds else "is not in the stack"
+                raise ConfigurationError(f"The layer {kind.__name__} needs {needed.__name__} below it, which {where}.")

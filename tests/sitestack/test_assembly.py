@@ -1,0 +1,83 @@
+"""Which stacks are built, and which are refused."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sitestack.address import Address, Physical
+from sitestack.assembly import build_layers, build_stack, check_layers
+from sitestack.config import SiteConfig, find_problems, lan, local, seeded
+from sitestack.errors import ConfigurationError
+from sitestack.layer import Layer, Local
+from sitestack.layers.nakack import NakAck
+from sitestack.layers.sequencer import Sequencer
+from sitestack.layers.unicast import Unicast
+
+RNG = random.Random(1)
+ME = Local("NYC", Address.make(RNG), "A", RNG)
+
+
+class Relaying(Layer):
+    """Stands for the relay layer."""
+
+    name = "relay"
+
+
+def test_the_layers_stand_in_the_order_of_the_architecture() -> None:
+    stack = build_stack(ME, lan("NYC"), relay_layer=Relaying())
+    assert [layer.name for layer in stack.layers] == [
+        "batching",
+        "relay",
+        "sequencer",
+        "flow_control",
+        "membership",
+        "stability",
+        "fragment",
+        "unicast",
+        "nakack",
+        "failure_detection",
+        "discovery",
+        "resolver",
+    ]
+
+
+@pytest.mark.conforms("SEQ-17")
+@pytest.mark.parametrize("missing", [NakAck, Unicast])
+def test_a_sequencer_needs_nakack_and_unicast_below(missing: type[Layer]) -> None:
+    layers = [layer for layer in build_layers(ME, lan("NYC")) if type(layer) is not missing]
+    sentence = rf"The layer \w+ needs {missing.__name__} below it, which is not in the stack\."
+    with pytest.raises(ConfigurationError, match=sentence):
+        check_layers(layers)
+    with pytest.raises(ConfigurationError, match=r"The layer Sequencer needs"):
+        check_layers([layer for layer in layers if type(layer) in (Sequencer, NakAck, Unicast)])
+
+
+def test_a_layer_above_the_one_that_needs_it_does_not_help() -> None:
+    layers = build_layers(ME, lan("NYC"))
+    nakack = next(layer for layer in layers if type(layer) is NakAck)
+    layers.remove(nakack)
+    layers.insert(0, nakack)
+    with pytest.raises(ConfigurationError, match=r"Sequencer needs NakAck below it, which is above it\."):
+        check_layers(layers)
+
+
+def test_a_layer_that_is_twice_in_the_stack_is_refused() -> None:
+    layers = build_layers(ME, lan("NYC"))
+    with pytest.raises(ConfigurationError, match=r"The layer Resolver is in the stack twice\."):
+        check_layers([*layers, layers[-1]])
+
+
+@pytest.mark.parametrize(
+    "config", [lan("NYC"), local("NYC"), seeded("NYC", (Physical("a", 1),), 1)], ids=["lan", "local", "seeded"]
+)
+def test_the_presets_have_no_problems(config: SiteConfig) -> None:
+    assert find_problems(config) == []
+    build_stack(ME, config)
+
+
+def test_sites_on_one_network_have_groups_of_their_own() -> None:
+    nyc, sfo = lan("NYC").transport.group("NYC"), lan("SFO").transport.group("SFO")
+    assert nyc != sfo
+    assert nyc == lan("NYC").transport.group("NYC")

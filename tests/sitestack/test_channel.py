@@ -1,0 +1,300 @@
+"""The channel as an application sees it."""
+
+from __future__ import annotations
+
+import os
+import random
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from sitestack.address import Address
+from sitestack.channel import BURST_BYTES, BURST_MESSAGES, Channel, make_local
+from sitestack.errors import ChannelClosed, ConfigurationError, JoinFailed, MessageTooLarge
+from sitestack.inbox import Delivery
+from sitestack.message import Batch, Message, MessageId, Scope, pack_body
+from sitestack.transport.memory import MemoryNetwork
+from sitestack.view import View
+from tests.sitestack.channel_sites import NYC, members, one, take, view_of, with_batching
+
+
+async def test_everybody_gets_everything_in_one_order(autojump_clock: MockClock) -> None:
+    async with members("A", "B", "C") as channels:
+        async with trio.open_nursery() as nursery:
+            for channel in channels:
+
+                async def talk(channel: Channel = channel) -> None:
+                    for n in range(300):
+                        await channel.send(f"{channel.name} {n}".encode())
+
+                nursery.start_soon(talk)
+        [first, *others] = [await take(channel, 900) for channel in channels]
+        assert all(other == first for other in others)
+        for channel in channels:
+            own = [message.payload.decode() for message in first if message.source == channel.address]
+            assert own == [f"{channel.name} {n}" for n in range(300)]
+
+
+async def test_a_message_says_who_sent_it_and_which_it_is(autojump_clock: MockClock) -> None:
+    async with members("A", "B") as (a, b):
+        await a.send(b"x", scope="site")
+        [x] = await take(b, 1)
+        await a.send(b"y")
+        [y] = await take(b, 1)
+        assert x == Message(a.address, b"x", MessageId("NYC", a.address, Scope.SITE, 1))
+        assert y == Message(a.address, b"y", MessageId("NYC", a.address, Scope.ALL, 1))
+
+
+async def test_a_unicast_reaches_its_target_and_can_be_answered(autojump_clock: MockClock) -> None:
+    async with members("A", "B", "C") as (a, b, c):
+        await a.send(b"for B", target=b.address)
+        [question] = await take(b, 1)
+        await b.send(b"for A", target=question.source)
+        [answer] = await take(a, 1)
+        await a.send(b"for all")
+        assert (question.payload, answer.payload, answer.scope) == (b"for B", b"for A", Scope.UNICAST)
+        assert [message.payload for message in await take(c, 1)] == [b"for all"]
+
+
+async def test_views_come_in_their_place_and_batches_whole(autojump_clock: MockClock) -> None:
+    async with members("A", "B") as (a, b):
+        for n in range(10):
+            await a.send(b"%d" % n)
+        seen: list[Delivery | View] = []
+        async for item in b.batches():
+            assert isinstance(item, Delivery | View)
+            seen.append(item)
+            if isinstance(item, Delivery):
+                break
+        assert [item.names for item in seen[:-1] if isinstance(item, View)] == [("A", "B")]
+        last = seen[-1]
+        assert isinstance(last, Delivery)
+        assert (last.source, list(last.payloads())) == (a.address, [b"%d" % n for n in range(10)])
+        assert [message.id.n for message in last.messages()] == list(range(1, 11))
+
+
+async def test_the_view_tells_who_is_there_and_follows_joins_and_leaves(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with one(network, "A") as a:
+        assert (a.view.names, a.view.coordinator) == (("A",), a.address)
+        async with one(network, "B") as b:
+            assert b.view.names == ("A", "B")
+            await view_of(a, 2)
+        await view_of(a, 1)
+
+
+@pytest.mark.conforms("LA-2", "LA-3")
+async def test_a_name_is_generated_from_the_host_and_every_connect_gets_a_new_address(autojump_clock: MockClock) -> None:
+    first, second = make_local("NYC", ""), make_local("NYC", "")
+    assert first.name.startswith(f"{os.uname().nodename}-")
+    assert first.name != second.name
+    assert first.address != second.address
+    assert make_local("NYC", "B").name == "B"
+
+
+# -- sending ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_send_takes_a_checkpoint_once_in_a_burst(autojump_clock: MockClock) -> None:
+    async with members("A") as (a,):
+        await trio.sleep(1)
+        for _ in range(2):
+            for _ in range(BURST_MESSAGES - 1):
+                with trio.testing.assert_no_checkpoints():
+                    await a.send(b"x")
+            with trio.testing.assert_checkpoints():
+                await a.send(b"x")
+        with trio.testing.assert_checkpoints():
+            await a.send(bytes(BURST_BYTES))
+
+
+async def test_a_sender_without_credit_waits_until_it_has_some(autojump_clock: MockClock) -> None:
+    """What is not delivered anywhere stops the sender; it goes on by itself."""
+    cut = False
+    network = MemoryNetwork(lambda source, to: not cut)
+    config = with_batching(NYC, send_credit_bytes=100_000, window_bytes=50_000)
+    async with members("A", "B", config=config, network=network) as (a, b):
+        cut = True
+        sent = 0
+
+        async def flood() -> None:
+            nonlocal sent
+            for _ in range(200):
+                await b.send(bytes(1_000))
+                sent += 1
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(flood)
+            await trio.sleep(0.5)
+            assert 90 <= sent <= 110
+            cut = False
+            assert len(await take(a, 200)) == 200
+        assert sent == 200
+
+
+async def test_a_reader_that_does_not_read_stops_the_senders(autojump_clock: MockClock) -> None:
+    flow = replace(NYC.protocols.flow_control, window_bytes=50_000, backlog_bytes_max=100_000)
+    config = replace(NYC, protocols=replace(NYC.protocols, flow_control=flow))
+    config = with_batching(
+        config, send_credit_bytes=50_000, batch_bytes_max=10_000, window_bytes=50_000, message_bytes_max=10_000
+    )
+    async with members("A", "B", config=config) as (a, b):
+        sent = 0
+
+        async def flood() -> None:
+            nonlocal sent
+            for _ in range(1_000):
+                await a.send(bytes(1_000))
+                sent += 1
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(flood)
+            nursery.start_soon(take, a, 1_000)
+            await trio.sleep(10)
+            assert 100 <= sent <= 300
+            assert b.statistics().backlog_bytes <= 250_000
+            assert len(await take(b, 1_000)) == 1_000
+
+
+async def test_what_is_too_large_is_refused_and_nothing_is_sent(autojump_clock: MockClock) -> None:
+    async with members("A", config=with_batching(NYC, message_bytes_max=1_000)) as (a,):
+        with pytest.raises(MessageTooLarge):
+            await a.send(bytes(1_001))
+        await a.send(b"next")
+        assert [(message.payload, message.id.n) for message in await take(a, 1)] == [(b"next", 1)]
+
+
+async def test_a_large_message_travels_in_pieces(autojump_clock: MockClock) -> None:
+    async with members("A", "B") as (a, b):
+        large = random.Random(1).randbytes(1_000_000)
+        await a.send(large)
+        assert [message.payload for message in await take(b, 1)] == [large]
+
+
+# -- the end ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_sent_before_leaving_is_delivered(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with one(network, "A") as a:
+        async with one(network, "B") as b:
+            for n in range(500):
+                await b.send(b"%d" % n)
+        assert [message.payload for message in await take(a, 500)] == [b"%d" % n for n in range(500)]
+        assert a.view.names == ("A",)
+
+
+async def test_after_leaving_iteration_ends_and_sending_is_refused(autojump_clock: MockClock) -> None:
+    async with members("A") as (a,):
+        await a.send(b"last")
+        await a.leave()
+        with pytest.raises(ChannelClosed):
+            await a.send(b"too late")
+        await a.leave()
+        events = [event async for event in a]
+        assert [event.payload for event in events if isinstance(event, Message)] == [b"last"]
+        assert [batch async for batch in a.batches()] == []
+
+
+async def test_a_sender_that_waits_is_told_when_the_channel_closes(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    config = with_batching(NYC, send_credit_bytes=10_000, window_bytes=5_000, stop_timeout_s=0.1)
+    async with members("A", "B", config=config, network=network) as (_, b):
+        network.allow = lambda source, to: False
+        refused = trio.Event()
+
+        async def flood() -> None:
+            with suppress(ChannelClosed):
+                while True:
+                    await b.send(bytes(1_000))
+            refused.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(flood)
+            await trio.sleep(0.1)
+            await b.leave()
+            await refused.wait()
+        network.allow = lambda source, to: True
+
+
+async def test_leaving_a_site_that_does_not_answer_takes_a_bounded_time(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with one(network, "A"), one(network, "B") as b:
+        await b.send(b"never delivered")
+        network.allow = lambda source, to: False
+        started = trio.current_time()
+        await b.leave()
+        waits = b.config.protocols.batching.stop_timeout_s + b.config.membership.leave_timeout_s
+        assert trio.current_time() - started < waits + 1
+
+
+async def test_an_error_in_the_block_comes_out_as_it_is(autojump_clock: MockClock) -> None:
+    mine = ValueError("mine")
+    with pytest.raises(ValueError, match="mine") as caught:
+        async with members("A"):
+            raise mine
+    assert caught.value is mine
+
+
+async def test_an_error_in_the_stack_ends_the_block(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(now: float) -> None:
+        raise AssertionError("broken invariant")
+
+    async def be_a_member() -> None:
+        async with members("A") as (a,):
+            monkeypatch.setattr(a._stack, "flush", broken)
+            await a.send(b"x")
+            await trio.sleep_forever()
+
+    with pytest.raises(AssertionError, match="broken invariant"):
+        await be_a_member()
+
+
+async def test_who_cannot_join_in_time_is_told_so(autojump_clock: MockClock) -> None:
+    config = replace(NYC, channel=replace(NYC.channel, join_timeout_s=0.1))
+    with pytest.raises(JoinFailed, match=r"site NYC could not be joined within 0\.1 s"):
+        async with one(MemoryNetwork(), "A", config):
+            pass
+
+
+async def test_a_configuration_that_cannot_work_is_refused_with_all_its_problems(autojump_clock: MockClock) -> None:
+    bad = replace(NYC, site="", transport=replace(NYC.transport, datagram_bytes_max=70_000, multicast_group="10.0.0.1"))
+    with pytest.raises(ConfigurationError) as caught:
+        async with one(MemoryNetwork(), "A", bad):
+            pass
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == [
+        "site",
+        "transport.multicast_group",
+        "transport.datagram_bytes_max",
+    ]
+
+
+@pytest.mark.conforms("LA-25")
+async def test_the_task_is_named_after_the_site_and_the_member_and_nothing_is_left_of_it(autojump_clock: MockClock) -> None:
+    names: list[str] = []
+
+    class Watch(trio.abc.Instrument):
+        def task_spawned(self, task: trio.lowlevel.Task) -> None:
+            names.append(task.name)
+
+    before = trio.lowlevel.current_statistics().tasks_living
+    trio.lowlevel.add_instrument(Watch())
+    with trio.move_on_after(5):
+        async with members("A"):
+            await trio.sleep_forever()
+    assert names == ["channel of A in NYC"]
+    assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+async def test_a_batch_whose_body_makes_no_sense_is_counted_and_passed_over(autojump_clock: MockClock) -> None:
+    async with members("A") as (a,):
+        bad = Batch("NYC", a.address, Scope.ALL, 1, 3, b"\xff" * 12)
+        good = Batch("NYC", a.address, Scope.ALL, 4, 1, pack_body([b"good"]))
+        for batch in (bad, good):
+            a._inbox.put(Delivery(Address(a.address), batch))
+        assert [message.payload for message in await take(a, 1)] == [b"good"]
+        assert a.statistics().stack["drops"] == {"body": 1}

@@ -1,0 +1,83 @@
+"""Channels over real UDP on the loopback interface."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+
+import pytest
+import trio
+
+from sitestack.address import Physical
+from sitestack.channel import Channel, open_channel
+from sitestack.config import SiteConfig, local, seeded
+from sitestack.transport.udp import UdpStatistics
+from tests.sitestack.channel_sites import take, view_of
+
+#: With less, a slow machine makes two sites out of members that start together; with more, tests take longer.
+JOIN_WAIT_S = 0.3
+
+
+def config() -> SiteConfig:
+    """A site of its own for each test: the group follows from the name."""
+    site = local(f"test-{os.getpid()}-{random.SystemRandom().getrandbits(32):08x}")
+    return replace(site, discovery=replace(site.discovery, join_wait_s=JOIN_WAIT_S))
+
+
+@pytest.mark.conforms("USR-1", "LA-12")
+async def test_a_site_over_multicast_delivers_everything_in_one_order() -> None:
+    site = config()
+    with trio.fail_after(30):
+        async with (
+            open_channel(site, name="A") as a,
+            open_channel(site, name="B") as b,
+            open_channel(site, name="C") as c,
+        ):
+            channels = [a, b, c]
+
+            async def talk(channel: Channel) -> None:
+                await view_of(channel, 3)
+                for n in range(2_000):
+                    await channel.send(f"{channel.name} {n} ".encode() * 10)
+
+            async with trio.open_nursery() as nursery:
+                for channel in channels:
+                    nursery.start_soon(talk, channel)
+            taken = [await take(channel, 6_000) for channel in channels]
+            assert taken[0] == taken[1] == taken[2]
+            numbers = a.statistics().transport
+            assert isinstance(numbers, UdpStatistics)
+            assert numbers.received_datagrams > 0
+
+
+@pytest.mark.conforms("LA-13", "LA-19")
+async def test_a_site_without_multicast_finds_its_members_by_the_name_of_one() -> None:
+    name = config().site
+    port = random.SystemRandom().randrange(20_000, 30_000)
+    named = seeded(name, (Physical("localhost", port),), port)
+    loopback = replace(named.transport, interface="127.0.0.1")
+    first = replace(named, transport=loopback)
+    other = replace(named, transport=replace(loopback, port=0))
+    with trio.fail_after(30):
+        async with open_channel(first, name="A") as a, open_channel(other, name="B") as b, open_channel(other, name="C") as c:
+            await view_of(a, 3)
+            await c.send(b"x" * 100_000)
+            for channel in (a, b, c):
+                assert [message.source for message in await take(channel, 1)] == [c.address]
+
+
+@pytest.mark.conforms("USR-1")
+async def test_cancelling_leaves_no_task_and_no_socket() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    opened = 0
+    with trio.fail_after(30), trio.CancelScope() as scope:
+        async with open_channel(config(), name="A") as a:
+            opened = len(os.listdir("/proc/self/fd"))
+            await a.send(b"x")
+            scope.cancel()
+            await trio.sleep_forever()
+    assert opened > len(before)
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
