@@ -1,0 +1,314 @@
+"""X1 to X10 and G1 to G4: between sites."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sitestack import records
+from tests.sitestack.sim.journals import SITE, UNICAST, Told, broken, check
+
+
+def two_sites() -> tuple[Told, Told, Told]:
+    """A alone in NYC; D and E in SFO."""
+    a = Told("NYC", "A").view("1A", "A")
+    d, e = (Told("SFO", name).view("1D", "DE", lineage="1D") for name in "DE")
+    for each in (a, d, e):
+        each.global_view({"NYC": "1A", "SFO": "1D"}, "NYC:A SFO:DE")
+    return a, d, e
+
+
+def sent_by_a(a: Told, count: int) -> None:
+    for n in range(1, count + 1):
+        a.send(n).deliver("A", n)
+
+
+def test_two_quiet_sites_are_correct() -> None:
+    a, d, e = two_sites()
+    sent_by_a(a, 2)
+    for each in (d, e):
+        each.deliver("A", 1, site="NYC").deliver("A", 2, site="NYC")
+    assert check(a, d, e).violations == ()
+
+
+class TestRemoteOrder:
+    """X1 and X2."""
+
+    def test_a_hole_without_a_gap_is_found(self) -> None:
+        a, d, e = two_sites()
+        sent_by_a(a, 4)
+        for each in (d, e):
+            each.deliver("A", 1, site="NYC").deliver("A", 4, site="NYC")
+        report = check(a, d, e)
+        assert broken(report) == {"X1", "X5"}
+        assert report.lost == 4
+
+    def test_a_gap_between_the_neighbours_covers_a_hole(self) -> None:
+        a, d, e = two_sites()
+        sent_by_a(a, 4)
+        for each in (d, e):
+            each.deliver("A", 1, site="NYC").gap("A", 2, 3, "NYC").deliver("A", 4, site="NYC")
+        report = check(a, d, e)
+        assert broken(report) == set()
+        assert (report.gaps, report.lost) == (4, 0)
+
+    def test_a_gap_that_comes_too_late_or_too_early_is_found(self) -> None:
+        """X1: "any hole is covered by `gap` events in J_p placed between the neighbours"."""
+        a, d, e = two_sites()
+        sent_by_a(a, 4)
+        d.deliver("A", 1, site="NYC").deliver("A", 4, site="NYC").gap("A", 2, 3, "NYC")
+        e.gap("A", 2, 3, "NYC").deliver("A", 1, site="NYC").deliver("A", 4, site="NYC")
+        report = check(a, d, e)
+        assert broken(report) == {"X1"}
+        assert len(report.violations) == 2
+        assert report.lost == 0
+
+    def test_a_gap_is_final(self) -> None:
+        """X1: "Gap ranges are disjoint from delivered ids and never shrink to cover a later delivery"."""
+        a, d, e = two_sites()
+        sent_by_a(a, 2)
+        for each in (d, e):
+            each.deliver("A", 1, site="NYC").gap("A", 2, 2, "NYC").deliver("A", 2, site="NYC")
+        report = check(a, d, e)
+        assert broken(report) == {"X1"}
+        assert "NYC/41414141 all 2 is a gap and was delivered" in report.violations[0].what
+
+    def test_a_baseline_says_where_a_process_starts(self) -> None:
+        a, d, e = two_sites()
+        sent_by_a(a, 5)
+        for each in (d, e):
+            each.baseline("A", 5, "NYC").deliver("A", 5, site="NYC")
+        assert broken(check(a, d, e)) == set()
+        e.deliver("A", 4, site="NYC")
+        assert "X1" in broken(check(a, d, e))
+
+    def test_a_baseline_does_not_excuse_a_process_that_has_started(self) -> None:
+        a, d, e = two_sites()
+        sent_by_a(a, 3)
+        for each in (d, e):
+            each.deliver("A", 1, site="NYC").baseline("A", 3, "NYC").deliver("A", 3, site="NYC")
+        assert broken(check(a, d, e)) == {"X1", "X5"}
+
+    def test_what_is_missing_after_a_baseline_is_a_hole(self) -> None:
+        a, d, e = two_sites()
+        sent_by_a(a, 5)
+        for each in (d, e):
+            each.baseline("A", 3, "NYC").deliver("A", 5, site="NYC")
+        assert broken(check(a, d, e, quiescent=False)) == {"X1"}
+
+    def test_a_relayed_message_comes_once(self) -> None:
+        a, d, e = two_sites()
+        sent_by_a(a, 1)
+        d.deliver("A", 1, site="NYC").deliver("A", 1, site="NYC")
+        e.deliver("A", 1, site="NYC")
+        report = check(a, d, e)
+        assert broken(report) == {"X2"}
+        assert report.duplicated == 1
+
+
+class TestConservation:
+    """X5: "ids sent = delivered at R + ids in `gap` at R + ids unreached because R had no members"."""
+
+    def test_a_lost_tail_is_found_in_a_quiescent_run(self) -> None:
+        a, d, e = two_sites()
+        sent_by_a(a, 3)
+        for each in (d, e):
+            each.deliver("A", 1, site="NYC")
+        report = check(a, d, e)
+        assert broken(report) == {"X5"}
+        assert report.lost == 4
+        assert "NYC/41414141 all 2..3" in report.violations[0].what
+        assert broken(check(a, d, e, quiescent=False)) == set()
+
+    def test_a_lost_beginning_is_found(self) -> None:
+        a, d, e = two_sites()
+        sent_by_a(a, 2)
+        for each in (d, e):
+            each.deliver("A", 2, site="NYC")
+        assert broken(check(a, d, e)) == {"X5"}
+
+    def test_unreached_gaps_and_site_messages_are_accounted_for(self) -> None:
+        a, d, e = two_sites()
+        sent_by_a(a, 3)
+        a.send(1, scope=SITE).deliver("A", 1, scope=SITE).unreach(3, "not_delivered", site="SFO")
+        for each in (d, e):
+            each.deliver("A", 1, site="NYC").gap("A", 2, 2, "NYC")
+        assert broken(check(a, d, e)) == set()
+
+    def test_a_crashed_origin_is_owed_what_its_survivors_delivered(self) -> None:
+        a, d, e = two_sites()
+        b = Told("NYC", "B").view("2A", "AB").send(1).send(2)
+        a.view("2A", "AB").deliver("B", 1)
+        b.deliver("B", 1)
+        a.view("3A", "A")
+        for each in (a, d, e):
+            each.global_view({"NYC": "3A", "SFO": "1D"}, "NYC:A SFO:DE")
+        assert broken(check(a, b, d, e, crashed="B")) == {"X5"}
+        for each in (d, e):
+            each.deliver("B", 1, site="NYC")
+        assert broken(check(a, b, d, e, crashed="B")) == set()
+
+    def test_a_message_that_only_a_dead_relay_delivered_is_lost(self) -> None:
+        """F28: "remote relay dies after receiving, before disseminating"."""
+        a, d, e = two_sites()
+        sent_by_a(a, 1)
+        d.deliver("A", 1, site="NYC")
+        e.view("2E", "E", lineage="1D")
+        for each in (a, e):
+            each.global_view({"NYC": "1A", "SFO": "2E"}, "NYC:A SFO:E")
+        assert broken(check(a, d, e, crashed="D")) == {"X5"}
+
+    def test_a_later_member_does_not_owe_what_its_site_had_before(self) -> None:
+        a, d, e = two_sites()
+        sent_by_a(a, 1)
+        for each in (d, e):
+            each.deliver("A", 1, site="NYC")
+        f = Told("SFO", "F")
+        for each in (d, e, f):
+            each.view("2D", "DEF", lineage="1D")
+        for each in (a, d, e, f):
+            each.global_view({"NYC": "1A", "SFO": "2D"}, "NYC:A SFO:DEF")
+        assert broken(check(a, d, e, f)) == set()
+
+    def test_sites_without_relays_owe_each_other_nothing(self) -> None:
+        a = Told("NYC", "A").view("1A", "A")
+        d = Told("SFO", "D").view("1D", "D", lineage="1D")
+        sent_by_a(a, 1)
+        assert broken(check(a, d)) == set()
+
+
+class TestRelays:
+    """X6 and X7."""
+
+    @pytest.mark.parametrize(("site", "via"), [("NYC", "relay"), ("SFO", "local")])
+    def test_nothing_comes_back_over_a_bridge(self, site: str, via: str) -> None:
+        a, d, e = two_sites()
+        sent_by_a(a, 1)
+        for each in (d, e):
+            each.deliver("A", 1, site="NYC")
+        told = a if site == "NYC" else d
+        last = told.records[-1]
+        assert isinstance(last, records.Deliver)
+        told.records[-1] = replace(last, via="relay" if via == "relay" else "local")
+        assert broken(check(a, d, e)) == {"X6"}
+
+    def test_an_epoch_has_one_relay(self) -> None:
+        a, d, e = two_sites()
+        d.role("relay", "1D")
+        e.role("member", "1D")
+        a.role("relay", "1D")
+        assert broken(check(a, d, e)) == set()
+        e.role("relay", "1D")
+        assert broken(check(a, d, e)) == {"X7"}
+
+
+class TestUnicasts:
+    """X10."""
+
+    def test_delivered_reported_or_gone(self) -> None:
+        a, d, e = two_sites()
+        for target in "DE":
+            a.send(1, scope=UNICAST, target=target, site="SFO")
+        a.send(2, scope=UNICAST, target="D", site="SFO").unreach(2, "unknown", target="D", site="SFO")
+        d.deliver("A", 1, scope=UNICAST, site="NYC")
+        report = check(a, d, e)
+        assert broken(report) == {"X10"}
+        assert report.lost == 1
+        a.unreach(1, "not_delivered", target="E", site="SFO")
+        assert broken(check(a, d, e)) == set()
+        e.deliver("A", 1, scope=UNICAST, site="NYC")
+        assert "was delivered" in check(a, d, e).violations[0].what
+
+    def test_perhaps_delivered_and_delivered_go_together(self) -> None:
+        a, d, e = two_sites()
+        a.send(1, scope=UNICAST, target="D", site="SFO").unreach(1, "unknown", target="D", site="SFO")
+        d.deliver("A", 1, scope=UNICAST, site="NYC")
+        assert broken(check(a, d, e)) == set()
+        a.unreach(1, "not_delivered", target="D", site="SFO")
+        assert broken(check(a, d, e)) == {"X10"}
+
+    def test_nobody_else_delivers_it(self) -> None:
+        a, d, e = two_sites()
+        a.send(1, scope=UNICAST, target="D", site="SFO")
+        d.deliver("A", 1, scope=UNICAST, site="NYC")
+        e.add(d.records[-1])
+        report = check(a, d, e)
+        assert broken(report) == {"L1", "X10"}
+        assert any("to 44444444" in violation.what for violation in report.violations)
+
+    @pytest.mark.parametrize("gone", ["A", "D"])
+    def test_nothing_is_owed_to_or_by_the_dead(self, gone: str) -> None:
+        a, d, e = two_sites()
+        a.send(1, scope=UNICAST, target="D", site="SFO")
+        assert broken(check(a, d, e)) == {"X10"}
+        assert "X10" not in broken(check(a, d, e, crashed=gone))
+
+
+class TestGlobalView:
+    """G1 to G4."""
+
+    def test_it_is_the_disjoint_union_of_the_site_views(self) -> None:
+        for members in ("NYC:A SFO:D", "NYC:A SFO:ED", "NYC:A SFO:DE LAX:X", "NYC:A SFO:DEA"):
+            a, d, e = two_sites()
+            for each in (a, d, e):
+                each.records.pop()
+                each.global_view({"NYC": "1A", "SFO": "1D"}, members)
+            assert "G1" in broken(check(a, d, e, quiescent=False)), members
+
+    def test_a_site_that_is_down_has_no_members(self) -> None:
+        a, d, e = two_sites()
+        a.global_view({"NYC": "1A", "SFO": "1D"}, "NYC:A", down=["SFO"])
+        assert broken(check(a, d, e, quiescent=False)) == set()
+        a.global_view({"NYC": "1A", "SFO": "1D"}, "NYC:A SFO:DE", down=["SFO"])
+        assert "G1" in broken(check(a, d, e, quiescent=False))
+
+    def test_equal_vectors_have_equal_members(self) -> None:
+        a, d, e = two_sites()
+        a.records.pop()
+        a.global_view({"SFO": "1D", "NYC": "1A"}, "SFO:DE NYC:A")
+        assert broken(check(a, d, e)) == {"G2"}
+
+    def test_no_component_goes_backwards(self) -> None:
+        a, d, e = two_sites()
+        for each in (d, e):
+            each.view("2D", "DE", lineage="1D")
+        for counters in ("2D", "1D"):
+            a.global_view({"NYC": "1A", "SFO": counters}, "NYC:A SFO:DE")
+        assert broken(check(a, d, e, quiescent=False)) == {"G3"}
+
+    def test_a_reborn_site_counts_from_anew(self) -> None:
+        """F29, F30: a site is lost with all its members and returns with others."""
+        a, d, e = two_sites()
+        for each in (d, e):
+            each.view("5D", "DE", lineage="1D")
+        f = Told("SFO", "F").view("1F", "F", lineage="1F")
+        a.global_view({"NYC": "1A", "SFO": "5D"}, "NYC:A SFO:DE")
+        back = ({"NYC": "1A", "SFO": "1F"}, "NYC:A SFO:F")
+        told = [*a.records]
+        a.global_view({"NYC": "1A"}, "NYC:A", down=["SFO"]).global_view(*back)
+        f.global_view(*back)
+        assert broken(check(a, d, e, f, crashed="DE")) == set()
+        a.records[:] = told
+        a.global_view(*back)
+        assert broken(check(a, d, e, f, crashed="DE")) == {"G3"}
+
+    def test_survivors_end_with_one_view_of_themselves(self) -> None:
+        a, d, e = two_sites()
+        assert broken(check(a, d, e, crashed="E")) == {"G4"}
+        d.view("2D", "D", lineage="1D")
+        for each in (a, d):
+            each.global_view({"NYC": "1A", "SFO": "2D"}, "NYC:A SFO:D")
+        assert broken(check(a, d, e, crashed="E")) == set()
+        d.records.pop()
+        report = check(a, d, e, crashed="E")
+        assert broken(report) == {"G4"}
+        assert any("ends with" in violation.what for violation in report.violations)
+
+    def test_a_site_alone_ends_with_one_view(self) -> None:
+        a, b = Told("NYC", "A").view("1A", "AB"), Told("NYC", "B").view("1A", "AB")
+        assert broken(check(a, b)) == set()
+        a.view("2A", "A")
+        report = check(a, b)
+        assert broken(report) == {"G4"}
+        assert broken(check(a, b, Told("NYC", "C"), quiescent=False)) == set()
