@@ -62,6 +62,8 @@ class Contacts:
         self.contacts_max = contacts_max
         self.tombstone_s = tombstone_s
         self._contacts: dict[Address, Contact] = {}
+        #: When each of them was last heard, or heard of.
+        self._heard: dict[Address, float] = {}
         self._tombstones: dict[Address, _Tombstone] = {}
         self._pinned: frozenset[Address] = frozenset()
 
@@ -94,6 +96,15 @@ class Contacts:
         tombstone = self._tombstones.get(member)
         return () if tombstone is None else tombstone.contact.physical
 
+    def hear(self, member: Address, now: float) -> None:
+        """A sign of life."""
+        if member in self._heard:
+            self._heard[member] = now
+
+    def silent(self, since: float) -> list[Address]:
+        """Those that are not pinned and have not been heard since then."""
+        return [each for each, heard in self._heard.items() if heard < since and each not in self._pinned]
+
     def put(self, contact: Contact, now: float) -> bool:
         """Take a contact in. False: something at least as new is known, or there is no room."""
         member = contact.address
@@ -107,12 +118,14 @@ class Contacts:
             return False
         self._contacts.pop(member, None)
         self._contacts[member] = contact
+        self._heard[member] = now
         self._tombstones.pop(member, None)
         return True
 
     def remove(self, member: Address, now: float, version: int = 0) -> bool:
         """Forget a member and what was said up to this version. False when there was nothing to forget."""
         known = self._contacts.pop(member, None)
+        self._heard.pop(member, None)
         buried = self._tombstones.pop(member, None)
         contact = known or (buried.contact if buried is not None else Contact(member, "", (), 0))
         if contact.version < version:
@@ -123,21 +136,18 @@ class Contacts:
                 del self._tombstones[next(iter(self._tombstones))]
         return known is not None
 
-    def pin(self, members: Collection[Address]) -> list[Contact]:
-        """Keep these whatever happens: the members of the installed view.
-
-        Being in the view they are alive, so those that were removed are taken back. Answers them.
-        """
+    def pin(self, members: Collection[Address], now: float) -> None:
+        """Keep these whatever happens: the members of the installed view. They are alive, so a removal is taken back."""
         self._pinned = frozenset(members)
-        back = [self._tombstones.pop(each).contact for each in members if each in self._tombstones]
-        back = [contact for contact in back if contact.physical and contact.address not in self._contacts]
-        for contact in back:
-            self._contacts[contact.address] = contact
-        return back
+        for member in members:
+            tombstone = self._tombstones.pop(member, None)
+            if tombstone is not None and tombstone.contact.physical and member not in self._contacts:
+                self._contacts[member] = tombstone.contact
+                self._heard[member] = now
 
     def _make_room(self, member: Address) -> bool:
         victim = next((each for each in self._contacts if each not in self._pinned), None)
         if victim is None:
             return member in self._pinned
-        del self._contacts[victim]
+        del self._contacts[victim], self._heard[victim]
         return True

@@ -74,6 +74,9 @@ class DiscoveryConfig:
     peers_max: int = 1_024
     #: Contacts remembered; beyond it the one heard of longest ago makes room, unless it is in the view.
     contacts_max: int = 4_096
+    #: Whoever is not in the view and has not been heard for so long is forgotten, at the latest after twice that time: without
+    #: multicast every stranger costs a copy of everything.
+    stranger_s: float = 60.0
     #: What was removed stays refused for so long. Late copies are at most a minute old; two minutes are the least (A2).
     tombstone_s: float = 150.0
 
@@ -115,6 +118,7 @@ class Discovery(Layer):
         self._search: Search | None = None
         self._announcements = 0
         self._announce_at = 0.0
+        self._sweep_at: float | None = None
         self._given: KnownContacts | None = None
         self._answered = RateLimit(config.answer_interval_s, config.answered_max)
         self._searches = self._requests = self._answers = self._who_has = 0
@@ -144,6 +148,7 @@ class Discovery(Layer):
         if directory.physical and directory.physical != event.physical:
             self._announcements, self._announce_at = ANNOUNCEMENTS, now
         directory.physical = event.physical
+        self._sweep_at = now + self.config.stranger_s
         me = directory.me()
         return [Down(SetPhysical(me.address, me.physical, me.version)), Down(event)]
 
@@ -162,14 +167,16 @@ class Discovery(Layer):
     # -- time ------------------------------------------------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When to ask or announce again, or to end the search."""
-        search = None if self._search is None else self._search.deadline()
-        if not self._announcements:
-            return search
-        return self._announce_at if search is None else min(search, self._announce_at)
+        """When to ask or announce again, to end the search, or to forget strangers."""
+        due = self._sweep_at
+        if due is not None and self._search is not None:
+            due = min(due, self._search.deadline())
+        if due is not None and self._announcements:
+            due = min(due, self._announce_at)
+        return due
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask again, end the search, announce my new address again."""
+        """Ask again, end the search, announce my new address again, forget strangers."""
         effects: list[Effect] = []
         search = self._search
         if search is not None and now >= search.until:
@@ -181,7 +188,15 @@ class Discovery(Layer):
             self._announcements -= 1
             self._announce_at = now + self.config.request_interval_s
             effects += self._send((None, *self.config.seeds), IHave((self._directory.me(),)))
+        if self._sweep_at is not None and now >= self._sweep_at:
+            self._sweep_at = now + self.config.stranger_s
+            for stranger in self._contacts.silent(now - self.config.stranger_s):
+                effects += self._forget(stranger, now)
         return effects
+
+    def _forget(self, member: Address, now: float, version: int = 0) -> list[Effect]:
+        self._contacts.remove(member, now, version)
+        return [Down(RemovePhysical(member))]
 
     # -- from below ------------------------------------------------------------------------------------------------
 
@@ -189,6 +204,7 @@ class Discovery(Layer):
         """Take discovery's own frames, what the resolver asks for, and views."""
         if isinstance(event, Frame):
             headers = event.headers
+            self._contacts.hear(event.source, now)
             handle = self._handlers.get(type(headers[-1])) if headers else None
             if handle is None:
                 return [Up(event)]
@@ -275,19 +291,19 @@ class Discovery(Layer):
         if not self._directory.may_invalidate(member, source):
             return [Dropped("no_authority")]
         known = self._contacts.get(member)
-        if known is not None and known.version > header.version:
+        # The coordinator need not know the latest word of the one that left; if that one lives, its next word brings it back.
+        if source == member and known is not None and known.version > header.version:
             return [Dropped("late_invalidate")]
         if self._search is not None:
             self._search.forget(member)
-        self._contacts.remove(member, now, header.version)
-        return [Down(RemovePhysical(member))]
+        return self._forget(member, now, header.version)
 
     # -- views -----------------------------------------------------------------------------------------------------
 
     def _install(self, view: View, previous: View | None, now: float) -> list[Effect]:
         directory, contacts = self._directory, self._contacts
         directory.view = view
-        contacts.pin(view.members)
+        contacts.pin(view.members, now)
         effects: list[Effect] = []
         for contact in () if self._given is None else self._given.contacts:
             effects += directory.learn(contact, view.coordinator, now)
@@ -296,8 +312,7 @@ class Discovery(Layer):
         gone = [member for member in before if member not in view.members]
         obituaries = [Invalidate(member, known.version) for member in gone if (known := contacts.get(member)) is not None]
         for member in gone:
-            contacts.remove(member, now)
-            effects.append(Down(RemovePhysical(member)))
+            effects += self._forget(member, now)
         if view.coordinator == self.local.address:
             for obituary in obituaries:
                 effects += self._send((None,), obituary)
@@ -318,7 +333,7 @@ class Discovery(Layer):
     def _leave(self) -> list[Effect]:
         me, directory = self.local.address, self._directory
         effects = self._send((None,), Invalidate(me, directory.me().version)) if directory.physical else []
-        directory.physical, directory.view, self._search, self._announcements = (), None, None, 0
+        directory.physical, directory.view, self._search, self._sweep_at = (), None, None, None
         return [*effects, Down(RemovePhysical(me))]
 
     def give_state(self) -> KnownContacts:

@@ -78,10 +78,10 @@ class Directory:
         if view is not None and view.rank(self.address) >= TELLERS:
             return ()
         members = () if view is None else view.members
-        strangers = [each for each in reversed(self.contacts.all()) if each.address not in members]
-        fellows = self.fellows()
+        strangers = [each for each in reversed(self.contacts.all()) if each.address not in (*members, asker)]
+        fellows = [each for each in self.fellows() if each.address != asker]
         chosen = fellows[:1] + strangers[: CONTACTS_PER_FRAME // 2] + fellows[1:]
-        return tuple([each for each in chosen if each.address != asker][:CONTACTS_PER_FRAME])
+        return tuple(chosen[:CONTACTS_PER_FRAME])
 
     def tells_of(self, member: Address) -> bool:
         """The first members answer for the view, so that a hundred do not answer one question; for a stranger whoever can."""

@@ -235,7 +235,7 @@ class FailureDetection(Layer):
         for member, heard in self._heard.items():
             if member in self._checks or member in self._suspected:
                 continue
-            if now - heard >= timeout_s:
+            if now >= heard + timeout_s:  # as `_scan_at` is computed: a difference would round otherwise, and time stand still
                 effects += self._begin_check(member, now)
             else:
                 oldest = min(oldest, heard)

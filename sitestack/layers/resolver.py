@@ -250,7 +250,7 @@ class Resolver(Layer):
 
     def _install(self, members: tuple[Address, ...], now: float) -> list[Effect]:
         self._members = members
-        self._contacts.pin((*members, self.local.address))
+        self._contacts.pin((*members, self.local.address), now)
         self._refresh()
         effects: list[Effect] = []
         for member in members:

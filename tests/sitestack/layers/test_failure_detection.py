@@ -1,0 +1,237 @@
+"""Failure detection alone, in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.address import Address
+from sitestack.events import (
+    CheckMember,
+    Event,
+    Left,
+    Misdirected,
+    SeenView,
+    Suspect,
+    TryNextPhysical,
+    Unsuspect,
+    ViewInstalled,
+)
+from sitestack.frame import Destination, Frame, Header
+from sitestack.layer import Down, Effect, Up
+from sitestack.layers.failure_detection import (
+    Alive,
+    AreYouThere,
+    FailureDetection,
+    FailureDetectionConfig,
+    IAmAlive,
+    NotHere,
+)
+from sitestack.view import ViewId
+from tests.sitestack.layers.lower_world import address_of, drops, local_of, view_of
+
+A, B, C, D = map(address_of, "ABCD")
+VIEW = view_of(1, "ABC")
+
+
+def make() -> FailureDetection:
+    """The failure detection of A, at time 0 in a view with B and C."""
+    detector = FailureDetection(local_of("A"), FailureDetectionConfig())
+    assert detector.deadline() is None
+    detector.up(ViewInstalled(VIEW, None), 0.0)
+    return detector
+
+
+def hear(detector: FailureDetection, source: Address, now: float, header: Header | None = None) -> list[Effect]:
+    return detector.up(Frame(source, None, () if header is None else (header,), None, True), now)
+
+
+def said(effects: list[Effect]) -> list[tuple[Destination, Header]]:
+    """The frames that go out: where to, and what they say."""
+    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
+    assert all(frame.unreliable for frame in frames)
+    return [(frame.dest, frame.headers[-1]) for frame in frames]
+
+
+def reported(effects: list[Effect]) -> list[Event | Frame]:
+    return [each.event for each in effects if isinstance(each, Up)]
+
+
+def live(detector: FailureDetection, seconds: float, *heard: Address, start: float = 0.0) -> list[tuple[object, object]]:
+    """Let time pass; the members in `heard` speak every half second. What is reported, and when."""
+    reports: list[tuple[object, object]] = []
+    end, speak_at = start + seconds, start
+    while (due := detector.deadline()) is not None and min(due, speak_at) <= end:
+        now = min(due, speak_at)
+        if now == speak_at:
+            speak_at += 0.5
+            for member in heard:
+                reports += [(now, each) for each in reported(hear(detector, member, now)) if not isinstance(each, Frame)]
+        reports += [(now, each) for each in reported(detector.expire(now))]
+    return reports
+
+
+def test_heartbeats_carry_the_view_and_are_multicast() -> None:
+    detector = make()
+    times = []
+    for _ in range(5):
+        now = detector.deadline()
+        assert now is not None
+        assert said(detector.expire(now)) == [(None, Alive(VIEW.id))]
+        times.append(now)
+    assert times == [0.0, 0.5, 1.0, 1.5, 2.0]
+
+
+def test_whoever_speaks_is_not_suspected() -> None:
+    assert live(make(), 30.0, B, C) == []
+
+
+def test_the_silent_are_asked_and_then_reported_together() -> None:
+    reports = live(make(), 30.0)
+    assert reports == [(pytest.approx(3.5), Suspect((B, C)))]
+
+
+def test_only_the_silent_one_is_reported() -> None:
+    assert live(make(), 30.0, C) == [(pytest.approx(3.5), Suspect((B,)))]
+
+
+def test_any_frame_counts_as_a_sign_of_life_and_passes() -> None:
+    detector = make()
+    frame = Frame(B, A)
+    assert detector.up(frame, 2.4) == [Up(frame)]
+    assert [report for now, report in live(detector, 4.0, C)] == []
+    assert live(detector, 5.0, C, start=4.0) == [(pytest.approx(5.9), Suspect((B,)))]
+
+
+@pytest.mark.conforms("LA-6")
+def test_the_check_asks_three_times_and_turns_to_the_next_address() -> None:
+    detector = make()
+    hear(detector, C, 2.4)
+    live(detector, 2.4)
+    asked: list[Effect] = []
+    while (due := detector.deadline()) is not None and due < 4.0:
+        effects = detector.expire(due)
+        asked += [each for each in effects if isinstance(each, Down) and said([each]) != [(None, Alive(VIEW.id))]]
+        hear(detector, C, due)
+    questions = [Down(Frame(A, B, (AreYouThere(n),), None, True)) for n in (1, 2, 3)]
+    turn = Down(TryNextPhysical(B))
+    assert asked == [questions[0], turn, questions[1], turn, questions[2]]
+
+
+def test_an_answer_to_the_check_ends_it() -> None:
+    detector = make()
+    live(detector, 2.6, C)
+    assert detector.statistics().checking == 1
+    assert hear(detector, B, 2.7, IAmAlive()) == []
+    assert detector.statistics().checking == 0
+    assert live(detector, 2.0, C, start=2.7) == []
+
+
+@pytest.mark.conforms("LA-6")
+def test_whoever_is_asked_answers_and_from_the_second_time_on_by_another_address() -> None:
+    detector = FailureDetection(local_of("A"), FailureDetectionConfig())
+    answer = Down(Frame(A, D, (IAmAlive(),), None, True))
+    assert hear(detector, D, 0.0, AreYouThere(1)) == [answer]
+    assert hear(detector, D, 0.0, AreYouThere(2)) == [Down(TryNextPhysical(D)), answer]
+
+
+def test_who_is_heard_after_all_is_no_longer_suspected() -> None:
+    detector = make()
+    assert live(detector, 4.0, C)
+    assert hear(detector, B, 4.0, Alive(VIEW.id)) == [Up(Unsuspect((B,)))]
+    assert hear(detector, B, 4.1, Alive(VIEW.id)) == []
+    assert live(detector, 4.0, C, start=4.1) == [(pytest.approx(7.6), Suspect((B,)))]
+
+
+def test_a_reported_member_is_checked_at_once() -> None:
+    detector = make()
+    assert said(detector.down(CheckMember(B), 0.1)) == [(B, AreYouThere(1))]
+    assert detector.down(CheckMember(B), 0.2) == []
+    assert detector.down(CheckMember(D), 0.2) == []
+    assert live(detector, 1.5, C) == [(pytest.approx(1.1), Suspect((B,)))]
+    assert detector.down(CheckMember(B), 1.6) == [Up(Suspect((B,)))]
+
+
+def test_a_reported_member_that_lives_is_not_suspected() -> None:
+    detector = make()
+    detector.down(CheckMember(B), 0.1)
+    assert live(detector, 10.0, B, C) == []
+
+
+def test_who_stood_still_suspects_nobody() -> None:
+    detector = make()
+    live(detector, 2.0, B, C)
+    assert reported(detector.expire(12.0)) == []
+    assert detector.statistics().stalls == 1
+    assert live(detector, 30.0, start=12.0) == [(pytest.approx(15.5), Suspect((B, C)))]
+
+
+def test_a_check_that_was_under_way_during_a_stall_starts_again() -> None:
+    detector = make()
+    detector.down(CheckMember(B), 0.9)
+    effects = detector.expire(10.0)
+    assert (B, AreYouThere(1)) in said(effects)
+    assert live(detector, 5.0, C, start=10.0) == [(pytest.approx(11.0), Suspect((B,)))]
+
+
+@pytest.mark.conforms("LA-4")
+def test_what_was_for_a_predecessor_is_answered_not_here_but_not_in_a_storm() -> None:
+    detector = make()
+    old = address_of("X")
+    assert said(detector.up(Misdirected(B, old), 0.0)) == [(B, NotHere(old))]
+    assert drops(detector.up(Misdirected(B, old), 0.4)) == ["misdirected"]
+    assert said(detector.up(Misdirected(C, old), 0.4)) == [(C, NotHere(old))]
+    assert said(detector.up(Misdirected(B, old), 0.5)) == [(B, NotHere(old))]
+
+
+@pytest.mark.conforms("LA-4")
+def test_not_here_is_as_good_as_an_obituary_but_not_of_myself() -> None:
+    detector = make()
+    assert hear(detector, D, 0.1, NotHere(B)) == [Up(Suspect((B,)))]
+    assert hear(detector, D, 0.1, NotHere(B)) == []
+    assert drops(hear(detector, D, 0.1, NotHere(A))) == ["not_monitored"]
+    assert drops(hear(detector, D, 0.1, NotHere(D))) == ["not_monitored"]
+
+
+def test_another_view_or_a_stranger_is_reported_at_most_once_per_interval() -> None:
+    detector = make()
+    newer = ViewId(7, C)
+    assert hear(detector, B, 0.0, Alive(VIEW.id)) == []
+    assert hear(detector, B, 0.1, Alive(newer)) == [Up(SeenView(B, newer))]
+    assert hear(detector, B, 0.6, Alive(newer)) == []
+    assert hear(detector, D, 0.6, Alive(VIEW.id)) == [Up(SeenView(D, VIEW.id))]
+    assert hear(detector, B, 1.1, Alive(newer)) == [Up(SeenView(B, newer))]
+
+
+def test_before_the_first_view_heartbeats_mean_nothing() -> None:
+    detector = FailureDetection(local_of("A"), FailureDetectionConfig())
+    assert hear(detector, B, 0.0, Alive(VIEW.id)) == []
+
+
+def test_a_member_that_left_the_view_is_not_watched_any_more() -> None:
+    detector = make()
+    detector.down(CheckMember(B), 0.1)
+    detector.up(ViewInstalled(view_of(2, "AC"), VIEW), 0.2)
+    assert live(detector, 10.0, C, start=0.2) == []
+    assert detector.statistics().monitored == 1
+
+
+def test_a_suspect_that_is_still_in_the_next_view_is_checked_anew() -> None:
+    detector = make()
+    live(detector, 4.0, C)
+    effects = detector.up(ViewInstalled(view_of(2, "ABC"), VIEW), 4.0)
+    assert said(effects) == [(B, AreYouThere(1))]
+    assert live(detector, 5.0, C, start=4.0) == [(pytest.approx(5.0), Suspect((B,)))]
+
+
+def test_silence_counts_over_a_change_of_view() -> None:
+    detector = make()
+    live(detector, 2.0, C)
+    detector.up(ViewInstalled(view_of(2, "ABC"), VIEW), 2.0)
+    assert live(detector, 5.0, C, start=2.0) == [(pytest.approx(3.5), Suspect((B,)))]
+
+
+def test_who_has_left_is_silent() -> None:
+    detector = make()
+    detector.up(Left(), 1.0)
+    assert detector.deadline() is None
+    assert detector.expire(2.0) == []
