@@ -13,6 +13,7 @@ SHELL = (
     "sitestack/transport/",
     "sitestack/channel.py",
     "sitestack/driver.py",
+    "sitestack/opening.py",
     "relay/analytics/",
     "relay/bench/",
     "relay/bridge.py",

@@ -1,0 +1,1 @@
+"""Benchmarks: real processes on this machine, through the public library, measured from inside."""

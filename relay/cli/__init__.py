@@ -1,0 +1,5 @@
+"""The command line."""
+
+from relay.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,75 @@
+"""The command `relay`: finds the subcommand, and turns what goes wrong into one sentence and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from relay.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
+from sitestack.errors import LocalError
+
+#: Name -> module with its `command`, in the order of the help text. A module is imported when its command is used, so that a
+#: node does not wait for, and does not carry, what only benchmarks and drills need.
+COMMANDS = {
+    "demo": "relay.cli.demo",
+    "node": "relay.cli.node",
+    "status": "relay.cli.status",
+    "journal": "relay.cli.journal",
+    "check": "relay.cli.check",
+    "simulate": "relay.cli.simulate",
+    "bench": "relay.cli.bench",
+}
+
+
+class CommandGroup(click.Group):
+    """Knows its commands by name and imports each when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, or None, which click reports as unknown."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name]).command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name="relay")
+def relay() -> None:
+    """Reliable, ordered multicast inside a data centre, relayed without loss between data centres."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one command and exit."""
+    try:
+        status = relay.main(arguments, prog_name="relay", standalone_mode=False)
+    except click.UsageError as error:
+        where = "relay" if error.ctx is None else error.ctx.command_path
+        _fail(f"{where}: {error.format_message()} ({where} --help says what is possible.)")
+    except click.Abort:
+        sys.exit(EXIT_INTERRUPTED)
+    except click.ClickException as error:
+        _fail(f"relay: {error.format_message()}")
+    except LocalError as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        # Whoever read our output has heard enough. Python would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"relay: {error.filename or 'the system'}: {error.strerror or error}")
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(sentence: str) -> NoReturn:
+    click.echo(sentence, err=True)
+    sys.exit(EXIT_USAGE)

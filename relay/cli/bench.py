@@ -1,0 +1,80 @@
+"""`relay bench`: how fast it is on this machine."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+from rich.table import Table
+
+from relay.bench.harness import BenchFailed, measure
+from relay.bench.machine import describe_machine
+from relay.bench.scenarios import SCENARIOS
+from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.output import print_json, progress_bar, stdout
+from relay.cli.running import run_until_signal
+
+#: A message carries the time at which it was sent.
+_SIZE_MIN = 8
+
+
+def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
+    sizes = tuple([int(part) for part in value.split(",") if part.isascii() and part.isdecimal()])
+    if len(sizes) != value.count(",") + 1 or min(sizes) < _SIZE_MIN:
+        raise click.BadParameter(
+            f"{value!r} is not a list of sizes of at least {_SIZE_MIN} bytes, such as 100,1000.", ctx, param
+        )
+    return sizes
+
+
+@click.command(name="bench")
+@click.argument("scenario", type=click.Choice(list(SCENARIOS)))
+@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=5.0, show_default=True, help="The measured window.")
+@click.option(
+    "--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="Windows of each size; the median counts."
+)
+@click.option("--sizes", callback=_sizes, default="100,1000", show_default=True, help="Sizes of messages in bytes.")
+@click.option("--journal", is_flag=True, help="With journals.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(
+    ctx: click.Context, scenario: str, seconds: float, runs: int, sizes: tuple[int, ...], journal: bool, as_json: bool
+) -> None:
+    """Measure three members on this machine that all send as fast as they may.
+
+    The rate is what each member delivers, its own messages included. local-throughput keeps the order of each sender,
+    total-order one order for all.
+    """
+    machine = describe_machine()
+    with progress_bar() as progress:
+        task = progress.add_task("starting", total=None)
+        body = partial(
+            measure, SCENARIOS[scenario], sizes, seconds, runs, journal, lambda what: progress.update(task, description=what)
+        )
+        try:
+            ours = run_until_signal(body)
+        except BenchFailed as error:
+            click.echo(str(error), err=True)
+            ctx.exit(EXIT_CHECK_FAILED)
+    answer = {"scenario": scenario, "machine": machine, "journal": journal, "ours": ours}
+    if as_json:
+        print_json(answer)
+    else:
+        stdout.print(_table(answer))
+        for size, numbers in ours.items():
+            parts = ", ".join(f"{part} {share:.0%}" for part, share in numbers["parts"].items() if share >= 0.005)
+            stdout.print(f"CPU time with {size} bytes: {parts}")
+
+
+def _table(answer: dict[str, Any]) -> Table:
+    machine = answer["machine"]
+    title = f"{answer['scenario']}, journal {'on' if answer['journal'] else 'off'}, {machine['cpus']} x {machine['cpu']}"
+    table = Table(title=title, title_justify="left")
+    for column in ("bytes", "messages/s at each member", "CPU s per million", "memory MB", "p50 us", "p99 us"):
+        table.add_column(column, justify="right")
+    for size, numbers in answer["ours"].items():
+        latencies = [f"{numbers[key]:,.0f}" if key in numbers else "" for key in ("p50_us", "p99_us")]
+        costs = [f"{numbers['rate']:,.0f}", f"{numbers['cpu_s_per_million']:.2f}", f"{numbers['rss_mb']:.0f}"]
+        table.add_row(size, *costs, *latencies)
+    return table

@@ -1,0 +1,33 @@
+"""`relay journal`: reads journals."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.journal import Problem, canonical_lines, find_journals, read_journal
+
+
+@click.group(name="journal")
+def command() -> None:
+    """Read the journals of nodes."""
+
+
+@command.command()
+@click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.pass_context
+def cat(ctx: click.Context, paths: tuple[Path, ...]) -> None:
+    """Print canonical JSON lines: one process after the other, each in the order in which things happened.
+
+    What is damaged is reported on standard error, and makes the exit code 1; what a crash cut off is reported only.
+    """
+    problems: list[Problem] = []
+    for journal in find_journals(paths, problems):
+        for line in canonical_lines(journal.site, journal.uuid, read_journal(journal, problems)):
+            sys.stdout.write(line + "\n")
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    ctx.exit(EXIT_CHECK_FAILED if any(problem.kind != "torn" for problem in problems) else 0)

@@ -1,0 +1,74 @@
+"""`relay status`: how running nodes are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import click
+import trio
+
+from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.output import print_json, stdout
+from relay.cli.status_tables import status_tables
+from relay.status_socket import ANSWER_BYTES_MAX, ANSWER_TIMEOUT_S, fetch_status, find_sockets, parse_status, run_directory
+
+_SCHEMES = ("http://", "https://")
+
+
+@click.command(name="status")
+@click.option("--node", "target", metavar="SOCKET|URL", help="One node.  [default: all in RELAY_RUN_DIRECTORY]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
+    """Show views, roles, links, queues and drops of running nodes.
+
+    With --node the JSON is the status of that node; without, it is {"nodes": [...], "silent": [...]}.
+    """
+    if target is not None:
+        status = _ask_url(target) if target.startswith(_SCHEMES) else trio.run(fetch_status, Path(target))
+        _show([status], status if as_json else None)
+        return
+    sockets = find_sockets(run_directory())
+    answers: dict[Path, dict[str, Any] | str] = trio.run(_ask_all, sockets)
+    found = [answer for answer in answers.values() if isinstance(answer, dict)]
+    silent = {str(path): answer for path, answer in answers.items() if isinstance(answer, str)}
+    for path, why in silent.items():
+        click.echo(f"{path}: {why}", err=True)
+    if not answers:
+        click.echo(f"No node of yours is running on this machine: {run_directory()} holds no socket.", err=True)
+    _show(found, {"nodes": found, "silent": list(silent)} if as_json else None)
+    ctx.exit(0 if found and not silent else EXIT_CHECK_FAILED)
+
+
+def _show(statuses: Sequence[dict[str, Any]], as_json: dict[str, Any] | None) -> None:
+    if as_json is not None:
+        print_json(as_json)
+        return
+    for table in status_tables(statuses):
+        stdout.print(table)
+
+
+def _ask_url(url: str) -> dict[str, Any]:
+    """The status that a node serves over HTTP; the address of its dashboard will do."""
+    where = url if url.rstrip("/").endswith("/status") else f"{url.rstrip('/')}/status"
+    with urlopen(where, timeout=ANSWER_TIMEOUT_S) as answer:
+        return parse_status(answer.read(ANSWER_BYTES_MAX), where)
+
+
+async def _ask_all(sockets: Sequence[Path]) -> dict[Path, dict[str, Any] | str]:
+    """What each says, or why it does not, in the order of the sockets."""
+    answers: dict[Path, dict[str, Any] | str] = dict.fromkeys(sockets, "")
+
+    async def ask(path: Path) -> None:
+        try:
+            answers[path] = await fetch_status(path)
+        except OSError as error:
+            answers[path] = f"no answer ({error.strerror or error})"
+
+    async with trio.open_nursery() as nursery:
+        for path in sockets:
+            nursery.start_soon(ask, path)
+    return answers

@@ -1,0 +1,75 @@
+"""The tables of `relay status`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+
+def status_tables(statuses: Sequence[dict[str, Any]]) -> Iterator[Table]:
+    """One row a node; then what fills up, and what was dropped. Names come from the network: no markup in them counts."""
+    if statuses:
+        yield _nodes(statuses)
+    queues = [(status, queue) for status in statuses for queue in status.get("queues", ()) if _is_used(queue)]
+    if queues:
+        yield _queues(queues)
+    drops = [(status, why, count) for status in statuses for why, count in status.get("drops", {}).items()]
+    if drops:
+        yield _table("Dropped", [[_who(status), why, count] for status, why, count in drops], "node", "reason", "times")
+
+
+def _nodes(statuses: Sequence[dict[str, Any]]) -> Table:
+    rows = []
+    for status in statuses:
+        messages = status.get("messages", {})
+        delivered = sum(messages.get("delivered", {}).values())
+        numbers = [messages.get("sent", 0), delivered, messages.get("gaps", 0)]
+        rows.append([_who(status), status.get("state"), _role(status), _view(status), _global_view(status), *numbers])
+    return _table("Nodes", rows, "node", "state", "role", "view", "global view", "sent", "delivered", "gaps")
+
+
+def _queues(queues: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> Table:
+    rows = [
+        [_who(status), each["queue"], each["now"], "" if each["high"] is None else each["high"], each["max"]]
+        for status, each in queues
+    ]
+    return _table("Queues in use", rows, "node", "queue", "now", "highest", "bound")
+
+
+def _is_used(queue: dict[str, Any]) -> bool:
+    return bool(queue["now"] or queue["high"])
+
+
+def _who(status: dict[str, Any]) -> str:
+    return f"{status.get('name')}@{status.get('site')}"
+
+
+def _role(status: dict[str, Any]) -> str:
+    sites = status.get("relays_to") or ()
+    return f"{status.get('role')} to {', '.join(sites)}" if sites else str(status.get("role"))
+
+
+def _view(status: dict[str, Any]) -> str:
+    view = status.get("view")
+    return f"{view['id'][0]}: {' '.join(view['members'])}" if view else "none"
+
+
+def _global_view(status: dict[str, Any]) -> str:
+    view = status.get("global_view")
+    if not view:
+        return "none"
+    sites = [f"{site}: {' '.join(names)}" for site, names in view["sites"].items()]
+    return "; ".join([*sites, *[f"{site}: down" for site in view["down"]]])
+
+
+def _table(title: str, rows: Sequence[Sequence[object]], *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for place, column in enumerate(columns):
+        numeric = all(isinstance(row[place], int) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*[Text(str(cell)) for cell in row])
+    return table

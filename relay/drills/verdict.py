@@ -1,0 +1,162 @@
+"""What the members delivered, by their own journals: lost, duplicated, reordered, gaps, order, and the longest silence.
+
+It counts what a user cares about, per member; whether every invariant holds is for `relay.check` to say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from sitestack import records
+from sitestack.address import Address
+from sitestack.message import Scope
+
+#: Whose messages: site and uuid.
+Origin = tuple[str, Address]
+#: First and last number of a run of messages.
+Span = tuple[int, int]
+
+
+@dataclass(slots=True)
+class MemberLog:
+    """What one process sent and delivered with scope ALL, out of its journal."""
+
+    site: str
+    name: str
+    uuid: Address
+    #: It was killed on purpose: nobody is left to miss what it did not get.
+    crashed: bool
+    sent: list[Span] = field(default_factory=list)
+    #: By origin, in the order of delivery.
+    delivered: dict[Origin, list[Span]] = field(default_factory=dict)
+    gaps: dict[Origin, list[Span]] = field(default_factory=dict)
+    #: When messages of each site arrived (monotonic clock of the machine, ns), in order.
+    arrivals_ns: dict[str, list[int]] = field(default_factory=dict)
+    #: SHA-256 over the ids in the order of delivery.
+    order_hash: str = ""
+
+
+def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record], crashed: bool) -> MemberLog:
+    """The log of one process out of its records."""
+    log = MemberLog(site, name, uuid, crashed)
+    order = hashlib.sha256()
+    for record in journal:
+        if isinstance(record, records.Deliver) and record.scope is Scope.ALL:
+            origin = (record.site, record.origin)
+            log.delivered.setdefault(origin, []).append((record.first, record.last))
+            log.arrivals_ns.setdefault(record.site, []).append(record.t)
+            order.update(f"{record.site} {record.origin.hex()} {record.first} {record.last}\n".encode())
+        elif isinstance(record, records.Send) and record.scope is Scope.ALL:
+            log.sent.append((record.first, record.last))
+        elif isinstance(record, records.Gap):
+            log.gaps.setdefault((record.site, record.origin), []).append((record.first, record.last))
+    log.order_hash = order.hexdigest()[:16]
+    return log
+
+
+@dataclass(frozen=True, slots=True)
+class MemberVerdict:
+    """What became of the messages at one member."""
+
+    site: str
+    name: str
+    crashed: bool
+    sent: int
+    delivered: int
+    lost: int
+    duplicated: int
+    reordered: int
+    gaps: int
+    order_hash: str
+
+
+def judge(logs: Sequence[MemberLog]) -> list[MemberVerdict]:
+    """One verdict a member, in the order of the logs. The journals must cover the whole life of every process."""
+    due = _due(logs)
+    return [_judge_member(log, due) for log in logs]
+
+
+def _due(logs: Sequence[MemberLog]) -> dict[Origin, list[Span]]:
+    """What everybody must have: all that the survivors sent; of those that crashed, what some survivor has delivered."""
+    due: dict[Origin, list[Span]] = {}
+    for log in logs:
+        origin = (log.site, log.uuid)
+        if log.crashed:
+            due[origin] = _union(span for other in logs if not other.crashed for span in other.delivered.get(origin, ()))
+        else:
+            due[origin] = _union(log.sent)
+    return due
+
+
+def _judge_member(log: MemberLog, due: Mapping[Origin, list[Span]]) -> MemberVerdict:
+    delivered = duplicated = reordered = lost = 0
+    for spans in log.delivered.values():
+        total = _count(spans)
+        distinct = _count(_union(spans))
+        delivered += distinct
+        duplicated += total - distinct
+        reordered += sum(after[0] < before[0] for before, after in pairwise(spans))
+    if not log.crashed:
+        for origin, wanted in due.items():
+            had = _union([*log.delivered.get(origin, ()), *log.gaps.get(origin, ())])
+            lost += _count(wanted) - _overlap(wanted, had)
+    gaps = sum(_count(spans) for spans in log.gaps.values())
+    return MemberVerdict(
+        log.site, log.name, log.crashed, _count(log.sent), delivered, lost, duplicated, reordered, gaps, log.order_hash
+    )
+
+
+def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
+    """Whether all members of each site that did not crash delivered the same messages in the same order."""
+    hashes: dict[str, set[str]] = {}
+    for verdict in verdicts:
+        if not verdict.crashed:
+            hashes.setdefault(verdict.site, set()).add(verdict.order_hash)
+    return all(len(same) == 1 for same in hashes.values())
+
+
+def longest_silence_s(logs: Sequence[MemberLog], site: str, since_ns: int) -> float | None:
+    """How long, at worst, a surviving member of another site heard nothing of `site` around a fault at `since_ns`.
+
+    It is the longest time between two arrivals of which the later one came after the fault; None when nothing came after it.
+    """
+    silences = [
+        after - before
+        for log in logs
+        if log.site != site and not log.crashed
+        for before, after in pairwise(log.arrivals_ns.get(site, ()))
+        if after > since_ns
+    ]
+    return max(silences) / 1e9 if silences else None
+
+
+def _union(spans: Iterable[Span]) -> list[Span]:
+    """The same numbers in disjoint spans, in order."""
+    union: list[Span] = []
+    for first, last in sorted(spans):
+        if union and first <= union[-1][1] + 1:
+            union[-1] = (union[-1][0], max(union[-1][1], last))
+        else:
+            union.append((first, last))
+    return union
+
+
+def _count(spans: Iterable[Span]) -> int:
+    return sum(last - first + 1 for first, last in spans)
+
+
+def _overlap(left: Sequence[Span], right: Sequence[Span]) -> int:
+    """How many numbers are in both; each is disjoint and in order."""
+    common = 0
+    at = 0
+    for first, last in left:
+        while at < len(right) and right[at][1] < first:
+            at += 1
+        place = at
+        while place < len(right) and right[place][0] <= last:
+            common += min(last, right[place][1]) - max(first, right[place][0]) + 1
+            place += 1
+    return common

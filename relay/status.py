@@ -1,0 +1,147 @@
+"""What a running node says of itself: one JSON object, which `relay status`, the dashboard, probes and drills read.
+
+Pure: the daemon hands in what the application hears and the channel's statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any, Literal
+
+from relay.events import Gap, GlobalView, Role, Unreachable
+from sitestack.address import Address
+from sitestack.events import Event
+from sitestack.inbox import Delivery
+from sitestack.message import Scope
+from sitestack.view import View
+
+State = Literal["joining", "member", "leaving"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What does not change in the life of a node."""
+
+    site: str
+    name: str
+    pid: int
+    version: str
+    #: Whether who may talk to the node is authenticated.
+    secure: bool
+
+
+class NodeStatus:
+    """Counts and remembers what one node hears."""
+
+    def __init__(self, identity: Identity, started: float) -> None:
+        self.identity = identity
+        self.state: State = "joining"
+        self._address: Address | None = None
+        self._started = started
+        self._view: View | None = None
+        self._global_view: GlobalView | None = None
+        self._role: Role | None = None
+        #: Messages of scope ALL by site of their sender.
+        self._delivered: dict[str, int] = {}
+        self._sent = self._others = self._gaps = self._unreachable = 0
+
+    def joined(self, address: Address) -> None:
+        """There is a first view."""
+        self.state = "member"
+        self._address = address
+
+    def sent(self, count: int) -> None:
+        """The channel has accepted messages of scope ALL."""
+        self._sent += count
+
+    def observe(self, item: Delivery | View | Event) -> None:
+        """Take in what the application hears."""
+        if isinstance(item, Delivery):
+            self._deliver(item)
+        elif isinstance(item, View):
+            self._view = item
+        elif isinstance(item, GlobalView):
+            self._global_view = item
+        elif isinstance(item, Role):
+            self._role = item
+        elif isinstance(item, Gap):
+            self._gaps += item.last - item.first + 1
+        elif isinstance(item, Unreachable):
+            self._unreachable += item.last - item.first + 1
+
+    def _deliver(self, item: Delivery) -> None:
+        batch = item.batch
+        if batch.scope is Scope.ALL:
+            self._delivered[batch.site] = self._delivered.get(batch.site, 0) + batch.count
+        else:
+            self._others += batch.count
+
+    def to_json(self, statistics: object, journal: object, now: float) -> dict[str, Any]:
+        """The status. `statistics` are those of the channel, None before it is open; `journal` those of the journal, if any."""
+        plain = _plain(statistics) or {}
+        return {
+            **asdict(self.identity),
+            "state": self.state,
+            "uptime_s": round(now - self._started, 3),
+            "uuid": None if self._address is None else self._address.hex(),
+            "role": self._duty(),
+            "relays_to": [] if self._role is None else list(self._role.sites),
+            "view": self._view and {"id": _plain(self._view.id), "members": list(self._view.names)},
+            "global_view": self._global_view and {"sites": self._sites(), "down": list(self._global_view.down)},
+            "messages": {
+                "sent": self._sent,
+                "delivered": dict(self._delivered),
+                "others_delivered": self._others,
+                "gaps": self._gaps,
+                "unreachable": self._unreachable,
+            },
+            "queues": list(find_queues(statistics)),
+            "drops": plain.get("stack", {}).get("drops", {}),
+            "journal": _plain(journal),
+            "statistics": plain,
+        }
+
+    def _duty(self) -> str:
+        if self._role is not None:
+            return self._role.duty.value
+        return "coord" if self._view is not None and self._view.coordinator == self._address else "member"
+
+    def _sites(self) -> dict[str, list[str]]:
+        assert self._global_view is not None
+        sites: dict[str, list[str]] = {site: [] for site in self._global_view.components}
+        for member, name in zip(self._global_view.members, self._global_view.names, strict=True):
+            sites.setdefault(member.site, []).append(name)
+        return sites
+
+
+def find_queues(statistics: object, place: str = "") -> Iterator[dict[str, Any]]:
+    """Everything that is bounded: a number `x` beside an `x_max`, with its high-water mark `x_high` where there is one."""
+    if isinstance(statistics, dict):
+        for key, value in statistics.items():
+            yield from find_queues(value, f"{place}.{key}" if place else str(key))
+    elif is_dataclass(statistics) and not isinstance(statistics, type):
+        names = [field.name for field in fields(statistics)]
+        for name in names:
+            value = getattr(statistics, name)
+            if name.endswith("_max") and name.removesuffix("_max") in names:
+                queue = name.removesuffix("_max")
+                high = getattr(statistics, f"{queue}_high", None)
+                yield {"queue": f"{place}.{queue}", "now": getattr(statistics, queue), "high": high, "max": value}
+            yield from find_queues(value, f"{place}.{name}" if place else name)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(_plain(key)): _plain(each) for key, each in value.items()}
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    return value if value is None or isinstance(value, int | float | str) else str(value)

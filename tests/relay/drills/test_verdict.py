@@ -1,0 +1,110 @@
+"""The verdict counts what a user cares about, and sees every way in which a journal can be wrong."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+
+from relay.drills.verdict import MemberLog, judge, longest_silence_s, order_agrees, read_log
+from sitestack import records
+from sitestack.address import Address
+from sitestack.message import Scope
+from sitestack.view import ViewId
+
+A, B, D = (Address(bytes([number]) * 16) for number in (1, 2, 4))
+NAMES = {A: ("NYC", "A"), B: ("NYC", "B"), D: ("SFO", "D")}
+DIGEST = bytes(32)
+
+#: first, last
+Span = tuple[int, int]
+
+
+def send(origin: Address, first: int, last: int) -> records.Record:
+    count = last - first + 1
+    sizes = struct.pack(f"<{count}I", *[1] * count)
+    return records.Send(0, 0, NAMES[origin][0], origin, Scope.ALL, first, count, None, "", sizes, DIGEST)
+
+
+def deliver(origin: Address, first: int, last: int, t_s: float = 0.0, scope: Scope = Scope.ALL) -> records.Record:
+    count = last - first + 1
+    sizes = struct.pack(f"<{count}I", *[1] * count)
+    site = NAMES[origin][0]
+    vid = ViewId(1, A)
+    t = int(t_s * 1e9)
+    return records.Deliver(t, 0, site, origin, scope, first, count, "local", None, vid, {}, sizes, DIGEST)
+
+
+def log(member: Address, journal: Sequence[records.Record], *, crashed: bool = False) -> MemberLog:
+    return read_log(*NAMES[member], member, journal, crashed)
+
+
+def test_a_faultless_run_counts_only_deliveries() -> None:
+    same = [deliver(A, 1, 3), deliver(A, 4, 4)]
+    verdicts = judge([log(A, [send(A, 1, 3), send(A, 4, 4), *same]), log(B, same), log(D, same)])
+    assert [each.delivered for each in verdicts] == [4, 4, 4]
+    assert [each.sent for each in verdicts] == [4, 0, 0]
+    assert {(each.lost, each.duplicated, each.reordered, each.gaps) for each in verdicts} == {(0, 0, 0, 0)}
+    assert order_agrees(verdicts)
+
+
+def test_what_a_member_does_not_have_is_lost() -> None:
+    verdicts = judge([log(A, [send(A, 1, 9), deliver(A, 1, 9)]), log(D, [deliver(A, 1, 3), deliver(A, 6, 8)])])
+    assert [each.lost for each in verdicts] == [0, 3]
+
+
+def test_nothing_at_all_is_everything_lost() -> None:
+    assert [each.lost for each in judge([log(A, [send(A, 1, 9), deliver(A, 1, 9)]), log(D, [])])] == [0, 9]
+
+
+def test_what_came_twice_is_duplicated_and_counts_once_as_delivered() -> None:
+    (verdict,) = judge([log(A, [send(A, 1, 4), deliver(A, 1, 4), deliver(A, 3, 4)])])
+    assert (verdict.delivered, verdict.duplicated, verdict.lost) == (4, 2, 0)
+
+
+def test_what_came_before_its_predecessor_is_reordered() -> None:
+    (verdict,) = judge([log(A, [send(A, 1, 4), deliver(A, 3, 4), deliver(A, 1, 2)])])
+    assert (verdict.reordered, verdict.lost, verdict.duplicated) == (1, 0, 0)
+
+
+def test_a_gap_is_not_a_loss() -> None:
+    gap = records.Gap(0, 0, "NYC", A, 4, 6, "budget")
+    verdicts = judge([log(A, [send(A, 1, 9), deliver(A, 1, 9)]), log(D, [deliver(A, 1, 3), gap, deliver(A, 7, 9)])])
+    assert [(each.lost, each.gaps) for each in verdicts] == [(0, 0), (0, 3)]
+
+
+def test_nobody_misses_what_a_killed_member_did_not_get() -> None:
+    verdicts = judge([log(A, [deliver(B, 1, 2)], crashed=True), log(B, [send(B, 1, 9), deliver(B, 1, 9)])])
+    assert [each.lost for each in verdicts] == [0, 0]
+
+
+def test_of_a_killed_sender_everybody_has_what_any_survivor_has() -> None:
+    sender = log(A, [send(A, 1, 9), deliver(A, 1, 9)], crashed=True)
+    verdicts = judge([sender, log(B, [deliver(A, 1, 7)]), log(D, [deliver(A, 1, 5)])])
+    assert [each.lost for each in verdicts] == [0, 0, 2]
+
+
+def test_another_order_in_a_site_is_seen() -> None:
+    one = [deliver(A, 1, 1), deliver(B, 1, 1)]
+    verdicts = judge([log(A, [send(A, 1, 1), *one]), log(B, [send(B, 1, 1), *reversed(one)])])
+    assert {(each.lost, each.reordered) for each in verdicts} == {(0, 0)}
+    assert not order_agrees(verdicts)
+
+
+def test_sites_may_differ_in_order() -> None:
+    one = [deliver(A, 1, 1), deliver(B, 1, 1)]
+    assert order_agrees(judge([log(A, one), log(D, list(reversed(one)))]))
+
+
+def test_only_what_goes_to_all_sites_counts() -> None:
+    (verdict,) = judge([log(A, [deliver(A, 1, 3, scope=Scope.SITE)])])
+    assert verdict.delivered == 0
+
+
+def test_the_silence_is_the_longest_wait_that_ended_after_the_fault() -> None:
+    heard = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 9.0, 10.0, 14.5, 14.6), 1)]
+    at_home = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 99.0), 1)]
+    logs = [log(B, at_home), log(D, heard)]
+    assert longest_silence_s(logs, "NYC", since_ns=int(10.2e9)) == pytest.approx(4.5)
+    assert longest_silence_s(logs, "NYC", since_ns=int(20e9)) is None

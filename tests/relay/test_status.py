@@ -1,0 +1,97 @@
+"""The status of a node: what it heard, and everything that is bounded."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from relay.events import Duty, Gap, GlobalView, Role
+from relay.status import Identity, NodeStatus, find_queues
+from sitestack.address import Address, ProxyUUID
+from sitestack.inbox import Delivery
+from sitestack.message import Batch, Scope, pack_body
+from sitestack.view import View, ViewId
+
+A, D = (Address(bytes([number]) * 16) for number in (1, 4))
+VIEW = View(ViewId(3, A), ViewId(1, A), (A,), ("A",))
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    held: int = 2
+    held_high: int = 5
+    held_max: int = 10
+    peers: int = 1
+    peers_max: int = 4
+    chunk_max: int = 9
+    view: ViewId = VIEW.id
+
+
+def node() -> NodeStatus:
+    return NodeStatus(Identity("NYC", "A", 42, "1.0", secure=False), started=10.0)
+
+
+def delivery(site: str, count: int, scope: Scope = Scope.ALL) -> Delivery:
+    return Delivery(A, Batch(site, A, scope, 1, count, pack_body([b""] * count)))
+
+
+def plain(status: NodeStatus, statistics: object = None) -> dict[str, Any]:
+    """As it arrives at whoever asked."""
+    answer: dict[str, Any] = json.loads(json.dumps(status.to_json(statistics, None, now=12.5)))
+    return answer
+
+
+def test_a_node_that_joins_says_so() -> None:
+    status = plain(node())
+    assert (status["state"], status["uuid"], status["view"], status["global_view"]) == ("joining", None, None, None)
+    assert (status["site"], status["name"], status["pid"], status["secure"]) == ("NYC", "A", 42, False)
+    assert status["uptime_s"] == 2.5
+
+
+def test_views_role_and_messages_are_told() -> None:
+    status = node()
+    status.joined(A)
+    status.sent(2)
+    for item in (
+        VIEW,
+        GlobalView({"NYC": VIEW.id, "SFO": ViewId(1, D)}, (ProxyUUID(A, "NYC"), ProxyUUID(D, "SFO")), ("A", "D"), ("LON",)),
+        Role(Duty.RELAY, VIEW.id, ("SFO",)),
+        delivery("NYC", 2),
+        delivery("SFO", 3),
+        delivery("SFO", 1),
+        delivery("NYC", 7, Scope.SITE),
+        Gap("SFO", D, 5, 8, "budget"),
+    ):
+        status.observe(item)
+    told = plain(status)
+    assert (told["state"], told["uuid"], told["role"], told["relays_to"]) == ("member", A.hex(), "relay", ["SFO"])
+    assert told["view"] == {"id": [3, A.hex()], "members": ["A"]}
+    assert told["global_view"] == {"sites": {"NYC": ["A"], "SFO": ["D"]}, "down": ["LON"]}
+    assert told["messages"] == {
+        "sent": 2,
+        "delivered": {"NYC": 2, "SFO": 4},
+        "others_delivered": 7,
+        "gaps": 4,
+        "unreachable": 0,
+    }
+
+
+def test_the_first_member_of_a_site_without_links_coordinates() -> None:
+    status = node()
+    status.joined(A)
+    status.observe(VIEW)
+    assert plain(status)["role"] == "coord"
+
+
+def test_everything_bounded_is_a_queue() -> None:
+    assert list(find_queues({"stack": {"nakack": Numbers()}})) == [
+        {"queue": "stack.nakack.held", "now": 2, "high": 5, "max": 10},
+        {"queue": "stack.nakack.peers", "now": 1, "high": None, "max": 4},
+    ]
+
+
+def test_all_statistics_are_told_in_plain_values() -> None:
+    told = plain(node(), {"stack": {"nakack": Numbers(), "drops": {"late": 3}}})
+    assert told["statistics"]["stack"]["nakack"]["view"] == [3, A.hex()]
+    assert told["drops"] == {"late": 3}
