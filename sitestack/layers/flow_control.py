@@ -5,9 +5,9 @@ receiver returns its two totals (`Credits`) when a quarter of the window was con
 they need no care when one is late or repeated. A sender that is a whole window ahead of a receiver queues, in order; so one
 frame passes whenever nothing is on its way, however large it is.
 
-Totals of multicasts are per view, and start again with each; those of unicasts last while both are members (an address that
-leaves never comes back). Frames without a batch cost nothing, but keep their place in the queue. What the layers below send
-never comes here.
+Totals of multicasts are per view, and start again with each; those of unicasts last while both are members. (When a part of
+the site comes back in a merge, all sides have forgotten the totals at the split.) Frames without a batch cost nothing, but keep
+their place in the queue. What the layers below send never comes here.
 """
 
 from __future__ import annotations

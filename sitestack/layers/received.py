@@ -67,6 +67,17 @@ class ReceivedTable:
         self._members = dict(snapshot)
         self._left = {}
 
+    def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> None:
+        """Another part of a split site had this table, while this part, with these members, had mine.
+
+        Nobody knows better than its own part what a member has sent and not seen delivered, and will send again. Of all others
+        the higher number counts: what either part has delivered is not to come again.
+        """
+        for origin, theirs in snapshot.items():
+            if origin not in members:
+                mine = self._left.get(origin, _FRESH)
+                self._left[origin] = (max(mine[0], theirs[0]), max(mine[1], theirs[1]))
+
     def __len__(self) -> int:
         return len(self._members)
 

@@ -251,6 +251,11 @@ class Sequencer(Layer):
         assert isinstance(state, SequencerState)
         self._received.restore(state.numbers)
 
+    def merge_state(self, state: Header) -> None:
+        """Join the received-table of another part of a split site to mine; the merge view follows."""
+        assert isinstance(state, SequencerState)
+        self._received.merge(state.numbers, self._members)
+
     def statistics(self) -> SequencerStatistics:
         """Bounds, levels and high-water marks."""
         return SequencerStatistics(

@@ -20,7 +20,7 @@ from sitestack.layer import Announce, Down, Dropped, Effect, Layer, Local, Trans
 from sitestack.layers.batching import Batching, BatchingConfig
 from sitestack.layers.flow_control import FlowControl, FlowControlConfig
 from sitestack.layers.sequencer import Sequencer, SequencerConfig
-from sitestack.message import Batch, Scope
+from sitestack.message import Batch, Scope, pack_body
 from sitestack.stack import Stack
 from sitestack.view import View, ViewId
 
@@ -127,6 +127,23 @@ def view_of(counter: int, names: str) -> View:
     return View(view_id, view_id, members, tuple(names))
 
 
+def batch_of(origin: str, first: int, count: int = 1, scope: Scope = Scope.ALL, site: str = SITE) -> Batch:
+    """Messages like b"B7"."""
+    payloads = [f"{origin}{n}".encode() for n in range(first, first + count)]
+    return Batch(site, address(origin), scope, first, count, pack_body(payloads))
+
+
+def sequencer_of(name: str, config: SequencerConfig | None = None) -> Sequencer:
+    """A sequencer alone."""
+    return Sequencer(Local(SITE, address(name), name, random.Random(0)), config or SequencerConfig())
+
+
+def firsts(effects: list[Effect]) -> list[int]:
+    """The first numbers of the batches that are sent."""
+    frames = [effect.event for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
+    return [frame.batch.first for frame in frames if frame.batch is not None]
+
+
 @dataclass(frozen=True, slots=True)
 class Configs:
     batching: BatchingConfig = field(default_factory=BatchingConfig)
@@ -171,6 +188,17 @@ class Node:
 
     def payloads(self, sender: str) -> list[bytes]:
         return [payload for source, payload in self.delivered if source == sender]
+
+    def states(self) -> tuple[Header, ...]:
+        """What the layers give."""
+        return tuple(state for layer in self.stack.layers if (state := layer.give_state()) is not None)
+
+    @property
+    def table(self) -> tuple[int, int]:
+        """(undelivered, unstable) batches in the forward-table."""
+        numbers = self.sequencer.statistics()
+        assert bool(numbers.undelivered) is bool(numbers.undelivered_bytes)
+        return numbers.undelivered, numbers.unstable
 
     @property
     def sent(self) -> list[Batch]:
@@ -272,14 +300,36 @@ class Group:
         view = view_of(self.counter, names)
         old = {name: self[name].fake.view for name in names}
         giver = next((self[name] for name in names if old[name]), None)
-        states = (
-            () if giver is None else tuple(state for layer in giver.stack.layers if (state := layer.give_state()) is not None)
-        )
+        states = () if giver is None else giver.states()
         for name in names:
             joins = old[name] == 0
             event = ViewInstalled(view, None if joins else view, states if joins else (), **options)
             self.do(name, Announce(event))
         return view
+
+    def split(self, *parts: str) -> None:
+        """Each part goes on without the others, and nothing arrives from one in another."""
+        for part in parts:
+            for name in part:
+                for other in "".join(parts):
+                    if other not in part:
+                        self.hold(name, other)
+        for part in parts:
+            self.change_view(part)
+
+    def merge(self, *parts: str) -> None:
+        """One view again: each part brings along what its layers hold. What was on its way between them is lost."""
+        self.held.clear()
+        self.counter += 1
+        view = view_of(self.counter, "".join(parts))
+        for part in parts:
+            self.block(part)
+            self.equalise(part)
+        states = {part: self[part[0]].states() for part in parts}
+        for part in parts:
+            others = tuple(state for other in parts if other != part for state in states[other])
+            for name in part:
+                self.do(name, Announce(ViewInstalled(view, view, others)))
 
     def change_view(self, names: str) -> None:
         """A whole flush, from the block to the next view."""

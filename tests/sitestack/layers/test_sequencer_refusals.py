@@ -1,0 +1,79 @@
+"""What the sequencer refuses: nonsense is dropped and counted, a broken invariant of our own asserts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sitestack.events import ViewInstalled
+from sitestack.frame import Frame
+from sitestack.layer import Dropped
+from sitestack.layers.sequencer import Forward, Sequenced, SequencerConfig
+from sitestack.message import Scope
+from tests.sitestack.layers.ordered_group import (
+    Group,
+    Numbered,
+    address,
+    batch_of,
+    sequencer_of,
+    view_of,
+)
+
+A, B, C = map(address, "ABC")
+
+
+NONSENSE = {
+    "a forward that is a multicast": (Frame(B, None, (Forward(),), batch_of("B", 1)), "bad_forward"),
+    "a forward of nothing": (Frame(B, A, (Forward(),)), "bad_forward"),
+    "a forward of another's batch": (Frame(B, A, (Forward(),), batch_of("C", 1)), "bad_forward"),
+    "a forward for another site": (Frame(B, A, (Forward(),), batch_of("B", 1, site="SFO")), "bad_forward"),
+    "a forward with more in it": (Frame(B, A, (Numbered(1, 1), Forward()), batch_of("B", 1)), "bad_forward"),
+    "a forward of a unicast": (
+        Frame(B, A, (Forward(),), replace(batch_of("B", 1, scope=Scope.UNICAST), target=A)),
+        "bad_forward",
+    ),
+    "a forward from a stranger": (
+        Frame(address("X"), A, (Forward(),), batch_of("X", 1)),
+        "forward_from_non_member",
+    ),
+    "an entry that is a unicast": (Frame(A, A, (Sequenced(),), batch_of("B", 1)), "sequenced_unicast"),
+    "an entry of a member": (Frame(B, None, (Sequenced(),), batch_of("B", 1)), "not_in_the_stream"),
+    "an entry of the layer above from a member": (
+        Frame(B, None, (Numbered(1, 1), Sequenced())),
+        "not_in_the_stream",
+    ),
+    "an entry of another site": (Frame(A, None, (Sequenced(),), batch_of("B", 1, site="SFO")), "bad_entry"),
+    "an entry of a stranger": (Frame(A, None, (Sequenced(),), batch_of("X", 1)), "bad_entry"),
+    "an entry that is for one": (
+        Frame(A, None, (Sequenced(),), replace(batch_of("B", 1, scope=Scope.UNICAST), target=A)),
+        "bad_entry",
+    ),
+}
+
+
+@pytest.mark.parametrize(("frame", "reason"), NONSENSE.values(), ids=NONSENSE.keys())
+def test_nonsense_is_dropped_and_counted(frame: Frame, reason: str) -> None:
+    sequencer = sequencer_of("A")
+    sequencer.up(ViewInstalled(view_of(1, "ABC"), None), 0.0)
+    assert sequencer.up(frame, 0.0) == [Dropped(reason)]
+
+
+def test_the_coordinator_drops_forwards_during_a_block_since_their_senders_still_hold_them() -> None:
+    group = Group("ABC")
+    group["B"].send(b"m")
+    group.turn(group["B"])
+    group.block("ABC")
+    group.settle()
+    assert group["A"].drops == {"blocked": 1}
+    group.equalise("ABC")
+    group.install("ABC")
+    group.settle()
+    assert group["C"].delivered == [("B", b"m")]
+
+
+def test_sending_beyond_every_window_is_a_broken_invariant() -> None:
+    sequencer = sequencer_of("B", SequencerConfig(undelivered_bytes_max=10))
+    sequencer.down(Frame(B, None, (), batch_of("B", 1)), 0.0)
+    with pytest.raises(AssertionError, match="S18"):
+        sequencer.down(Frame(B, None, (), batch_of("B", 2)), 0.0)

@@ -1,0 +1,141 @@
+"""What the sequencer remembers of each origin: when members leave, join, return, or when a split site merges."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.codec import Codec
+from sitestack.events import ViewInstalled
+from sitestack.frame import Frame
+from sitestack.layer import Up
+from sitestack.layers.batching import BatchingConfig
+from sitestack.layers.sequencer import Forward, Sequenced, Sequencer, SequencerConfig, SequencerState
+from sitestack.message import Scope
+from tests.sitestack.layers.ordered_group import (
+    SITE,
+    Configs,
+    Group,
+    address,
+    batch_of,
+    sequencer_of,
+    view_of,
+)
+
+A, B, C = map(address, "ABC")
+ONE_EACH = Configs(batching=BatchingConfig(batch_count_max=1))
+
+
+def numbers(*ns: int) -> list[bytes]:
+    return [b"%d" % n for n in ns]
+
+
+@pytest.mark.conforms("SEQ-15")
+def test_duplicates_are_recognised_after_their_origin_has_left_and_returned() -> None:
+    group = Group("ABC")
+    group["C"].send(b"m")
+    group.settle()
+    group.change_view("AB")
+    assert group["A"].sequencer.statistics().tombstones == 1
+    group.change_view("ABC")
+    group.do("A", Up(Frame(address("C"), address("A"), (Forward(),), group["C"].sent[0])))
+    group.settle()
+    assert [group[name].delivered for name in "AB"] == [[("C", b"m")]] * 2
+
+
+@pytest.mark.conforms("SEQ-15")
+def test_those_that_left_are_remembered_up_to_a_bound_and_the_first_that_left_is_forgotten_first() -> None:
+    sequencer = sequencer_of("A", SequencerConfig(tombstones_max=2))
+    sequencer.up(ViewInstalled(view_of(1, "ABCDE"), None), 0.0)
+    for origin in "EDCB":
+        sequencer.up(Frame(address("A"), None, (Sequenced(),), batch_of(origin, 1), False, 1), 0.0)
+    for counter, names in enumerate(("ACDE", "ADE", "AE", "A"), 2):
+        sequencer.up(ViewInstalled(view_of(counter, names), view_of(1, "ABCDE")), 0.0)
+    assert sequencer.give_state() == SequencerState({address("D"): (2, 1), address("E"): (2, 1)})
+
+
+def test_the_state_is_the_same_at_every_member_whatever_came_first() -> None:
+    states = []
+    for origins in ("BC", "CB"):
+        sequencer = sequencer_of("A", SequencerConfig(order="fifo"))
+        sequencer.up(ViewInstalled(view_of(1, "ABC"), None), 0.0)
+        for origin in origins:
+            entry = Frame(address(origin), None, (Sequenced(),), batch_of(origin, 1), False, 1)
+            sequencer.up(entry, 0.0)
+        states.append(list(sequencer.give_state().numbers))
+    assert states == [[B, C], [B, C]]
+
+
+def test_a_joiner_continues_from_the_others_numbers() -> None:
+    group = Group("AB", ONE_EACH)
+    group["B"].send(*numbers(1, 2, 3))
+    group["B"].send(b"site", scope=Scope.SITE)
+    group.settle()
+    group.change_view("ABC")
+    group["B"].send(*numbers(4))
+    group["C"].send(b"c")
+    group.settle()
+    assert group["C"].payloads("B") == numbers(4)
+    assert group["A"].payloads("C") == [b"c"]
+    assert group["C"].drops == {}
+
+
+def test_the_state_for_a_joiner_travels_as_bytes() -> None:
+    state = SequencerState({address("B"): (4, 2), address("A"): (1, 7)})
+    codec = Codec(SITE, Sequencer.HEADERS)
+    assert codec.parse(codec.pack(state)) == state
+
+
+# -- merges ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.conforms("SEQ-20")
+@pytest.mark.parametrize("parts", [("AB", "CD"), ("CD", "AB")], ids=["AB first", "CD first"])
+def test_after_a_split_and_a_merge_nobody_delivers_twice_and_every_origin_sees_its_own(parts: tuple[str, str]) -> None:
+    group = Group("ABCD", ONE_EACH)
+    for name in "ABCD":
+        group[name].send(*numbers(1))
+    group.settle()
+    for name in "CD":
+        group.hold("A", name)
+    group["C"].send(*numbers(2, 3))  # delivered by A and B only, before the split
+    group.settle()
+    group.split("AB", "CD")
+    group.hold("D", "C")
+    group["D"].send(*numbers(2))  # on its way when the parts merge
+    group["A"].send(*numbers(2, 3))
+    group.settle()
+    assert group["B"].payloads("C") == numbers(1, 2, 3)
+    assert group["C"].payloads("C") == numbers(1, 2, 3)
+
+    group.merge(*parts)
+    for name, n in (("A", 4), ("B", 2), ("C", 4), ("D", 3)):
+        group[name].send(*numbers(n))
+    group.settle()
+    for name in "ABCD":
+        assert group[name].payloads("B") == numbers(1, 2)
+        assert group[name].payloads("C") == numbers(1, 2, 3, 4)
+        assert group[name].payloads("D") == numbers(1, 2, 3)
+        assert group[name].payloads("A") == (numbers(1, 2, 3, 4) if name in "AB" else numbers(1, 4))
+        assert group[name].table[0] == 0
+        assert "order_hole" not in group[name].drops
+
+
+@pytest.mark.conforms("SEQ-20", "SEQ-9")
+def test_what_the_other_part_alone_has_delivered_still_reaches_its_origin_after_the_merge() -> None:
+    group = Group("ABC", ONE_EACH)
+    group["C"].send(*numbers(1))
+    group.settle()
+    group.hold("A", "C")
+    group["C"].send(*numbers(2))
+    group.settle()
+    assert group["B"].payloads("C") == numbers(1, 2)
+    group.block("ABC")
+    group.install("AB")
+    group.install("C", blocked=True)  # it gets to sequence nothing before the merge
+    assert group["C"].table == (1, 0)
+    group.merge("AB", "C")
+    group["C"].send(*numbers(3))
+    group.settle()
+    for name in "ABC":
+        assert group[name].payloads("C") == numbers(1, 2, 3)
+        assert group[name].table[0] == 0

@@ -1,0 +1,296 @@
+"""What the sequencer promises over view changes: crashes, blocks, joiners, leavers, merges."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sitestack.address import Address
+from sitestack.events import Blocked, ViewInstalled
+from sitestack.frame import Frame
+from sitestack.layer import Down, Dropped, Effect, Up
+from sitestack.layers.batching import BatchingConfig
+from sitestack.layers.sequencer import SequencerConfig
+from tests.sitestack.layers.ordered_group import (
+    Configs,
+    Group,
+    address,
+    batch_of,
+    firsts,
+    sequencer_of,
+    view_of,
+)
+
+A, B, C = map(address, "ABC")
+ONE_EACH = Configs(batching=BatchingConfig(batch_count_max=1))
+
+
+def numbers(*ns: int) -> list[bytes]:
+    return [b"%d" % n for n in ns]
+
+
+# -- view changes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.conforms("SEQ-12", "SEQ-11")
+def test_after_a_crash_of_the_coordinator_what_is_unseen_is_forwarded_in_order_and_before_anything_new() -> None:
+    group = Group("ABC", ONE_EACH)
+    group.hold("C", "A")
+    group["C"].send(*numbers(1, 2, 3))
+    group.settle()
+    group.crash("A")
+    group.block("BC")
+    group["C"].send(*numbers(4))
+    group.settle()
+    group.equalise("BC")
+    group.install("BC")
+    group["C"].send(*numbers(5))
+    group.settle()
+    assert group["B"].payloads("C") == group["C"].payloads("C") == numbers(1, 2, 3, 4, 5)
+    assert group["B"].drops == {}
+    group.stable()
+    assert group["C"].table == (0, 0)
+
+
+@pytest.mark.conforms("SEQ-12", "SEQ-18")
+def test_a_flush_that_is_followed_by_another_crash_loses_and_repeats_nothing() -> None:
+    group = Group("ABCD", ONE_EACH)
+    group.hold("D", "A")
+    group["D"].send(*numbers(1, 2))
+    group.settle()
+    group.crash("A")
+    group.hold("D", "B")
+    group.change_view("BCD")
+    group.settle()
+    group.crash("B")
+    group["D"].send(*numbers(3))
+    group.change_view("CD")
+    group.settle()
+    assert group["C"].payloads("D") == group["D"].payloads("D") == numbers(1, 2, 3)
+
+
+@pytest.mark.conforms("SEQ-13", "SEQ-5")
+def test_a_member_that_becomes_coordinator_sequences_its_own_old_multicasts_before_newer_ones() -> None:
+    group = Group("ABC", ONE_EACH)
+    group.hold("B", "A")
+    group["B"].send(*numbers(1, 2))
+    group.settle()
+    group.crash("A")
+    group.block("BC")
+    group["B"].send(*numbers(3))
+    group.settle()
+    group.equalise("BC")
+    group.install("BC")
+    group["B"].send(*numbers(4))
+    group.settle()
+    assert group["C"].payloads("B") == numbers(1, 2, 3, 4)
+    assert [frame.batch.first for frame in group["B"].fake.log[address("B")] if frame.batch] == [1, 2, 3, 4]
+
+
+SEED_EXAMPLE = """\
+C says forward C5 to A
+A says cast C5
+A delivers C5
+B delivers C5
+C says forward C6 to A
+A says cast C6
+A delivers C6
+B delivers C6
+A dies
+C says forward C5 to B
+C says forward C6 to B
+B says cast C5
+B drops duplicate
+B says cast C6
+B drops duplicate
+C delivers C5
+C delivers C6
+"""
+
+
+@pytest.mark.conforms("SEQ-14", "SEQ-18")
+def test_the_seeds_example_of_messages_1_to_6_word_for_word_without_a_flush() -> None:
+    group = Group("ABC", ONE_EACH)
+    group["C"].send(b"C1", b"C2", b"C3", b"C4")
+    group.settle()
+    lines: list[str] = []
+    listen(group, lines)
+    group.hold("A", "C")
+    group["C"].send(b"C5")
+    group.settle()
+    group["C"].send(b"C6")
+    group.settle()
+    lines.append("A dies")
+    group.crash("A")
+    group.install("BC")
+    group.settle()
+
+    assert lines == SEED_EXAMPLE.splitlines()
+    expected = [b"C%d" % n for n in range(1, 7)]
+    assert group["B"].payloads("C") == group["C"].payloads("C") == expected
+    group.stable()
+    assert group["C"].table == (0, 0)
+
+
+@pytest.mark.conforms("SEQ-14", "SEQ-3")
+def test_the_seeds_example_with_the_flush_needs_no_second_forward() -> None:
+    group = Group("ABC", ONE_EACH)
+    group["C"].send(*numbers(1, 2, 3, 4))
+    group.settle()
+    group.hold("A", "C")
+    group["C"].send(*numbers(5, 6))
+    group.settle()
+    group.crash("A")
+    group.change_view("BC")
+    group.settle()
+    assert group["B"].payloads("C") == group["C"].payloads("C") == numbers(1, 2, 3, 4, 5, 6)
+    assert group["B"].drops == {}
+    assert group["C"].table == (0, 0)
+
+
+@pytest.mark.conforms("SEQ-23")
+def test_survivors_of_a_coordinator_that_reached_only_one_of_them_agree_on_one_order() -> None:
+    group = Group("ABCD", ONE_EACH)
+    for name in "CD":
+        group.hold("A", name)
+    group["C"].send(b"c1")
+    group.turn(group["C"])
+    group.turn(group["A"])
+    group["D"].send(b"d1")
+    group.settle()
+    assert group["B"].delivered == [("C", b"c1"), ("D", b"d1")]
+    group.crash("A")
+    group.hold("C", "B")  # D's forward would come first
+    group.change_view("BCD")
+    group.settle()
+    group.release("C", "B")
+    group.settle()
+    assert [group[name].delivered for name in "BCD"] == [[("C", b"c1"), ("D", b"d1")]] * 3
+
+
+@pytest.mark.conforms("SEQ-23")
+def test_without_the_flush_the_same_story_ends_in_two_orders() -> None:
+    """What the flush is for: this is the seed as it is written."""
+    group = Group("ABCD", ONE_EACH)
+    for name in "CD":
+        group.hold("A", name)
+    group["C"].send(b"c1")
+    group.turn(group["C"])
+    group.turn(group["A"])
+    group["D"].send(b"d1")
+    group.settle()
+    group.crash("A")
+    group.hold("C", "B")
+    group.install("BCD")
+    group.settle()
+    group.release("C", "B")
+    group.settle()
+    assert group["B"].delivered != group["C"].delivered
+
+
+@pytest.mark.conforms("SEQ-22")
+def test_nothing_is_forwarded_before_the_first_view_nor_during_a_block() -> None:
+    sequencer = sequencer_of("B")
+    assert sequencer.down(Frame(B, None, (), batch_of("B", 1)), 0.0) == []
+    assert sequencer.up(ViewInstalled(view_of(1, "AB"), None, blocked=True), 0.0) == []
+    assert firsts(sequencer.up(ViewInstalled(view_of(2, "AB"), view_of(1, "AB")), 0.0)) == [1]
+    sequencer.up(Blocked(), 0.0)
+    assert sequencer.down(Frame(B, None, (), batch_of("B", 2)), 0.0) == []
+    assert sequencer.deadline() is None
+    assert sequencer.expire(1000.0) == []
+    assert firsts(sequencer.up(ViewInstalled(view_of(3, "AB"), view_of(2, "AB")), 0.0)) == [1, 2]
+
+
+def test_a_view_that_is_only_caught_up_with_stays_blocked() -> None:
+    group = Group("AB", ONE_EACH)
+    group["A"].send(b"before")
+    group.settle()
+    group.block("AB")
+    group.install("AB", blocked=True)
+    group["A"].send(b"1")
+    group["B"].send(b"2")
+    group.settle()
+    assert group["A"].fake.casts == 1
+    assert group["B"].fake.unicasts == 0
+    group.install("AB")
+    group.settle()
+    assert group["B"].payloads("A") == [b"before", b"1"]
+    assert group["A"].payloads("B") == [b"2"]
+
+
+# -- all together ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.conforms("SEQ-10", "SEQ-11", "SEQ-12")
+@pytest.mark.parametrize("order", ["total", "fifo"])
+@pytest.mark.parametrize("seed", range(20))
+def test_order_agreement_and_completeness_survive_random_crashes_and_delays(seed: int, order: str) -> None:
+    rng = random.Random(seed)
+    config = SequencerConfig(order="total" if order == "total" else "fifo")
+    group = Group("ABCDE", Configs(BatchingConfig(batch_bytes_max=40, window_bytes=120), config))
+    alive = "ABCDE"
+    counts = dict.fromkeys(alive, 0)
+    for _ in range(120):
+        act = rng.random()
+        name = rng.choice(alive)
+        other = rng.choice(alive)
+        if act < 0.35:
+            for _ in range(rng.randrange(1, 6)):
+                counts[name] += 1
+                group[name].send(b"%d" % counts[name])
+        elif act < 0.80:
+            group.turn(group[name])
+        elif act < 0.90:
+            group.hold(name, other)
+        elif act < 0.96:
+            group.release(name, other)
+        elif len(alive) > 2:
+            crash = rng.choice([alive[0], name])
+            group.crash(crash)
+            alive = alive.replace(crash, "")
+            group.change_view(alive)
+    for link in list(group.held):
+        group.release(*link)
+    group.settle()
+    for _ in range(10):
+        group.pass_time(40.0)
+
+    reference = group[alive[0]]
+    for name in alive:
+        assert group[name].payloads(name) == numbers(*range(1, counts[name] + 1)), "complete and in order"
+        for sender in "ABCDE":
+            assert group[name].payloads(sender) == reference.payloads(sender)
+        if order == "total":
+            assert group[name].delivered == reference.delivered
+        assert group[name].sequencer.statistics().undelivered == 0
+
+
+# -- the story ----------------------------------------------------------------------------------------------------
+
+
+def listen(group: Group, lines: list[str]) -> None:
+    """Writes down what the sequencers say."""
+    for name, node in group.nodes.items():
+
+        def tap(layer: str, effect: Effect, name: str = name) -> None:
+            said = effect.event if isinstance(effect, Up | Down) else effect
+            if layer == "sequencer" and isinstance(said, Frame | Dropped):
+                lines.append(f"{name} {story(effect)}")
+
+        node.stack.tap = tap
+
+
+def story(effect: Effect) -> str:
+    if isinstance(effect, Dropped):
+        return f"drops {effect.reason}"
+    assert isinstance(effect, Up | Down)
+    frame = effect.event
+    assert isinstance(frame, Frame)
+    assert frame.batch is not None
+    payload = next(frame.batch.payloads()).decode()
+    if isinstance(effect, Up):
+        return f"delivers {payload}"
+    if isinstance(frame.dest, Address):
+        return f"says forward {payload} to {chr(frame.dest[0])}"
+    return f"says cast {payload}"
