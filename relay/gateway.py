@@ -93,8 +93,9 @@ class Gateway:
     def installed(self, view: View, now: float) -> list[Effect]:
         """This member coordinates a view."""
         old, self.view = self.view, view
-        effects = self._settle(self.horizon.installed(len(view.members) == 1))
+        self._settle(self.horizon.installed(len(view.members) == 1))
         self._trimming = -1
+        effects: list[Effect] = []
         if old is None:
             self._dialer.start(now)
             self._grace.start(now)
@@ -284,17 +285,18 @@ class Gateway:
         """Something of another site was admitted here."""
         self._settle(self.horizon.admitted(entry))
 
-    def stable(self, gseq: int) -> None:
-        """Every member has the stream up to this number."""
-        self._settle(self.horizon.stable(gseq))
+    def stable(self, gseq: int) -> bool:
+        """Every member has the stream up to this number; True when there is more to acknowledge."""
+        settled = self.horizon.stable(gseq)
+        self._settle(settled)
+        return bool(settled)
 
-    def _settle(self, settled: list[Admitted]) -> list[Effect]:
+    def _settle(self, settled: list[Admitted]) -> None:
         for (site, lineage), connection in self.links.items() if settled else ():
             origins = {each.origin: each.n for each in settled if each.site == site and each.origin is not None}
             views = [each.view for each in settled if each.site == site and each.lineage == lineage]
             if origins or views:
                 self.connections[connection].session.acknowledge(SiteVector(origins, views[-1] if views else None))
-        return []
 
     def refused(self, site: str) -> None:
         """Something that was cast was not admitted: the numbers here ran ahead of the stream."""

@@ -57,10 +57,12 @@ class Horizon:
         else:
             self._unheld.append((gseq, position))
 
-    def held(self, gseq: int) -> None:
-        """One more member holds the stream up to this number."""
+    def held(self, gseq: int) -> bool:
+        """One more member holds the stream up to this number; True when more may be sent."""
+        before = self.sendable
         while self._unheld and self._unheld[0][0] <= gseq:
             self.sendable = self._unheld.popleft()[1]
+        return self.sendable > before
 
     def admitted(self, entry: Admitted) -> list[Admitted]:
         """An entry of another site was admitted; what thereby became stable, which is itself when nobody else is here."""

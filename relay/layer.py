@@ -32,6 +32,7 @@ from relay.headers import (
     Deliver,
     Forward,
     LinkUp,
+    Relayed,
     RelayState,
     RemoteBaseline,
     RemoteGap,
@@ -49,6 +50,9 @@ from sitestack.events import Blocked, Disconnect, Event, Held, Left, Stable, Vie
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.message import Batch, Scope
+
+#: What only the coordinator puts into the stream.
+_ENTRIES = (Relayed, RemoteView, SiteDown, LinkUp, Acked, Trim, RemoteGap, RemoteBaseline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +133,9 @@ class RelayLayer(Layer):
             return self.gateway.resign("left", now)
         if isinstance(event, Held | Stable):
             if self.gateway.active:
-                self._waiting_since = now
                 number = event.vector.get(self._me, 0)
-                if isinstance(event, Held):
-                    self.gateway.horizon.held(number)
-                else:
-                    self.gateway.stable(number)
+                news = self.gateway.horizon.held(number) if isinstance(event, Held) else self.gateway.stable(number)
+                self._waiting_since = now if news else self._waiting_since
             return []
         return [Up(event)]
 
@@ -150,11 +151,12 @@ class RelayLayer(Layer):
             return self._deliver_unicast(header.after, frame.batch)
         if isinstance(header, UnicastReply):
             return [*self._reply(header, now), *self._route(now)]
-        if type(header) not in HEADERS.values():
+        if type(header) not in _ENTRIES:
             return [Up(frame)]
         if frame.source == self._me:
             self.caster.delivered()
-        self._waiting_since = now
+        if self.gateway.active:
+            self._waiting_since = now
         return self._entry(frame, header)
 
     def _hold(self, frame: Frame, batch: Batch, now: float) -> None:

@@ -1,7 +1,7 @@
-"""Sites without lower layers: a tiny sequencer gives each site's relay layers one stream, and byte queues are the TCP connections.
+"""Sites without lower layers: a tiny sequencer gives the relay layers of a site one stream; byte queues are the connections.
 
-Frames really are encoded between members, and links cut the bytes wherever the test wants. `World.run` is the shell: turns until
-nothing happens any more, then time jumps to the next deadline.
+Frames really are encoded between members, and links cut the bytes wherever the test wants. `World.run` is the shell: turns
+until nothing happens any more, then time jumps to the next deadline.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Member:
         self.site = site
         self.name = name
         self.address = Address.make(random.Random(seed))
-        self.physical = Physical(f"{site.name}-{name}".lower(), 7000)
+        self.physical = site.free_place()
         self.local = Local(site.name, self.address, name, random.Random(seed))
         self.layer = RelayLayer(self.local, site.config)
         self.events: list[Event | Frame] = []
@@ -61,6 +61,8 @@ class Member:
         self.listening = False
         self.alive = True
         self.pipes: dict[int, Pipe] = {}
+        #: What the site had delivered when this member joined.
+        self.base: dict[str, dict[Address, int]] = {}
         self._numbers: dict[tuple[Scope, object], int] = {}
 
     # -- what the test asks --------------------------------------------------------------------------------------------
@@ -76,6 +78,11 @@ class Member:
         batch = Batch(self.site.name, self.address, scope, n, 1, pack_body([text.encode()]), target, site)
         self.site.carry_out(self, self.layer.down(Frame(self.address, dest, (), batch), self.site.world.now))
         return batch
+
+    @property
+    def sent(self) -> int:
+        """The last number of scope ALL."""
+        return self._numbers.get((Scope.ALL, None), 0)
 
     def delivered(self) -> list[str]:
         """All payloads, in the order of delivery."""
@@ -98,7 +105,7 @@ class Member:
 
 
 class FakeSite:
-    """The layers below: total order at once at the coordinator, later (when told to hold back) at the others."""
+    """The layers below: total order at the coordinator, at the others at once or later, and a flush at every view."""
 
     def __init__(self, world: World, name: str, count: int, config: RelayConfig) -> None:
         self.world = world
@@ -106,15 +113,21 @@ class FakeSite:
         self.config = config
         self.codec = Codec(name, HEADERS)
         self.view: View | None = None
-        self.gseq = 0
-        #: What each other member has not been given yet.
-        self.backlog: dict[Address, deque[bytes]] = {}
+        #: What the coordinator has sequenced in this view, and how much of it each member has delivered.
+        self.stream: list[bytes] = []
+        self.reached: dict[Address, int] = {}
+        #: None: everybody gets everything at once. Otherwise others than the coordinator get a random part of it every turn.
+        self.lag: random.Random | None = None
+        #: Nobody but the coordinator gets anything, until `release`.
         self.hold_back = False
-        self.settles = True
         self.blocked = False
-        self.lost: list[Frame] = []
         self.stray = 0
-        self.members = [Member(self, "ABCDEFGH"[n], world.seed * 1000 + len(world.sites) * 100 + n) for n in range(count)]
+        #: What was sent during a block: it waits in the origins' forward tables.
+        self.waiting: list[Frame] = []
+        self.members: list[Member] = []
+        for n in range(count):
+            self.members.append(Member(self, "ABCDEFGH"[n], world.seed * 1000 + len(world.sites) * 100 + n))
+        self._said: tuple[int, int] = (0, 0)
 
     @property
     def relay(self) -> Member:
@@ -124,26 +137,41 @@ class FakeSite:
         return next((each for each in self.members if each.address == address), None)
 
     def install(self, lineage: ViewId | None = None) -> None:
-        """A view of the living members, after a flush that brings everybody to the coordinator's point."""
-        self.settle_backlog()
-        old = self.view
+        """A view of these members, after a flush: what some have, all deliver; the rest its living origins send again."""
+        old, again = self.view, self._flush()
         counter = 1 if old is None else old.id.counter + 1
         addresses = tuple(each.address for each in self.members)
         view_id = ViewId(counter, addresses[0])
         named = lineage or (view_id if old is None else next_lineage(old, addresses, view_id))
         self.view = View(view_id, named, addresses, tuple(each.name for each in self.members))
-        self.gseq = 0
-        self.backlog = {address: deque() for address in addresses}
+        self.stream, self._said = [], (0, 0)
+        self.reached = dict.fromkeys(addresses, 0)
         self.blocked = False
         joined = [each for each in self.members if old is None or each.address not in old.members]
         state = None if old is None or len(joined) == len(self.members) else self._state(old)
         for member in self.members:
             if member in joined and state is not None:
                 member.layer.take_state(self.codec.parse(state))
+                known = member.layer.state
+                member.base = {self.name: dict(known.produced)}
+                member.base |= {site: dict(remote.admitted) for site, remote in known.remotes.items()}
             previous = None if member in joined else old
             effects = member.layer.up(ViewInstalled(self.view, previous), self.world.now)
             member.events.append(ViewInstalled(self.view, previous))
             self.carry_out(member, effects)
+        for frame in again:
+            self._sequence(frame)
+
+    def _flush(self) -> list[Frame]:
+        best = max((self.reached.get(each.address, 0) for each in self.members), default=0)
+        for member in self.members:
+            if member.address in self.reached:
+                self._give(member, best)
+        frames = [self.codec.decode_frame(data, self.members[0].address, None) for data in self.stream[best:]]
+        origins = [each.address for each in self.members]
+        waiting, self.waiting = self.waiting, []
+        data = [each for each in [*frames, *waiting] if not each.headers and each.batch is not None]
+        return [each for each in data if each.batch is not None and each.batch.origin in origins]
 
     def _state(self, old: View) -> bytes:
         giver = next(each for each in self.members if each.address in old.members)
@@ -151,8 +179,13 @@ class FakeSite:
         assert state is not None
         return self.codec.pack(state)
 
+    def free_place(self) -> Physical:
+        """The first configured address that no living member has."""
+        taken = [each.physical for each in self.members]
+        return next(each for each in places(self.name) if each not in taken)
+
     def join(self, name: str) -> Member:
-        member = Member(self, name, self.world.seed * 1000 + 500 + ord(name))
+        member = Member(self, name, self.world.joiner_seed())
         self.members.append(member)
         self.install()
         return member
@@ -162,13 +195,9 @@ class FakeSite:
         for member in self.members:
             self.carry_out(member, member.layer.up(Blocked(), self.world.now))
 
-    def kill(self, member: Member, flush: bool = True) -> None:
-        """The member is gone; the others install a view without it. What only it had sequenced is lost with it."""
-        self.world.vanish(member)
-        if member is self.members[0]:
-            for queue in self.backlog.values():
-                if not flush:
-                    queue.clear()
+    def kill(self, member: Member, silent: bool = False) -> None:
+        """The member is gone; the others install a view without it. What only it had delivered is lost with it."""
+        self.world.vanish(member, silent)
         self.members.remove(member)
         if self.members:
             self.block()
@@ -191,7 +220,7 @@ class FakeSite:
             if frame.headers and member is not self.members[0]:
                 self.stray += 1
             elif self.blocked:
-                self.lost.append(frame)
+                self.waiting += [] if frame.headers else [frame]
             else:
                 self._sequence(frame)
             return
@@ -202,34 +231,47 @@ class FakeSite:
             self.carry_out(target, target.layer.up(back, self.world.now))
 
     def _sequence(self, frame: Frame) -> None:
-        self.gseq += 1
-        data = self.codec.encode_frame(frame)
-        source = frame.source if not frame.headers else self.members[0].address
-        for member in list(self.members):
-            self.backlog[member.address].append(data)
-            if member is self.members[0] or not self.hold_back:
-                self._give(member, source)
+        self.stream.append(self.codec.encode_frame(frame))
+        self._give(self.members[0], len(self.stream))
+        if not self.hold_back and self.lag is None:
+            self.release()
 
-    def _give(self, member: Member, source: Address) -> None:
-        queue = self.backlog[member.address]
-        while queue:
-            number = self.gseq - len(queue) + 1
-            frame = self.codec.decode_frame(queue.popleft(), source, None)
-            origin = frame.batch.origin if frame.batch is not None and not frame.headers else self.members[0].address
-            up = Frame(origin, None, frame.headers, frame.batch, seqno=number)
+    def _give(self, member: Member, number: int) -> None:
+        """Deliver to one member up to a number."""
+        while self.reached[member.address] < number:
+            at = self.reached[member.address] = self.reached[member.address] + 1
+            assert self.view is not None
+            coordinator = self.view.coordinator
+            frame = self.codec.decode_frame(self.stream[at - 1], coordinator, None)
+            origin = frame.batch.origin if frame.batch is not None and not frame.headers else coordinator
+            up = Frame(origin, None, frame.headers, frame.batch, seqno=at)
             self.carry_out(member, member.layer.up(up, self.world.now))
 
-    def settle_backlog(self) -> None:
-        """Everybody gets what the coordinator has sequenced."""
-        for member in self.members:
-            if member.address in self.backlog:
-                self._give(member, member.address)
+    def release(self) -> None:
+        """Everybody gets everything."""
+        for member in list(self.members):
+            self._give(member, len(self.stream))
 
-    def tell(self, kind: type[Held] | type[Stable], number: int | None = None) -> None:
-        """Stability speaks: at the end of a turn, or when the test says so."""
-        vector = {self.members[0].address: self.gseq if number is None else number}
+    def end_turn(self) -> None:
+        """The others get what they get, and stability says what that means."""
+        if self.blocked or not self.members:
+            return
+        for member in self.members[1:]:
+            missing = len(self.stream) - self.reached[member.address]
+            if missing and not self.hold_back:
+                part = missing if self.lag is None else self.lag.randint(0, missing)
+                self._give(member, self.reached[member.address] + part)
+        held = max((self.reached[each.address] for each in self.members[1:]), default=0)
+        stable = min(self.reached[each.address] for each in self.members)
+        if (held, stable) != self._said:
+            self._said = (held, stable)
+            self.tell(Held, held)
+            self.tell(Stable, stable)
+
+    def tell(self, kind: type[Held] | type[Stable], number: int) -> None:
+        """Stability speaks."""
         for member in self.members:
-            self.carry_out(member, member.layer.up(kind(vector), self.world.now))
+            self.carry_out(member, member.layer.up(kind({self.members[0].address: number}), self.world.now))
 
 
 class World:
@@ -244,12 +286,18 @@ class World:
         self.cut = cut
         self.partitioned: dict[tuple[str, str], None] = {}
         self._connection = 0
+        self._joined = 0
+        self._ended: deque[Pipe] = deque()
         self._dials: deque[tuple[Member, Dial]] = deque()
 
     def site(self, name: str, count: int, config: RelayConfig | None = None) -> FakeSite:
         site = FakeSite(self, name, count, config or RelayConfig())
         self.sites[name] = site
         return site
+
+    def joiner_seed(self) -> int:
+        self._joined += 1
+        return self.seed * 1_000_000 + self._joined
 
     # -- the bridge ----------------------------------------------------------------------------------------------------
 
@@ -278,10 +326,6 @@ class World:
             pipe.ended = True
             self._ended.append(pipe)
 
-    @property
-    def _ended(self) -> deque[Pipe]:
-        return self.__dict__.setdefault("ended", deque())
-
     def vanish(self, member: Member, silent: bool = False) -> None:
         """A process dies; its peers see the end of the connection after what was under way, or nothing at all."""
         member.alive = member.listening = False
@@ -301,14 +345,17 @@ class World:
         dialer.say(BridgeConnected(near, (site, address)))
         return near, far
 
-    def break_links(self, one: str, other: str) -> None:
-        """All connections between two sites break; what is under way is lost."""
+    def break_links(self, one: str, other: str, rng: random.Random | None = None) -> None:
+        """All connections between two sites break; a random prefix of what is under way arrives, or none of it."""
         for site in (one, other):
             for member in self.sites[site].members:
                 for connection, pipe in list(member.pipes.items()):
                     if pipe.target.site.name in (one, other):
-                        del member.pipes[connection]
-                        member.say(BridgeClosed(connection))
+                        if rng is not None:
+                            del pipe.data[rng.randint(0, len(pipe.data)) :]
+                            self._deliver(pipe)
+                        if member.pipes.pop(connection, None) is not None:
+                            member.say(BridgeClosed(connection))
 
     def part(self, one: str, other: str) -> None:
         """No connection between these sites, until `heal`."""
@@ -329,10 +376,7 @@ class World:
                 if due is not None and due <= self.now:
                     site.carry_out(member, member.layer.expire(self.now))
                 site.carry_out(member, member.layer.flush(self.now))
-            if site.settles and site.members and not site.blocked:
-                if not site.hold_back:
-                    site.tell(Held)
-                    site.tell(Stable)
+            site.end_turn()
         while self._dials:
             busy = True
             self._dial(*self._dials.popleft())
@@ -394,6 +438,11 @@ class World:
         self.now = max(end, self.now)
 
 
+def places(site: str) -> tuple[Physical, ...]:
+    """Where the members of a site may be."""
+    return tuple(Physical(f"{site}-{each}".lower(), 7000) for each in "ABCDEFGH")
+
+
 def leave(site: FakeSite) -> Member:
     """The relay leaves gracefully."""
     relay = site.relay
@@ -411,11 +460,10 @@ def two_sites(count: int = 3, cut: int | None = None, **config: object) -> tuple
 def sites_of(counts: dict[str, int], cut: int | None = None, **config: object) -> tuple[World, dict[str, FakeSite]]:
     """A full mesh of sites."""
     world = World(cut=cut)
-    places = {name: tuple(Physical(f"{name}-{each}".lower(), 7000) for each in "ABCDEFGH") for name in counts}
     gateway = config.pop("gateway", {})
     assert isinstance(gateway, dict)
     for name, count in counts.items():
-        peers = {other: places[other] for other in counts if other != name}
+        peers = {other: places(other) for other in counts if other != name}
         world.site(name, count, RelayConfig(gateway=GatewayConfig(peers=peers, **gateway), **config))  # type: ignore[arg-type]
     for site in world.sites.values():
         site.install()
