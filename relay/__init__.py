@@ -1,1 +1,46 @@
-"""Between sites: the coordinator of each site relays to those of the others; every multicast is delivered once everywhere."""
+"""Between sites: the coordinator of each site relays to those of the others; every multicast is delivered once everywhere.
+
+The names below are loaded when they are first used: who only reads a journal or runs a simulation needs no event loop.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from relay.channel import RelayChannel, open_channel
+    from relay.config import load_config
+    from relay.events import Certainty, Gap, GlobalView, Unreachable
+    from relay.settings import NodeConfig
+    from sitestack.message import Message
+    from sitestack.view import View
+
+__all__ = [
+    "Certainty",
+    "Gap",
+    "GlobalView",
+    "Message",
+    "NodeConfig",
+    "RelayChannel",
+    "Unreachable",
+    "View",
+    "load_config",
+    "open_channel",
+]
+
+_MODULES = {
+    "relay.channel": ("RelayChannel", "open_channel"),
+    "relay.config": ("load_config",),
+    "relay.events": ("Certainty", "Gap", "GlobalView", "Unreachable"),
+    "relay.settings": ("NodeConfig",),
+    "sitestack.message": ("Message",),
+    "sitestack.view": ("View",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'relay' has no attribute {name!r}")

@@ -55,8 +55,8 @@ class BridgeConfig:
     linger_s: float = 1.0
     #: How long to wait before listening again when the port is still taken, by an earlier relay for instance.
     listen_interval_s: float = 0.5
-    #: Accepted connections at one time; more are closed at once.
-    accepted_max: int = 64
+    #: Connections at one time; more are closed at once.
+    connections_max: int = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ class BridgeStatistics:
     connections: int
     #: Connections that are closed and still send their farewell.
     lingering: int
-    accepted_max: int
+    connections_max: int
     accepted: int
-    #: Closed at once because there were `accepted_max` already.
+    #: Closed at once because there were `connections_max` already.
     refused: int
     dialed: int
     dials_failed: int
@@ -101,7 +101,7 @@ class Bridge:
         self._handle = handle
         self._nursery = nursery
         self._numbers = itertools.count(1)
-        #: Accepted ones are bounded by `accepted_max`, dialed ones by what the gateway dials.
+        #: Those that were accepted are bounded here, those that were dialed by the gateway, which knows whom it dials.
         self._connections: dict[int, _Connection] = {}
         self._lingering = 0
         self._lingered = trio.Event()
@@ -139,7 +139,7 @@ class Bridge:
             listen_error=self._listen_error,
             connections=len(self._connections),
             lingering=self._lingering,
-            accepted_max=self._config.accepted_max,
+            connections_max=self._config.connections_max,
             accepted=self._accepted,
             refused=self._refused,
             dialed=self._dialed,
@@ -180,7 +180,7 @@ class Bridge:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 await sock.bind(bind)
-                sock.listen(self._config.accepted_max)
+                sock.listen(self._config.connections_max)
             except OSError as error:
                 sock.close()
                 self._listen_error = f"cannot listen on {bind}: {error.strerror or error}"
@@ -193,7 +193,7 @@ class Bridge:
                 return trio.SocketListener(sock)
 
     async def _accept(self, stream: trio.SocketStream) -> None:
-        if sum(connection.accepted for connection in self._connections.values()) >= self._config.accepted_max:
+        if sum(connection.accepted for connection in self._connections.values()) >= self._config.connections_max:
             self._refused += 1
             await trio.aclose_forcefully(stream)
             return

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sitestack.address import Address, ProxyUUID
-    from sitestack.channel import Channel, ChannelStatistics, open_channel
+    from sitestack.channel import Channel, ChannelStatistics
     from sitestack.config import SiteConfig, lan, local, seeded
     from sitestack.errors import ChannelClosed, ConfigurationError, JoinFailed, MessageTooLarge, SiteStackError
     from sitestack.inbox import Delivery
     from sitestack.message import Batch, Message, MessageId, Scope
+    from sitestack.opening import open_channel
     from sitestack.view import View, ViewId
 
 __all__ = [
@@ -43,11 +44,12 @@ __all__ = [
 
 _MODULES = {
     "address": ("Address", "ProxyUUID"),
-    "channel": ("Channel", "ChannelStatistics", "open_channel"),
+    "channel": ("Channel", "ChannelStatistics"),
     "config": ("SiteConfig", "lan", "local", "seeded"),
     "errors": ("ChannelClosed", "ConfigurationError", "JoinFailed", "MessageTooLarge", "SiteStackError"),
     "inbox": ("Delivery",),
     "message": ("Batch", "Message", "MessageId", "Scope"),
+    "opening": ("open_channel",),
     "view": ("View", "ViewId"),
 }
 

@@ -6,33 +6,27 @@
 from __future__ import annotations
 
 import os
-import random
-import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import metadata
-from typing import Literal, TypeVar
+from typing import Literal
 
 import trio
 
 from sitestack.address import Address
-from sitestack.assembly import build_stack
-from sitestack.config import SiteConfig, find_problems
+from sitestack.config import SiteConfig
 from sitestack.driver import Driver, DriverStatistics
-from sitestack.errors import ConfigurationError, JoinFailed, LocalError, ProtocolError
+from sitestack.errors import JoinFailed, LocalError, ProtocolError
 from sitestack.events import Connect, Credit, Disconnect, Event, ViewInstalled
 from sitestack.frame import Frame
 from sitestack.inbox import Delivery, Inbox
 from sitestack.layer import Local
 from sitestack.layers.batching import Batching
 from sitestack.message import Message, Scope
-from sitestack.recorder import Recorder, Write
+from sitestack.recorder import Recorder
 from sitestack.stack import Stack
 from sitestack.transport import Transport
-from sitestack.transport.names import resolve
-from sitestack.transport.udp import UdpTransport
 from sitestack.view import View
 
 #: `send` gives the other tasks a turn after this many messages or bytes: often enough to keep sending steady, and seldom
@@ -197,12 +191,10 @@ class Channel:
 
     async def run(self) -> None:
         """Join, and stay a member until `leave`. However it ends, nobody waits for this channel afterwards."""
-        driver = self._driver
         if self._recorder is not None:
             self._recorder.start(self.name, os.getpid(), time.time_ns(), _version())
-        driver.stack.down(Connect(self.transport.physical()), trio.current_time())
         try:
-            await driver.run()
+            await self._serve()
         finally:
             self._leaving = True
             self._gone.set()
@@ -211,6 +203,10 @@ class Channel:
         if self._recorder is not None:
             self._recorder.drops(self._stack.drops)
             self._recorder.stop("left")
+
+    async def _serve(self) -> None:
+        self._stack.down(Connect(self.transport.physical()), trio.current_time())
+        await self._driver.run()
 
     def _take_turn(self, events: Sequence[Event | Frame]) -> None:
         """What came out of the stack in one turn goes to the application."""
@@ -256,79 +252,8 @@ class _Batches:
         return await self._take()
 
 
-C = TypeVar("C", bound=Channel)
-S = TypeVar("S", bound=SiteConfig)
-#: Makes the sink of a journal for this member.
-Journal = Callable[[Local], Write]
-
-
-@asynccontextmanager
-async def open_channel(
-    config: SiteConfig, *, name: str = "", journal: Journal | None = None, transport: Transport | None = None
-) -> AsyncIterator[Channel]:
-    """Be a member of a site: `async with open_channel(config, name="B") as channel`.
-
-    The block begins with the first view. `journal` is asked for a sink of records once it is clear who this member is;
-    `transport` replaces UDP in tests. Raises ConfigurationError, and JoinFailed when there is no view in time.
-    """
-    require_sound(find_problems(config))
-    config = await resolve_seeds(config)
-    local = make_local(config.site, name)
-    recorder = None if journal is None else Recorder(local.site, local.address, journal(local), read_clocks, keep_payloads=True)
-    stack = build_stack(local, config)
-    carrier = transport or UdpTransport(config.transport, config.transport.group(config.site))
-    async with member(Channel(local, stack, carrier, config, recorder)) as channel:
-        yield channel
-
-
-def require_sound(problems: Sequence[str]) -> None:
-    """Raise ConfigurationError with all problems, a line each."""
-    if problems:
-        raise ConfigurationError("\n".join(problems))
-
-
-async def resolve_seeds(config: S) -> S:
-    """The same with addresses instead of names: nothing is looked up once the member runs."""
-    seeds = await resolve(config.discovery.seeds, config.channel.resolve_timeout_s)
-    return replace(config, discovery=replace(config.discovery, seeds=seeds))
-
-
-def make_local(site: str, name: str) -> Local:
-    """Who this member is: a fresh UUID for every connect (LA-3), and a name, generated when none is given (LA-2)."""
-    rng = random.Random(random.SystemRandom().getrandbits(256))
-    return Local(site, Address.make(rng), name or f"{socket.gethostname()}-{rng.getrandbits(16):04x}", rng)
-
-
 def _version() -> str:
     try:
         return metadata.version("relay")
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def read_clocks() -> tuple[int, int]:
-    """The clocks of the journal."""
-    return time.monotonic_ns(), time.time_ns()
-
-
-@asynccontextmanager
-async def member(channel: C) -> AsyncIterator[C]:
-    """Run a channel: joined inside the block, left after it. Cancelling it leaves no task and no socket."""
-    alone: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(channel.run, name=f"channel of {channel.name} in {channel.site}")
-            await channel.join()
-            try:
-                yield channel
-            finally:
-                await channel.leave()
-                nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        if len(group.exceptions) > 1:
-            raise
-        alone = group.exceptions[0]
-    finally:
-        channel.transport.close()
-    if alone is not None:
-        raise alone  # what the block raised, not wrapped: that a nursery is inside is nobody's business

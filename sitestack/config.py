@@ -27,6 +27,8 @@ Order = Literal["total", "fifo"]
 #: A datagram below this has no room for the headers of a view of a few dozen members.
 DATAGRAM_BYTES_MIN = 1_024
 SITE_CHARS_MAX = 64
+#: How the names of bounds and intervals end.
+POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ def seeded(site: str, seeds: tuple[Physical, ...], port: int) -> SiteConfig:
 
 def find_problems(config: SiteConfig) -> list[str]:
     """What is wrong with a configuration, everything at once: sentences that begin with the path of a key."""
-    return [*_site_problems(config), *_transport_problems(config.transport), *negative_numbers(config)]
+    return [*_site_problems(config), *_transport_problems(config.transport), *implausible_numbers(config)]
 
 
 def _site_problems(config: SiteConfig) -> Iterator[str]:
@@ -143,6 +145,12 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
     protocols = config.protocols
     if protocols.batching.batch_bytes_max > protocols.flow_control.window_bytes:
         yield "protocols.batching.batch_bytes_max: a batch must fit into protocols.flow_control.window_bytes."
+    detection = protocols.failure_detection
+    if config.membership.leader.flush_timeout_s <= detection.timeout_s + detection.verify_timeout_s:
+        yield (
+            "membership.leader.flush_timeout_s: must be longer than protocols.failure_detection.timeout_s and "
+            "verify_timeout_s together, or members are left out that are only slow."
+        )
     if protocols.batching.message_bytes_max > protocols.flow_control.backlog_bytes_max:
         yield "protocols.batching.message_bytes_max: a message must fit into protocols.flow_control.backlog_bytes_max."
 
@@ -163,8 +171,6 @@ def _transport_problems(config: TransportConfig) -> Iterator[str]:
         yield f"transport.datagram_bytes_max: must be from {DATAGRAM_BYTES_MIN} to {DATAGRAM_BYTES_MAX}."
     if config.send_queue_bytes_max < config.datagram_bytes_max:
         yield "transport.send_queue_bytes_max: must hold at least one datagram of transport.datagram_bytes_max."
-    if config.receive_datagrams_max < 1:
-        yield "transport.receive_datagrams_max: must be at least 1."
 
 
 def _is_address(host: str, *, multicast: bool) -> bool:
@@ -174,12 +180,14 @@ def _is_address(host: str, *, multicast: bool) -> bool:
         return False
 
 
-def negative_numbers(config: Any, path: str = "") -> Iterator[str]:
-    """No number in any configuration makes sense below zero."""
+def implausible_numbers(config: Any, path: str = "") -> Iterator[str]:
+    """No number in any configuration makes sense below zero; a bound of nothing and an interval of no time do not either."""
     for each in fields(config):
         value = getattr(config, each.name)
         place = f"{path}.{each.name}" if path else each.name
         if is_dataclass(value):
-            yield from negative_numbers(value, place)
+            yield from implausible_numbers(value, place)
         elif isinstance(value, int | float) and value < 0:
             yield f"{place}: must not be negative."
+        elif value == 0 and type(value) is not bool and each.name.endswith(POSITIVE):
+            yield f"{place}: must be more than 0."

@@ -73,11 +73,11 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def two_sites(accepted_max: int = 64) -> AsyncIterator[tuple[Site, Site]]:
+async def two_sites(connections_max: int = 64) -> AsyncIterator[tuple[Site, Site]]:
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
             yield (
-                Site(BridgeConfig(bind=Physical("127.0.0.1", free_port()), accepted_max=accepted_max), nursery),
+                Site(BridgeConfig(bind=Physical("127.0.0.1", free_port()), connections_max=connections_max), nursery),
                 Site(BridgeConfig(bind=Physical("127.0.0.1", free_port())), nursery),
             )
             nursery.cancel_scope.cancel()
@@ -212,7 +212,7 @@ async def test_a_port_of_somebody_else_is_told_and_tried_again() -> None:
 
 
 async def test_more_connections_than_allowed_are_closed_at_once() -> None:
-    async with two_sites(accepted_max=2) as (nyc, sfo):
+    async with two_sites(connections_max=2) as (nyc, sfo):
         nyc.bridge.carry_out(Listen())
         await nyc.until(lambda: nyc.bridge.statistics().listening)
         for _ in range(3):

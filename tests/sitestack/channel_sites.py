@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import trio
 
-from sitestack.channel import Channel, Journal, open_channel
+from sitestack.channel import Channel
 from sitestack.config import SiteConfig, local
 from sitestack.message import Message
+from sitestack.opening import Journal, open_channel
 from sitestack.transport.memory import MemoryNetwork
 
 NYC = local("NYC")

@@ -9,10 +9,10 @@ from trio.testing import MockClock
 
 from sitestack import records
 from sitestack.address import Physical
-from sitestack.channel import open_channel
 from sitestack.errors import MessageTooLarge
 from sitestack.layer import Local
 from sitestack.message import Scope
+from sitestack.opening import open_channel
 from sitestack.transport.memory import MemoryNetwork
 from tests.sitestack.channel_sites import NYC, one, take, with_batching
 

@@ -1,0 +1,117 @@
+"""The channel of a node: a site's channel whose messages also go to, and come from, the other sites."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+import trio
+
+from relay.bridge import Bridge, BridgeStatistics
+from relay.events import BridgeEffect, Gap, GlobalView, Misconfigured, Role, Unreachable
+from relay.layer import RelayLayer
+from relay.recorder import RelayRecorder
+from relay.settings import NodeConfig, find_problems
+from sitestack.assembly import build_stack
+from sitestack.channel import Channel, ChannelStatistics
+from sitestack.events import Event
+from sitestack.layer import Local
+from sitestack.opening import Journal, make_local, member, read_clocks, require_sound, resolve_seeds, unwrapped
+from sitestack.recorder import Recorder
+from sitestack.stack import Stack
+from sitestack.transport import Transport
+from sitestack.transport.udp import UdpTransport
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class RelayChannelStatistics(ChannelStatistics):
+    """All numbers of one member; those of the relay layer are among the layers'."""
+
+    bridge: BridgeStatistics
+
+
+class RelayChannel(Channel):
+    """One member's end of all sites. Made by `open_channel`.
+
+    Besides messages and views, iterating it yields `GlobalView`, `Gap` and `Unreachable`.
+    """
+
+    def __init__(self, local: Local, stack: Stack, transport: Transport, config: NodeConfig, recorder: Recorder | None) -> None:
+        super().__init__(local, stack, transport, config, recorder)
+        self._bridge_config = config.relay.bridge
+        self._bridge: Bridge | None = None
+        self._global_view: GlobalView | None = None
+        self._role: Role | None = None
+
+    @property
+    def global_view(self) -> GlobalView | None:
+        """The members of all living sites; None before it is known, right after joining."""
+        return self._global_view
+
+    @property
+    def role(self) -> Role | None:
+        """What this member does for its site; None until it has coordinated."""
+        return self._role
+
+    def statistics(self) -> RelayChannelStatistics:
+        """All numbers: the bridge's too."""
+        site = super().statistics()
+        assert self._bridge is not None, "a channel runs as long as its block"
+        return RelayChannelStatistics(
+            site.stack, site.driver, site.transport, site.backlog_bytes, site.backlog_bytes_high, self._bridge.statistics()
+        )
+
+    async def _serve(self) -> None:
+        """Be a member, with a bridge for the time that this member relays."""
+        with unwrapped():
+            async with trio.open_nursery() as nursery:
+                self._bridge = Bridge(self._bridge_config, self._hand_in, nursery)
+                await super()._serve()
+                await self._bridge.farewell()
+                nursery.cancel_scope.cancel()
+
+    def _hand_in(self, event: Event) -> None:
+        """Something happened to a connection."""
+        self._stack.down(event, trio.current_time())
+        self._driver.wake()
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case BridgeEffect():
+                assert self._bridge is not None
+                self._bridge.carry_out(event)
+            case GlobalView():
+                self._global_view = event
+                self._inbox.put(event)
+            case Gap() | Unreachable():
+                self._inbox.put(event)
+            case Role():
+                self._role = event
+            case Misconfigured(site, sentence):
+                log.error("bridge misconfigured", site=site, problem=sentence)
+            case _:
+                super()._handle(event)
+
+
+@asynccontextmanager
+async def open_channel(
+    config: NodeConfig, *, name: str = "", journal: Journal | None = None, transport: Transport | None = None
+) -> AsyncIterator[RelayChannel]:
+    """Be a member of a site that is linked to others: `async with relay.open_channel(config, name="B") as channel`.
+
+    As `sitestack.open_channel`, and nothing that the site's own members see depends on the other sites.
+    """
+    require_sound(find_problems(config))
+    config = await resolve_seeds(config)
+    local = make_local(config.site, name or config.name)
+    recorder = (
+        None if journal is None else RelayRecorder(local.site, local.address, journal(local), read_clocks, keep_payloads=True)
+    )
+    stack = build_stack(local, config, relay_layer=RelayLayer(local, config.relay_layer()))
+    carrier = transport or UdpTransport(config.transport, config.transport.group(config.site))
+    async with member(RelayChannel(local, stack, carrier, config, recorder)) as channel:
+        yield channel

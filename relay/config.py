@@ -1,0 +1,90 @@
+"""The configuration file: load, fill in the defaults, check. The only place that knows YAML.
+
+Whatever is wrong is said at once, a sentence each with the path of its key; nothing is interpolated and nothing is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from relay.config_values import Reader, to_plain
+from relay.settings import DERIVED, NodeConfig, find_problems
+from sitestack.errors import ConfigurationError
+
+#: A file that is larger is no configuration.
+FILE_BYTES_MAX = 1 << 20
+
+
+def load_config(path: Path, *, site: str = "", name: str = "", environment: Mapping[str, str] | None = None) -> NodeConfig:
+    """The configuration in a file. `site` and `name` win over RELAY_SITE and RELAY_NAME, and those over the file.
+
+    Raises ConfigurationError with a line for each problem.
+    """
+    environment = environment or {}
+    config, problems = fill_in(load(path))
+    config = replace(
+        config,
+        site=site or environment.get("RELAY_SITE", "") or config.site,
+        name=name or environment.get("RELAY_NAME", "") or config.name,
+    )
+    problems += [each for each in find_problems(config) if _path(each) not in map(_path, problems)]
+    if problems:
+        raise ConfigurationError("\n".join(f"{path}: {problem}" for problem in problems))
+    return config
+
+
+def load(path: Path) -> Any:
+    """The plain values in a file. Raises ConfigurationError when it cannot be read or is no YAML."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read ({error.strerror}).") from error
+    if len(text) > FILE_BYTES_MAX:
+        raise ConfigurationError(f"{path}: is larger than {FILE_BYTES_MAX} bytes.")
+    try:
+        return yaml.load(text, _Loader)  # a SafeLoader
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark is not None else f"{path}"
+        what = getattr(error, "problem", None) or "it cannot be parsed"
+        raise ConfigurationError(f"{where}: is not valid YAML ({what}).") from error
+
+
+def fill_in(plain: Any) -> tuple[NodeConfig, list[str]]:
+    """The configuration with every default filled in, and what could not be understood."""
+    reader = Reader(DERIVED)
+    return reader.record(NodeConfig, plain), reader.problems
+
+
+def print_config(config: NodeConfig | None = None) -> str:
+    """A configuration as YAML, all defaults included; loading it gives the same configuration."""
+    text: str = yaml.safe_dump(to_plain(config or NodeConfig(), DERIVED), sort_keys=False)
+    return text
+
+
+def _path(problem: str) -> str:
+    return problem.partition(":")[0]
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is given twice, and aliases, which can blow a small file up."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "aliases are not supported", None)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} is given twice", key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)

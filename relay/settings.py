@@ -1,0 +1,152 @@
+"""What can be configured about a node: its site, and how that is linked to others. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from relay.bridge import BridgeConfig
+from relay.buffer import BufferConfig
+from relay.gateway import GatewayConfig
+from relay.layer import RelayConfig
+from relay.link import LinkConfig
+from relay.remote_unicast import UnicastConfig
+from sitestack import config as site_config
+from sitestack.address import Physical
+from sitestack.config import SiteConfig
+from sitestack.schema import ITEMS_MAX
+
+#: Keys that follow from others and cannot be given themselves, with those others.
+DERIVED = {
+    "protocols.sequencer.order": "order",
+    "protocols.resolver.multicast": "transport.multicast",
+    "protocols.fragment.fragment_bytes_max": "transport.datagram_bytes_max",
+    "protocols.fragment.message_bytes_max": "protocols.batching.message_bytes_max",
+    "protocols.resolver.picker": "the source code",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSettings:
+    """What every member holds for sites that cannot be reached; beyond it the oldest becomes a gap there."""
+
+    #: Batches and views. A joiner is handed all of them in one message, which bounds it.
+    entries: int = 16_384
+    #: Bytes of messages, with an allowance per entry.
+    bytes: int = 64 << 20
+    #: Seconds since an entry was delivered here.
+    age_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class RelaySettings:
+    """How this site is linked to others. Without `bridge.peers` and `bridge.bind` the site is alone."""
+
+    bridge: BridgeConfig = field(default_factory=BridgeConfig)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    #: A site without a link keeps its members in the global view for this long; longer than a failover takes.
+    grace_s: float = 10.0
+    #: First pause between two calls of an address; it doubles up to the maximum.
+    dial_s: float = 0.2
+    dial_s_max: float = 5.0
+    link: LinkConfig = field(default_factory=LinkConfig)
+    #: Messages to one member of another site.
+    unicast: UnicastConfig = field(default_factory=UnicastConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class SecuritySettings:
+    """Who may talk to this node."""
+
+    #: Run without authentication: whoever reaches the ports can read and send. Must be said, so that nobody does it unawares.
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSettings:
+    """What this node writes down about itself."""
+
+    #: Where the segment files go. Empty: no journal.
+    directory: str = ""
+    #: A segment that has grown to this many bytes is closed and the next one begun.
+    segment_bytes: int = 64 << 20
+    #: Keep the messages, not only their digests.
+    keep_payloads: bool = False
+    #: Stop when a record cannot be written, instead of going on without it.
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """Health, metrics and the dashboard."""
+
+    #: Where to listen; None: not at all.
+    bind: Physical | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What goes to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    #: auto: for people on a terminal, JSON lines elsewhere.
+    format: Literal["auto", "console", "json"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig(SiteConfig):
+    """One member of one site. One file serves all members; what differs comes from the command line or the environment."""
+
+    #: The logical name, for people. Empty: made out of the host's name.
+    name: str = ""
+    relay: RelaySettings = field(default_factory=RelaySettings)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    journal: JournalSettings = field(default_factory=JournalSettings)
+    http: HttpSettings = field(default_factory=HttpSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+
+    def relay_layer(self) -> RelayConfig:
+        """What the relay layer is told. A file may name all sites, this one too."""
+        relay = self.relay
+        return RelayConfig(
+            gateway=GatewayConfig(
+                peers={site: places for site, places in relay.bridge.peers.items() if site != self.site},
+                link=relay.link,
+                grace_s=relay.grace_s,
+                dial_s=relay.dial_s,
+                dial_s_max=relay.dial_s_max,
+                connections_max=relay.bridge.connections_max,
+            ),
+            buffer=BufferConfig(relay.budget.entries, relay.budget.bytes, relay.budget.age_s),
+            unicast=relay.unicast,
+        )
+
+
+def find_problems(config: NodeConfig) -> list[str]:
+    """What is wrong with a configuration, everything at once: sentences that begin with the path of a key."""
+    return [*site_config.find_problems(config), *_relay_problems(config.relay), *_link_problems(config)]
+
+
+def _relay_problems(relay: RelaySettings) -> Iterator[str]:
+    bridge = relay.bridge
+    if bridge.bind is not None and bridge.bind.port == 0:
+        yield "relay.bridge.bind: the other sites must know the port, so it cannot be 0."
+    for site, places in bridge.peers.items():
+        if not places:
+            yield f"relay.bridge.peers.{site}: names no address."
+        for index, place in enumerate(places):
+            if place.port == 0:
+                yield f"relay.bridge.peers.{site}[{index}]: the port cannot be 0."
+    if not 0 < relay.budget.entries <= ITEMS_MAX:
+        yield f"relay.budget.entries: must be from 1 to {ITEMS_MAX}."
+    if relay.dial_s_max < relay.dial_s:
+        yield "relay.dial_s_max: must not be less than relay.dial_s."
+
+
+def _link_problems(config: NodeConfig) -> Iterator[str]:
+    link = config.relay.link
+    if link.frame_bytes_max * 2 < 3 * config.protocols.batching.message_bytes_max:
+        yield "relay.link.frame_bytes_max: must be at least one and a half times protocols.batching.message_bytes_max, which it carries."
+    if link.timeout_s < 2 * link.heartbeat_s:
+        yield "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s, or one lost heartbeat cuts the link."

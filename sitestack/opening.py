@@ -1,0 +1,101 @@
+"""Opening a channel: who this member is, its stack and its sockets; and closing it again, whatever happened in between."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+import trio
+
+from sitestack.address import Address
+from sitestack.assembly import build_stack
+from sitestack.channel import Channel
+from sitestack.config import SiteConfig, find_problems
+from sitestack.errors import ConfigurationError
+from sitestack.layer import Local
+from sitestack.recorder import Recorder, Write
+from sitestack.transport import Transport
+from sitestack.transport.names import resolve
+from sitestack.transport.udp import UdpTransport
+
+C = TypeVar("C", bound=Channel)
+S = TypeVar("S", bound=SiteConfig)
+#: Makes the sink of a journal for this member.
+Journal = Callable[[Local], Write]
+
+
+@asynccontextmanager
+async def open_channel(
+    config: SiteConfig, *, name: str = "", journal: Journal | None = None, transport: Transport | None = None
+) -> AsyncIterator[Channel]:
+    """Be a member of a site: `async with open_channel(config, name="B") as channel`.
+
+    The block begins with the first view. `journal` is asked for a sink of records once it is clear who this member is;
+    `transport` replaces UDP in tests. Raises ConfigurationError, and JoinFailed when there is no view in time.
+    """
+    require_sound(find_problems(config))
+    config = await resolve_seeds(config)
+    local = make_local(config.site, name)
+    recorder = None if journal is None else Recorder(local.site, local.address, journal(local), read_clocks, keep_payloads=True)
+    stack = build_stack(local, config)
+    carrier = transport or UdpTransport(config.transport, config.transport.group(config.site))
+    async with member(Channel(local, stack, carrier, config, recorder)) as channel:
+        yield channel
+
+
+def require_sound(problems: Sequence[str]) -> None:
+    """Raise ConfigurationError with all problems, a line each."""
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+
+
+async def resolve_seeds(config: S) -> S:
+    """The same with addresses instead of names: nothing is looked up once the member runs."""
+    seeds = await resolve(config.discovery.seeds, config.channel.resolve_timeout_s)
+    return replace(config, discovery=replace(config.discovery, seeds=seeds))
+
+
+def make_local(site: str, name: str) -> Local:
+    """Who this member is: a fresh UUID for every connect (LA-3), and a name, generated when none is given (LA-2)."""
+    rng = random.Random(random.SystemRandom().getrandbits(256))
+    return Local(site, Address.make(rng), name or f"{socket.gethostname()}-{rng.getrandbits(16):04x}", rng)
+
+
+def read_clocks() -> tuple[int, int]:
+    """The clocks of the journal."""
+    return time.monotonic_ns(), time.time_ns()
+
+
+@asynccontextmanager
+async def member(channel: C) -> AsyncIterator[C]:
+    """Run a channel: joined inside the block, left after it. Cancelling it leaves no task and no socket."""
+    try:
+        with unwrapped():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(channel.run, name=f"channel of {channel.name} in {channel.site}")
+                await channel.join()
+                try:
+                    yield channel
+                finally:
+                    await channel.leave()
+    finally:
+        channel.transport.close()
+
+
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    """An error that is alone in its group comes out as it is: that a nursery is inside is nobody's business."""
+    alone: BaseException | None = None
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) > 1:
+            raise
+        alone = group.exceptions[0]
+    if alone is not None:
+        raise alone

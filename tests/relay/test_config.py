@@ -1,0 +1,174 @@
+"""The configuration file: what is understood, what is refused, and how that is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relay.config import FILE_BYTES_MAX, load_config, print_config
+from relay.settings import NodeConfig
+from sitestack.address import Physical
+from sitestack.errors import ConfigurationError
+
+Load = Callable[..., NodeConfig]
+
+FULL = """
+site: NYC
+name: B
+order: fifo
+transport: {interface: 10.0.0.2, multicast: false, port: 7801}
+discovery:
+  seeds: ["a.nyc:7801", "10.0.0.3:7801"]
+membership: {leave_timeout_s: 2}
+protocols:
+  failure_detection: {timeout_s: 1.5}
+relay:
+  bridge:
+    bind: 0.0.0.0:7900
+    peers:
+      SFO: [d.sfo:7900, e.sfo:7900]
+      NYC: [b.nyc:7900]
+  budget: {entries: 100}
+  grace_s: 5
+journal: {directory: /var/lib/relay}
+http: {bind: "127.0.0.1:8080"}
+log: {level: debug}
+"""
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    def load_text(text: str | bytes, **options: object) -> NodeConfig:
+        path = tmp_path / "relay.yaml"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return load_config(path, **options)  # type: ignore[arg-type]
+
+    return load_text
+
+
+def problems(load: Load, text: str | bytes) -> list[str]:
+    """What is wrong with a file, without its path."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(text)
+    return [line.partition("relay.yaml")[2].lstrip(":").lstrip() for line in str(caught.value).splitlines()]
+
+
+def test_a_file_says_what_differs_and_defaults_fill_the_rest(load: Load) -> None:
+    config = load(FULL)
+    assert (config.site, config.name, config.order) == ("NYC", "B", "fifo")
+    assert config.transport == replace(NodeConfig().transport, interface="10.0.0.2", multicast=False, port=7801)
+    assert config.discovery.seeds == (Physical("a.nyc", 7801), Physical("10.0.0.3", 7801))
+    assert config.membership.leave_timeout_s == 2.0
+    assert config.protocols.failure_detection.timeout_s == 1.5
+    assert config.relay.bridge.peers["SFO"] == (Physical("d.sfo", 7900), Physical("e.sfo", 7900))
+    assert config.http.bind == Physical("127.0.0.1", 8080)
+    assert load("site: NYC") == replace(NodeConfig(), site="NYC")
+
+
+def test_the_relay_layer_is_told_of_the_other_sites_only(load: Load) -> None:
+    layer = load(FULL).relay_layer()
+    assert list(layer.gateway.peers) == ["SFO"]
+    assert (layer.gateway.grace_s, layer.buffer.budget_entries) == (5.0, 100)
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(load: Load) -> None:
+    environment = {"RELAY_SITE": "SFO", "RELAY_NAME": "E"}
+    config = load(FULL, environment=environment)
+    assert (config.site, config.name) == ("SFO", "E")
+    assert list(config.relay_layer().gateway.peers) == ["NYC"]
+    config = load(FULL, environment=environment, site="LON", name="G")
+    assert (config.site, config.name) == ("LON", "G")
+
+
+def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> None:
+    assert problems(
+        load, "site: NYC\ntransport: {prot: 1, multicast_ttl_hops: many}\nrelay: {bridge: {peers: {SFO: [d.sfo]}}}"
+    ) == [
+        "transport.prot: unknown key; did you mean port?",
+        "transport.multicast_ttl_hops: must be a whole number, not 'many'.",
+        "relay.bridge.peers.SFO[0]: must be host:port, not 'd.sfo'.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("order: random", "order: must be one of total, fifo, not 'random'."),
+        ("log: {level: 3}", "log.level: must be one of debug, info, warning, error, not 3."),
+        ("transport: {multicast: 1}", "transport.multicast: must be true or false, not 1."),
+        ("transport: {port: true}", "transport.port: must be a whole number, not True."),
+        ("transport: {port: 1.0}", "transport.port: must be a whole number, not 1.0."),
+        ("transport: [1]", "transport: must be a mapping of keys to values, not [1]."),
+        ("transport: {1: 2}", "transport: has the key 1, which is not text (put it into quotes)."),
+        ("relay: {grace_s: .nan}", "relay.grace_s: must be a number, not nan."),
+        ("relay: {grace_s: .inf}", "relay.grace_s: must be a number, not inf."),
+        ("relay: {bridge: {bind: 7900}}", "relay.bridge.bind: must be host:port, not 7900."),
+        ("relay: {bridge: {bind: 'h:99999'}}", "relay.bridge.bind: must be host:port, not 'h:99999'."),
+        ("relay: {bridge: {peers: {SFO: 'd:1'}}}", "relay.bridge.peers.SFO: must be a list, not 'd:1'."),
+        ("nonsense: 1", "nonsense: unknown key; known keys are "),
+        ("protocols: {sequencer: {order: fifo}}", "protocols.sequencer.order: cannot be given, it follows from order."),
+        ("transport: {port: 65536}", "transport.port: a port is a number from 0 to 65535."),
+        ("transport: {datagram_bytes_max: 100}", "transport.datagram_bytes_max: must be from 1024 to 65507."),
+        ("transport: {multicast: false}", "discovery.seeds: without transport.multicast some members must be named here"),
+        ("transport: {external_host: me.example}", "transport.external_host: must be an IPv4 address."),
+        ("membership: {join_timeout_s: -1}", "membership.join_timeout_s: must not be negative."),
+        ("relay: {link: {window_bytes: -1}}", "relay.link.window_bytes: must not be negative."),
+        ("membership: {leader: {flush_timeout_s: 3}}", "membership.leader.flush_timeout_s: must be longer than"),
+        ("relay: {link: {frame_bytes_max: 10000000}}", "relay.link.frame_bytes_max: must be at least one and"),
+        ("protocols: {batching: {batch_bytes_max: 4000000}}", "protocols.batching.batch_bytes_max: a batch must fit into"),
+        ("protocols: {batching: {message_bytes_max: 8388609}}", "protocols.batching.message_bytes_max: a message must fit"),
+        ("relay: {link: {chunk_bytes: 0}}", "relay.link.chunk_bytes: must be more than 0."),
+        ("transport: {receive_datagrams_max: 0}", "transport.receive_datagrams_max: must be more than 0."),
+        ("relay: {link: {timeout_s: 1}}", "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s"),
+        ("relay: {budget: {entries: 0}}", "relay.budget.entries: must be from 1 to "),
+        ("relay: {bridge: {peers: {SFO: []}}}", "relay.bridge.peers.SFO: names no address."),
+        ("relay: {bridge: {bind: '0.0.0.0:0'}}", "relay.bridge.bind: the other sites must know the port"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(load: Load, text: str, sentence: str) -> None:
+    [problem] = problems(load, f"site: NYC\n{text}")
+    assert problem.startswith(sentence)
+    assert problem.endswith(".")
+
+
+def test_a_site_needs_a_name(load: Load) -> None:
+    assert problems(load, "") == ["site: the site has no name."]
+    assert load("", environment={"RELAY_SITE": "NYC"}).site == "NYC"
+
+
+def test_a_key_without_a_value_keeps_its_default(load: Load) -> None:
+    assert load("site: NYC\ntransport:\nname:\nrelay: {bridge: {bind: }}") == replace(NodeConfig(), site="NYC")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("site: [", "is not valid YAML"),
+        ("site: \x00", "is not valid YAML"),
+        (b"site: \xff\xfe\xfd", "is not valid YAML"),
+        ("site: NYC\nsite: SFO", "the key 'site' is given twice"),
+        ("a: &a [1]\nb: *a", "aliases are not supported"),
+        ("site: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
+        ("{" * 5_000, "is not valid YAML"),
+        ("#" * (FILE_BYTES_MAX + 1), "is larger than"),
+        ("just text", "the configuration: must be a mapping of keys to values, not 'just text'."),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_refused_in_one_sentence(load: Load, text: str | bytes, says: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(text)
+    assert says in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nothing\.yaml: cannot be read \(No such file or directory\)\."):
+        load_config(tmp_path / "nothing.yaml")
+
+
+def test_what_is_printed_can_be_loaded_and_is_the_same(load: Load) -> None:
+    for config in (replace(NodeConfig(), site="NYC"), load(FULL)):
+        assert load(print_config(config)) == config
+    assert "grace_s: 10.0" in print_config()
