@@ -64,9 +64,9 @@ class NakAckConfig:
     #: Numbers that one request asks for at most (JGroups has the same bound).
     ask_count_max: int = 1_024
     #: How often a member answers: in each such period a requester gets a frame at most once.
-    answer_period_s: float = 0.005
-    #: What a member retransmits in one period at most, to all together: 50 MB/s.
-    answer_bytes_max: int = 256 * 1024
+    answer_period_s: float = 0.01
+    #: What a member retransmits in one period at most, to all together: 50 MB/s. It should fit into a socket's buffer.
+    answer_bytes_max: int = 512 * 1024
     #: A sender that was quiet this long, and of whose stream something is not stable, announces its highest number.
     quiet_interval_s: float = 0.1
     #: While nothing becomes stable, the time to the next announcement doubles up to this.

@@ -11,6 +11,7 @@ from sitestack.address import Address, Physical
 from sitestack.events import Blocked, Event, ViewInstalled
 from sitestack.frame import Frame
 from sitestack.layer import Announce, Down, Effect, Layer, Local, Transmit, Up
+from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.nakack import Cast, NakAck, NakAckConfig
 from sitestack.layers.stability import Stability, StabilityConfig
 from sitestack.message import Batch, Scope, pack_body
@@ -120,7 +121,8 @@ class Member:
         assert event.dest is None
         assert not event.headers
         owner = event.source[:1].decode()
-        assert event == Frame(event.source, None, (), frame_of(owner, event.batch.first).batch, False, event.seqno)
+        size = len(event.batch.body) - 4
+        assert event == Frame(event.source, None, (), frame_of(owner, event.batch.first, size).batch, False, event.seqno)
         self.delivered.append((owner, event.seqno, event.batch.first))
 
     def of(self, owner: str) -> list[int]:
@@ -138,11 +140,13 @@ class World:
         faults: Faults | None = None,
         nakack: NakAckConfig | None = None,
         stability: StabilityConfig | None = None,
+        fragment: FragmentConfig | None = None,
     ) -> None:
         self.rng = random.Random(seed)
         self.faults = faults or Faults()
         self.nakack = nakack or NakAckConfig()
         self.stability = stability
+        self.fragment = fragment
         self.now = 0.0
         self.datagrams = 0
         self.drop: Callable[[str, str, bytes], bool] = lambda source, dest, data: False
@@ -155,9 +159,15 @@ class World:
     def _member(self, name: str) -> Member:
         local = Local("site", address_of(name), name, random.Random(self.rng.random()))
         layers: list[Layer] = [NakAck(local, self.nakack)]
+        if self.fragment is not None:
+            layers.insert(0, Fragment(local, self.fragment))
         if self.stability is not None:
             layers.insert(0, Stability(local, self.stability))
-        return Member(name, layers)
+        member = Member(name, layers)
+        for layer in layers:
+            if isinstance(layer, Fragment):
+                layer.bind(member.stack.codec)
+        return member
 
     def __getitem__(self, name: str) -> Member:
         return self.members[name]

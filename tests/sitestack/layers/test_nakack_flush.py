@@ -194,7 +194,6 @@ class Flush:
         return said == 1
 
 
-@pytest.mark.conforms("SEQ-17")
 @pytest.mark.parametrize("seed", range(25))
 def test_survivors_deliver_the_same_prefix_of_every_stream(seed: int) -> None:
     """Up to two members die at any moment, one of them during the flush, on a wire that loses up to 40 %."""
@@ -245,6 +244,7 @@ STORY = """\
   11 ms C -> B: Cast(view=(1|A), sender=A, seqno=4)"""
 
 
+@pytest.mark.conforms("SEQ-23", "SEQ-24")
 def test_a_message_that_one_survivor_holds_reaches_all_and_one_that_nobody_holds_whole_reaches_none() -> None:
     """S5, S6: A's 3 and 4 reached only C, its 6 only B; then A dies. The cut is 4."""
     world = World("ABC")

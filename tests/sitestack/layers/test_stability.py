@@ -11,6 +11,7 @@ from sitestack.address import Address
 from sitestack.events import Held, Stable, ViewInstalled
 from sitestack.frame import Frame
 from sitestack.layer import Down, Dropped, Effect, Local, Up
+from sitestack.layers.fragment import FragmentConfig
 from sitestack.layers.nakack import NakAckStatistics
 from sitestack.layers.stability import Report, Stability, StabilityConfig, StabilityStatistics, StableVector
 from tests.sitestack.layers.multicast_world import V1, V2, A, B, C, Faults, Member, World, X, address_of, frame_of, view_of
@@ -227,6 +228,24 @@ def test_everything_becomes_stable_is_forgotten_everywhere_and_then_there_is_sil
         before = world.datagrams
         world.run(60.0)
         assert world.datagrams == before
+
+
+def test_frames_in_pieces_become_stable_when_they_are_whole_everywhere() -> None:
+    """A frame that was put together again counts as its last piece."""
+    world = World("ABC", 9, Faults(0.2, 0.2, spread_s=0.02), stability=StabilityConfig(), fragment=FragmentConfig(1_000))
+    world.install(V1)
+    for size in (20, 10_000, 700, 2_500, 30_000, 4_000):
+        world.send("A", 1, size)
+        world.send("B", 1, size)
+        world.run(0.01)
+    world.run(30.0)
+    assert all(member.of(owner) == [1, 2, 3, 4, 5, 6] for member in world.living() for owner in "AB")
+    assert retained(world) == [0, 0, 0]
+    pieces = 1 + 11 + 1 + 3 + 33 + 5
+    assert [last(member, Stable) for member in world.living()] == [{A: pieces, B: pieces}] * 3
+    before = world.datagrams
+    world.run(60.0)
+    assert world.datagrams == before
 
 
 def test_nothing_is_ever_called_stable_that_somebody_has_not_delivered() -> None:
