@@ -147,6 +147,6 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
 def _link_problems(config: NodeConfig) -> Iterator[str]:
     link = config.relay.link
     if link.frame_bytes_max * 2 < 3 * config.protocols.batching.message_bytes_max:
-        yield "relay.link.frame_bytes_max: must be at least one and a half times protocols.batching.message_bytes_max, which it carries."
+        yield "relay.link.frame_bytes_max: must be at least one and a half times protocols.batching.message_bytes_max."
     if link.timeout_s < 2 * link.heartbeat_s:
         yield "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s, or one lost heartbeat cuts the link."

@@ -1,0 +1,243 @@
+"""Two sites as an application sees them: datagrams in memory, the bridge over real TCP on the loopback interface."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from relay.bridge import BridgeConfig
+from relay.channel import RelayChannel, open_channel
+from relay.events import Duty, GlobalView, Unreachable
+from relay.settings import NodeConfig, RelaySettings
+from sitestack import records
+from sitestack.address import Physical, ProxyUUID
+from sitestack.config import ProtocolsConfig
+from sitestack.errors import ConfigurationError
+from sitestack.layers.discovery import DiscoveryConfig
+from sitestack.layers.failure_detection import FailureDetectionConfig
+from sitestack.message import Message, Scope
+from sitestack.transport.memory import MemoryNetwork
+
+#: Real time passes in these tests, so nobody waits longer than needed.
+QUICK = NodeConfig(
+    discovery=DiscoveryConfig(join_wait_s=0.1, request_interval_s=0.05, settle_s=0.02),
+    protocols=ProtocolsConfig(
+        failure_detection=FailureDetectionConfig(heartbeat_interval_s=0.1, timeout_s=0.5, verify_timeout_s=0.3)
+    ),
+)
+SITES = {"NYC": ("A", "B"), "SFO": ("D", "E")}
+
+
+class World:
+    """Which member is where, and the journals of all."""
+
+    def __init__(self) -> None:
+        self.networks = {site: MemoryNetwork() for site in SITES}
+        self.ports = {name: _free_port() for names in SITES.values() for name in names}
+        self.journals: dict[str, list[records.Record]] = {}
+
+    def config(self, site: str, name: str) -> NodeConfig:
+        peers = {other: tuple([self._place(each) for each in names]) for other, names in SITES.items() if other != site}
+        bridge = BridgeConfig(bind=self._place(name), peers=peers)
+        return replace(QUICK, site=site, name=name, relay=RelaySettings(bridge=bridge, dial_s=0.05, dial_s_max=0.2))
+
+    @asynccontextmanager
+    async def member(self, site: str, name: str) -> AsyncIterator[RelayChannel]:
+        journal = self.journals.setdefault(name, [])
+        async with open_channel(
+            self.config(site, name), journal=lambda local: journal.append, transport=self.networks[site].open()
+        ) as channel:
+            yield channel
+
+    def _place(self, name: str) -> Physical:
+        return Physical("127.0.0.1", self.ports[name])
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+async def sees(channel: RelayChannel, *names: str) -> GlobalView:
+    """Wait until the channel's global view has exactly these members, in any order."""
+    while channel.global_view is None or sorted(channel.global_view.names) != sorted(names):  # noqa: ASYNC110 (no event)
+        await trio.sleep(0.01)
+    return channel.global_view
+
+
+async def take(channel: RelayChannel, count: int) -> list[Message]:
+    taken: list[Message] = []
+    async for event in channel:
+        if isinstance(event, Message):
+            taken.append(event)
+            if len(taken) == count:
+                break
+    return taken
+
+
+@asynccontextmanager
+async def two_sites() -> AsyncIterator[tuple[World, dict[str, RelayChannel]]]:
+    """A and B in NYC, D and E in SFO; A and D relay. Everybody sees everybody."""
+    world = World()
+    with trio.fail_after(30):
+        async with AsyncExitStack() as stack:
+            channels = {
+                name: await stack.enter_async_context(world.member(site, name))
+                for site, names in SITES.items()
+                for name in names
+            }
+            for channel in channels.values():
+                await sees(channel, "A", "B", "D", "E")
+            yield world, channels
+
+
+@pytest.mark.conforms("REL-6", "USR-2")
+async def test_a_multicast_reaches_the_other_site_once_and_can_be_answered() -> None:
+    async with two_sites() as (_, channels):
+        a, e = channels["A"], channels["E"]
+        for n in range(500):
+            await a.send(b"%d" % n)
+        for channel in channels.values():
+            taken = await take(channel, 500)
+            assert [message.payload for message in taken] == [b"%d" % n for n in range(500)]
+        source = taken[-1].source
+        assert isinstance(source, ProxyUUID)
+        assert (source.site, source.original) == ("NYC", a.address)
+        await e.send(b"to A alone", target=source)
+        [answer] = await take(a, 1)
+        assert (answer.payload, answer.scope) == (b"to A alone", Scope.UNICAST)
+
+
+async def test_a_message_for_the_site_stays_in_it() -> None:
+    async with two_sites() as (_, channels):
+        await channels["B"].send(b"here", scope="site")
+        assert [message.payload for message in await take(channels["A"], 1)] == [b"here"]
+        await channels["B"].send(b"everywhere")
+        assert [message.payload for message in await take(channels["D"], 1)] == [b"everywhere"]
+
+
+async def test_roles_global_views_and_what_cannot_be_reached_are_told_and_recorded() -> None:
+    async with two_sites() as (world, channels):
+        a, b = channels["A"], channels["B"]
+        assert a.role is not None
+        assert (a.role.duty, a.role.sites, b.role) == (Duty.RELAY, ("SFO",), None)
+        assert a.statistics().bridge.connections == 1
+        assert a.global_view == channels["E"].global_view
+        stranger = ProxyUUID(a.address, "SFO")
+        await b.send(b"for nobody", target=stranger)
+        failures = [event async for event in _until(b, Unreachable)]
+        assert [(failure.target, failure.first, failure.last) for failure in failures] == [(stranger, 1, 1)]
+        await b.leave()
+    kinds = [type(record).__name__ for record in world.journals["B"]]
+    assert kinds[0] == "Start"
+    assert kinds[-1] == "Stop"
+    assert {"GlobalView", "Unreach", "View"} <= set(kinds)
+    roles = [(record.role, record.to) for record in world.journals["A"] if isinstance(record, records.Role)]
+    assert roles[0] == ("coord", ())
+    assert ("relay", ("SFO",)) in roles
+
+
+async def _until(channel: RelayChannel, kind: type[Unreachable]) -> AsyncIterator[Unreachable]:
+    async for event in channel:
+        if isinstance(event, kind):
+            yield event
+            return
+
+
+class Process:
+    """A member in a task of its own. It can leave, or be killed: cancelling gives nobody notice, as a crash does."""
+
+    def __init__(self) -> None:
+        self.life = trio.CancelScope()
+        self.leave = trio.Event()
+
+    async def run(
+        self, world: World, site: str, name: str, task_status: trio.TaskStatus[RelayChannel] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        with self.life:
+            async with world.member(site, name) as channel:
+                task_status.started(channel)
+                await self.leave.wait()
+
+
+@pytest.mark.conforms("REL-13")
+@pytest.mark.parametrize("graceful", [True, False], ids=["leaves", "crashes"])
+async def test_when_the_relay_goes_nothing_is_lost_doubled_or_reordered(graceful: bool) -> None:
+    world, relay, total = World(), Process(), 3_000
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            a: RelayChannel = await nursery.start(relay.run, world, "NYC", "A")
+            async with world.member("NYC", "B") as b, world.member("SFO", "D") as d, world.member("SFO", "E") as e:
+                for channel in (a, b, d, e):
+                    await sees(channel, "A", "B", "D", "E")
+
+                async def talk() -> None:
+                    for n in range(total):
+                        await b.send(b"%d" % n)
+                        if n % 100 == 0:
+                            await trio.sleep(0.01)
+
+                nursery.start_soon(talk)
+                taken = await take(d, total // 4)
+                if graceful:
+                    relay.leave.set()
+                else:
+                    relay.life.cancel()
+                taken += await take(d, total - total // 4)
+                assert [message.payload for message in taken] == [b"%d" % n for n in range(total)]
+                assert await take(e, total) == taken
+                assert b.role is not None
+                assert b.role.duty is Duty.RELAY
+
+
+@pytest.mark.conforms("USR-1")
+async def test_leaving_and_cancelling_leave_no_task_and_no_descriptor() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    async with two_sites() as (_, channels):
+        assert channels["A"].statistics().bridge.connections == 1
+    with trio.CancelScope() as scope:
+        async with two_sites():
+            scope.cancel()
+            await trio.sleep_forever()
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
+
+
+async def test_a_site_alone_needs_no_bridge() -> None:
+    with trio.fail_after(10):
+        config = replace(QUICK, site="NYC", name="A")
+        async with open_channel(config, transport=MemoryNetwork().open()) as a:
+            await sees(a, "A")
+            await a.send(b"x")
+            await take(a, 1)
+            assert not a.statistics().bridge.listening
+
+
+async def test_a_peer_that_cannot_be_right_is_logged_for_the_operator() -> None:
+    world = World()
+    with trio.fail_after(10), capture_logs() as logs:
+        async with world.member("NYC", "A"):
+            config = world.config("SFO", "D")
+            wrong = {"LON": config.relay.bridge.peers["NYC"]}
+            relay = replace(config.relay, bridge=replace(config.relay.bridge, peers=wrong))
+            async with open_channel(replace(config, relay=relay), transport=world.networks["SFO"].open()):
+                while not logs:  # noqa: ASYNC110 (logs have no event)
+                    await trio.sleep(0.01)
+    assert (logs[0]["log_level"], logs[0]["event"]) == ("error", "bridge misconfigured")
+    assert logs[0]["problem"].endswith(".")
+
+
+async def test_a_configuration_with_problems_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"relay\.dial_s_max"):
+        async with open_channel(replace(QUICK, site="NYC", relay=RelaySettings(dial_s=9))):
+            pass
