@@ -1,0 +1,120 @@
+"""`relay demo`: the main job on an embedded default."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.output import print_json, progress_bar, stdout
+from relay.cli.running import run_until_signal
+from relay.demo import demo_table, read_lines
+from relay.drills.layout import Discovery
+from relay.drills.member import MemberDied
+from relay.drills.run import DrillPlan, DrillResult, Kill, Phase, run_drill
+from relay.drills.sites import NotReady
+
+_PHASES: dict[Phase, str] = {
+    "starting": "starting the sites",
+    "sending": "relaying",
+    "quieting": "waiting until it is quiet",
+    "stopping": "leaving",
+    "checking": "checking the journals",
+    "done": "done",
+}
+
+
+@click.command(name="demo")
+@click.option("--members", type=click.IntRange(1, 26), default=3, show_default=True, help="Members of each site.")
+@click.option(
+    "--input", "input_", type=click.Path(path_type=Path), help="The file whose lines are published.  [default: our license]"
+)
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), default=50.0, show_default=True, help="Lines per second and site."
+)
+@click.option("--kill", type=click.Choice(["relay", "none"]), default="none", show_default=True, help="Whom to kill half-way.")
+@click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals in this directory.")
+@click.option(
+    "--discovery",
+    type=click.Choice(["multicast", "seeds"]),
+    default="multicast",
+    show_default=True,
+    help="How the members of a site find each other.",
+)
+@click.option(
+    "--transport", type=click.Choice(["udp"]), default="udp", show_default=True, expose_value=False, help="What carries a site."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    members: int,
+    input_: Path | None,
+    rate: float,
+    kill: Kill,
+    journal: Path | None,
+    discovery: Discovery,
+    as_json: bool,
+) -> None:
+    """Run two sites on this machine, as real processes with UDP multicast and a TCP bridge, and relay a file both ways.
+
+    Prints what every member delivered, and exits with 1 when anything was lost, duplicated or reordered.
+    """
+    if kill == "relay" and members < 2:
+        raise click.UsageError("--kill relay needs --members 2 or more: somebody has to take over.", ctx)
+    plan = DrillPlan(read_lines(input_), members=members, rate=rate, kill=kill, discovery=discovery)
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-demo-")))
+        journals = _journal_directory(journal, directory)
+        try:
+            result = _run(plan, directory, journals)
+        except (NotReady, MemberDied) as error:
+            click.echo(str(error), err=True)
+            ctx.exit(EXIT_CHECK_FAILED)
+    _print(result, as_json)
+    ctx.exit(0 if result.passed else EXIT_CHECK_FAILED)
+
+
+def _journal_directory(wanted: Path | None, directory: Path) -> Path:
+    """Where the journals go. Those of an earlier run would be taken for this one's, so they must not be there."""
+    journals = wanted or directory / "journal"
+    if journals.exists() and any(journals.iterdir()):
+        raise click.UsageError(f"--journal {journals} is not empty; name a new directory.")
+    journals.mkdir(parents=True, exist_ok=True)
+    return journals
+
+
+def _run(plan: DrillPlan, directory: Path, journals: Path) -> DrillResult:
+    with progress_bar() as progress:
+        task = progress.add_task(_PHASES["starting"], total=None)
+
+        def observe(phase: Phase, done: int, total: int) -> None:
+            progress.update(task, description=_PHASES[phase], completed=done, total=None if phase == "starting" else total)
+
+        return run_until_signal(lambda: run_drill(plan, directory, journals, observe))
+
+
+def _print(result: DrillResult, as_json: bool) -> None:
+    for problem in result.problems:
+        click.echo(problem, err=True)
+    for violation in result.report.violations:
+        click.echo(str(violation), err=True)
+    if as_json:
+        print_json(result.to_json())
+        return
+    stdout.print(demo_table(result))
+    if result.failover_s is not None:
+        stdout.print(f"The other site heard nothing for {result.failover_s:.2f} s while the relay was replaced.")
+    counts = result.to_json()
+    verdict = "PASS" if result.passed else "FAIL"
+    stdout.print(
+        Text(f"{verdict}: ", style="bold green" if result.passed else "bold red")
+        + Text(
+            f"{counts['sent']} lines sent, {counts['lost']} lost, {counts['duplicated']} duplicated, "
+            f"{counts['reordered']} reordered, in {result.seconds:.1f} s"
+        )
+    )

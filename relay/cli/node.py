@@ -1,0 +1,78 @@
+"""`relay node`: one member in the foreground."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import trio
+
+from relay.cli.running import only_cause
+from relay.config import load_config, print_config
+from relay.daemon import NodeOptions, run_node
+from relay.logs import configure_log
+from relay.settings import NodeConfig
+from sitestack.errors import ConfigurationError
+
+
+@click.command(name="node")
+@click.argument("config_file", metavar="CONFIG", required=False, type=click.Path(path_type=Path))
+@click.option("--site", default="", help="The site; else RELAY_SITE, else what CONFIG says.")
+@click.option("--name", default="", help="The member's name; else RELAY_NAME, else what CONFIG says.")
+@click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Write a journal into this directory.")
+@click.option("--publish", metavar="FILE|-", help="Multicast each line of a file, or of standard input.")
+@click.option("--events", metavar="FILE|-", help="Write what is heard as JSON lines to a file, or to standard output.")
+@click.option("--status", type=click.Path(path_type=Path), help="The status socket.  [default: in RELAY_RUN_DIRECTORY]")
+@click.option("--insecure", is_flag=True, help="Run without keys: whoever reaches the ports can read and send.")
+@click.option("--print-config", "only_print", is_flag=True, help="Print the configuration with all defaults, and exit.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    config_file: Path | None,
+    site: str,
+    name: str,
+    journal: Path | None,
+    publish: str | None,
+    events: str | None,
+    status: Path | None,
+    insecure: bool,
+    only_print: bool,
+) -> None:
+    """Be a member of a site until SIGTERM or Ctrl-C, which leave gracefully.
+
+    CONFIG is a YAML file; one file serves all members of a site.
+    """
+    if config_file is None:
+        if only_print:
+            click.echo(print_config(), nl=False)
+            return
+        raise click.UsageError("Missing argument 'CONFIG'.", ctx)
+    config = load_config(config_file, site=site, name=name, environment=os.environ)
+    if insecure:
+        config = replace(config, security=replace(config.security, insecure=True))
+    if journal is not None:
+        config = replace(config, journal=replace(config.journal, directory=str(journal)))
+    if only_print:
+        click.echo(print_config(config), nl=False)
+        return
+    _refuse_without_keys(config, config_file)
+    _run(config, publish, events, status)
+
+
+def _refuse_without_keys(config: NodeConfig, config_file: Path) -> None:
+    """C1: nobody runs without authentication unawares."""
+    if not config.security.insecure:
+        raise ConfigurationError(
+            f"{config_file}: security: there are no keys, so everybody on the network could read and send; "
+            "say --insecure if that is meant."
+        )
+
+
+def _run(config: NodeConfig, publish: str | None, events: str | None, status: Path | None) -> None:
+    configure_log(config.log)
+    try:
+        trio.run(run_node, config, NodeOptions(publish, events, status))
+    except BaseExceptionGroup as group:
+        raise only_cause(group) from None

@@ -1,0 +1,141 @@
+"""`relay simulate`: the whole system under seeded faults, on all cores."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.output import print_json, progress_bar
+from relay.simulation import SeedResult, run_seed
+
+#: Seeds that are handed to the processes at one time, per process: enough that none ever waits.
+_AHEAD = 4
+
+
+def _seeds(ctx: click.Context, param: click.Parameter, value: str) -> range:
+    """`A:B`, the seeds from A up to but not including B; or one seed."""
+    first, colon, end = value.partition(":")
+    try:
+        seeds = range(int(first), int(end) if colon else int(first) + 1)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not two whole numbers A:B.", ctx, param) from None
+    if not seeds:
+        raise click.BadParameter(f"{value!r} holds no seed: A must be less than B.", ctx, param)
+    return seeds
+
+
+@click.command(name="simulate")
+@click.option(
+    "--seeds",
+    callback=_seeds,
+    metavar="A:B",
+    default="0:100",
+    show_default=True,
+    help="From A up to but not including B; or one.",
+)
+@click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write everything that happens with one seed.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(ctx: click.Context, seeds: range, trace: Path | None, as_json: bool) -> None:
+    """Run the whole system, all sites and the network between them, in virtual time under faults drawn from a seed.
+
+    Exits with 1 and names the seeds when a promise was broken; the same seed always runs the same.
+    """
+    if trace is not None and len(seeds) > 1:
+        raise click.UsageError("--trace follows one seed; give it with --seeds N.", ctx)
+    started = time.perf_counter()
+    tally = Tally()
+    for result in _run(seeds) if trace is None else _trace(seeds[0], trace):
+        tally.add(result)
+    answer = tally.to_json(time.perf_counter() - started)
+    if as_json:
+        print_json(answer)
+    else:
+        _print(answer)
+    ctx.exit(EXIT_CHECK_FAILED if answer["violations"] else 0)
+
+
+class Tally:
+    """Adds up the results of many seeds, in whatever order they come."""
+
+    def __init__(self) -> None:
+        self._violations: list[tuple[int, str]] = []
+        self._covered: Counter[str] = Counter()
+        self._traces: dict[int, str] = {}
+
+    def add(self, result: SeedResult) -> None:
+        """Count one seed."""
+        self._violations += [(result.seed, what) for what in result.violations]
+        self._covered.update(result.covered)
+        self._traces[result.seed] = result.trace_hash
+
+    def to_json(self, seconds: float) -> dict[str, Any]:
+        """The object that `--json` prints; `trace_hash` is that of the seed, or of the hashes of all seeds in their order."""
+        traces = [self._traces[seed] for seed in sorted(self._traces)]
+        return {
+            "seeds": len(traces),
+            "violations": [{"seed": seed, "what": what} for seed, what in sorted(self._violations)],
+            "seconds": round(seconds, 3),
+            "seeds_per_s": round(len(traces) / seconds, 3),
+            "covered": dict(sorted(self._covered.items())),
+            "trace_hash": traces[0] if len(traces) == 1 else hashlib.sha256("".join(traces).encode()).hexdigest(),
+        }
+
+
+def _trace(seed: int, file: Path) -> Iterator[SeedResult]:
+    with open(file, "w", encoding="utf-8") as stream:
+        yield run_seed(seed, stream)
+
+
+def _run(seeds: range) -> Iterator[SeedResult]:
+    """Every result as soon as it is there. Whatever happens, no process is left."""
+    processes = min(len(seeds), len(os.sched_getaffinity(0)))
+    if processes == 1:
+        yield from map(run_seed, seeds)
+        return
+    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        yield from _collect(pool, seeds, processes * _AHEAD)
+    except BrokenProcessPool as error:
+        raise click.ClickException("a process of the simulation was killed, perhaps for want of memory.") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _collect(pool: ProcessPoolExecutor, seeds: range, ahead: int) -> Iterator[SeedResult]:
+    remaining = iter(seeds)
+    running = {pool.submit(run_seed, seed) for seed in islice(remaining, ahead)}
+    with progress_bar() as progress:
+        task = progress.add_task("simulating", total=len(seeds))
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            running |= {pool.submit(run_seed, seed) for seed in islice(remaining, len(done))}
+            for future in done:
+                result = future.result()
+                if result.violations:
+                    progress.console.print(f"seed {result.seed}: {result.violations[0]}", markup=False, soft_wrap=True)
+                progress.advance(task)
+                yield result
+
+
+def _print(answer: dict[str, Any]) -> None:
+    for violation in answer["violations"]:
+        click.echo(f"seed {violation['seed']}: {violation['what']}")
+    failed = sorted({violation["seed"] for violation in answer["violations"]})
+    click.echo(
+        f"{answer['seeds']} seeds in {answer['seconds']:.1f} s ({answer['seeds_per_s']:.1f} seeds/s), {len(failed)} failed"
+    )
+    if failed:
+        click.echo(f"Repeat with: relay simulate --seeds {failed[0]} --trace FILE")

@@ -1,0 +1,163 @@
+"""One member in the foreground: it joins, publishes lines, writes what it hears, tells its status, and leaves on a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+import structlog
+import trio
+
+from relay.channel import RelayChannel, open_channel
+from relay.event_lines import EventLines
+from relay.events import Gap, GlobalView, Role, Unreachable
+from relay.journal import JournalOptions, JournalStore
+from relay.lines import LineSink, LineSource
+from relay.settings import NodeConfig
+from relay.status import Identity, NodeStatus
+from relay.status_socket import answer_status, open_status_socket, run_directory, socket_path
+from sitestack.errors import ChannelClosed, LocalError
+from sitestack.events import Event
+from sitestack.inbox import Delivery
+from sitestack.layer import Local
+from sitestack.opening import read_clocks
+from sitestack.recorder import Write
+from sitestack.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What the command line adds to the configuration."""
+
+    #: Lines to publish: a file, or "-" for standard input.
+    publish: str | None = None
+    #: Where to write what is heard: a file, or "-" for standard output.
+    events: str | None = None
+    #: The status socket; None: made out of site and name, in the run directory.
+    status: Path | None = None
+
+
+async def run_node(config: NodeConfig, options: NodeOptions) -> None:
+    """Be a member until SIGTERM or SIGINT; a second signal does not wait for the others.
+
+    Raises LocalError with one sentence when that cannot be.
+    """
+    config = replace(config, name=config.name or f"{socket.gethostname()}-{os.getpid()}")
+    path = options.status or socket_path(run_directory(), config.site, config.name)
+    node = _Node(config, options)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
+            nursery.start_soon(answer_status, listener, node.describe)
+            nursery.start_soon(node.obey, signals, nursery)
+            await node.run()
+            nursery.cancel_scope.cancel()
+
+
+class _Node:
+    """The tasks of one node, and what they share."""
+
+    def __init__(self, config: NodeConfig, options: NodeOptions) -> None:
+        self._config = config
+        self._source = None if options.publish is None else _source(options.publish, config)
+        self._sink = None if options.events is None else LineSink(options.events)
+        secure = not config.security.insecure
+        identity = Identity(config.site, config.name, os.getpid(), version("relay"), secure)
+        self._status = NodeStatus(identity, trio.current_time())
+        self._channel: RelayChannel | None = None
+        self._store: JournalStore | None = None
+        self._role: Role | None = None
+        self._log = structlog.get_logger().bind(site=config.site, name=config.name)
+
+    def describe(self) -> dict[str, object]:
+        """The answer of the status socket."""
+        statistics = None if self._channel is None else self._channel.statistics()
+        journal = None if self._store is None else self._store.statistics()
+        return self._status.to_json(statistics, journal, trio.current_time())
+
+    async def run(self) -> None:
+        """Join, and serve until this member has left."""
+        if self._config.security.insecure:
+            self._log.warning("insecure: whoever reaches the ports can read and send")
+        async with open_channel(self._config, journal=self._journal if self._config.journal.directory else None) as channel:
+            self._channel = channel
+            self._status.joined(channel.address)
+            async with trio.open_nursery() as nursery:
+                if self._source is not None:
+                    nursery.start_soon(self._publish, channel, self._source)
+                await self._listen(channel)
+                nursery.cancel_scope.cancel()
+        self._log.info("left")
+
+    async def obey(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
+        """Leave at the first signal, however long that takes; be gone at the second, and while still joining."""
+        async for number in signals:
+            self._log.info("leaving", signal=signal.Signals(number).name)
+            if self._channel is None or self._status.state == "leaving":
+                nursery.cancel_scope.cancel()
+                return
+            self._status.state = "leaving"
+            nursery.start_soon(self._channel.leave)
+
+    def _journal(self, local: Local) -> Write:
+        """The sink of this member's records."""
+        settings = self._config.journal
+        options = JournalOptions(
+            Path(settings.directory), settings.segment_bytes, keep_payloads=settings.keep_payloads, strict=settings.strict
+        )
+        self._store = JournalStore(options, local.site, local.address, local.name)
+        return self._store.write
+
+    async def _publish(self, channel: RelayChannel, source: LineSource) -> None:
+        """Every line is a message; `send` waits while there is no credit."""
+        async for line in source.lines():
+            try:
+                await channel.send(line)
+            except ChannelClosed:
+                return
+            except LocalError as error:
+                self._log.error("a line was not published", why=str(error))
+            else:
+                self._status.sent(1)
+
+    async def _listen(self, channel: RelayChannel) -> None:
+        """Take in everything that the application hears, until this member has left."""
+        writer = EventLines(channel.site, channel.address, read_clocks)
+        async for item in channel.batches():
+            try:
+                await self._hear(item, writer)
+                if channel.role is not None and channel.role is not self._role:
+                    self._role = channel.role
+                    await self._hear(channel.role, writer)
+            except BrokenPipeError:
+                self._log.info("nobody reads the events any more")
+                return
+
+    async def _hear(self, item: Delivery | View | Event, writer: EventLines) -> None:
+        self._status.observe(item)
+        self._report(item)
+        if self._sink is not None and (lines := writer.lines(item)):
+            await self._sink.write(lines)
+
+    def _report(self, item: Delivery | View | Event) -> None:
+        """Log what is rare."""
+        if isinstance(item, View):
+            self._log.info("view", id=str(item.id), members=list(item.names))
+        elif isinstance(item, GlobalView):
+            names = [item.name_of(member) for member in item.members]
+            self._log.info("global view", members=names, down=list(item.down))
+        elif isinstance(item, Role):
+            self._log.info("role", role=item.duty.value, relays_to=list(item.sites))
+        elif isinstance(item, Gap):
+            lost = item.last - item.first + 1
+            self._log.warning("gap", site=item.site, origin=str(item.origin), messages=lost, reason=item.reason)
+        elif isinstance(item, Unreachable):
+            self._log.warning("unreachable", target=str(item.target), reason=item.reason, certainty=item.certainty.value)
+
+
+def _source(publish: str, config: NodeConfig) -> LineSource:
+    return LineSource(publish, config.protocols.batching.message_bytes_max)
