@@ -22,7 +22,7 @@ from sitestack.layer import Down, Effect, Up
 from sitestack.layers.discovery import Discovery, DiscoveryConfig
 from sitestack.layers.discovery_directory import CONTACTS_PER_FRAME
 from sitestack.layers.discovery_headers import IAmHere, IHave, Invalidate, KnownContacts, WhoHas, WhoIsThere
-from sitestack.view import ViewId
+from sitestack.view import SubView, View, ViewId
 from tests.sitestack.layers.lower_world import address_of, contact_of, drops, local_of, place_of, view_of
 
 A, B, C, D = map(address_of, "ABCD")
@@ -114,6 +114,15 @@ def test_a_search_ends_soon_after_a_coordinator_has_spoken_for_itself() -> None:
     assert discovery.deadline() == 0.02 + DiscoveryConfig().settle_s
 
 
+def test_who_leaves_meanwhile_is_not_found() -> None:
+    discovery = make("C")
+    discovery.down(FindMembers(), 0.0)
+    hear(discovery, "A", answer("A", 1))
+    hear(discovery, "B", answer("B", 1))
+    hear(discovery, "B", Invalidate(B, 2))
+    assert discovery.expire(1.0) == [Up(Found((Peer(A, "A", None, None),)))]
+
+
 def test_who_starts_at_the_same_time_counts_by_its_request() -> None:
     discovery = make("B")
     discovery.down(FindMembers(), 0.0)
@@ -139,6 +148,17 @@ def test_an_answer_mentions_others_and_never_more_than_fit() -> None:
     assert isinstance(header, IAmHere)
     assert "".join(each.name for each in header.others) == "B" + "YXWVUT" + "CDEFG"
     assert len(header.others) == CONTACTS_PER_FRAME
+
+
+@pytest.mark.conforms("LA-28")
+def test_only_the_first_members_mention_others() -> None:
+    for name, mentions in (("B", True), ("D", False)):
+        discovery = make(name)
+        hear(discovery, "A", IHave((contact_of("A", 1),)))
+        discovery.up(ViewInstalled(view_of(1, "ABCD"), None), 0.0)
+        ((_, header),) = said(hear(discovery, "X", request("X", 1)))
+        assert isinstance(header, IAmHere)
+        assert bool(header.others) == mentions
 
 
 @pytest.mark.conforms("LA-28")
@@ -294,6 +314,21 @@ def test_the_coordinator_invalidates_who_left_and_introduces_who_came() -> None:
     effects = discovery.up(ViewInstalled(view_of(2, "AC"), view_of(1, "AB")), 0.0)
     assert cached(effects) == [RemovePhysical(B)]
     assert said(effects) == [(None, Invalidate(B, 1)), (None, IHave((contact_of("C", 1),)))]
+
+
+@pytest.mark.conforms("LA-20")
+def test_after_a_merge_the_coordinator_introduces_everybody() -> None:
+    discovery = make()
+    for name in "BCD":
+        hear(discovery, name, IHave((contact_of(name, 1),)))
+    before = view_of(1, "AB")
+    after = view_of(2, "ABCD")
+    parts = (SubView(before.id, before.members), SubView(ViewId(1, C), (C, D)))
+    merged = View(after.id, after.lineage, after.members, after.names, parts)
+    ((dest, header),) = said(discovery.up(ViewInstalled(merged, before), 0.0))
+    assert dest is None
+    assert isinstance(header, IHave)
+    assert "".join(each.name for each in header.contacts) == "ABCD"
 
 
 def test_other_members_forget_who_left_and_say_nothing() -> None:

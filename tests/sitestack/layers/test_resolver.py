@@ -160,6 +160,17 @@ def test_a_fan_out_asks_for_the_members_of_the_view_until_it_has_them() -> None:
     assert [to for to, _ in sent(resolver.down(EVERYBODY, now))] == [place_of("B"), place_of("C")]
 
 
+def test_a_frame_waits_its_full_time_however_long_the_member_was_looked_for_before() -> None:
+    resolver = fan_out()
+    resolver.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
+    for second in range(20):
+        resolver.expire(float(second))
+    resolver.down(to_b(1), 19.1)
+    for now in (19.6, 20.1, 24.0):
+        assert drops(resolver.expire(now)) == []
+    assert sent(resolver.down(set_b(1), 24.0)) == [(place_of("B"), 1)]
+
+
 def test_with_multicast_nobody_is_asked_for_without_need() -> None:
     assert make().up(ViewInstalled(view_of(1, "AB"), None), 0.0) == []
 

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sitestack.address import Address, Physical
+from sitestack.contacts import NAME_CHARS_MAX, Contact, Contacts, is_reachable, printable
+
+A, B, C = (Address(letter * 16) for letter in (b"A", b"B", b"C"))
+
+
+def contact(member: Address, version: int) -> Contact:
+    return Contact(member, "m", (Physical("host", version),), version)
+
+
+@given(st.permutations(range(1, 7)))
+def test_in_whatever_order_statements_arrive_the_newest_wins(versions: list[int]) -> None:
+    """A1."""
+    contacts = Contacts(10, 150.0)
+    for version in versions:
+        contacts.put(contact(A, version), 0.0)
+    assert contacts.get(A) == contact(A, 6)
+
+
+@pytest.mark.conforms("LA-11")
+def test_what_was_removed_is_refused_for_the_time_of_the_tombstone() -> None:
+    """A2."""
+    contacts = Contacts(10, 150.0)
+    contacts.put(contact(A, 3), 0.0)
+    assert contacts.remove(A, 0.0)
+    assert not contacts.put(contact(A, 3), 149.0)
+    assert contacts.last_known(A) == (Physical("host", 3),)
+    assert contacts.put(contact(A, 3), 150.0)
+
+
+def test_a_removal_covers_what_was_said_up_to_its_version() -> None:
+    contacts = Contacts(10, 150.0)
+    assert not contacts.remove(A, 0.0, 5)
+    assert not contacts.put(contact(A, 5), 0.0)
+    assert contacts.put(contact(A, 6), 0.0)
+    contacts.remove(A, 0.0, 2)
+    contacts.remove(A, 0.0)
+    assert not contacts.put(contact(A, 6), 0.0)
+
+
+def test_when_full_the_one_heard_of_longest_ago_makes_room_but_no_pinned_one() -> None:
+    contacts = Contacts(2, 150.0)
+    contacts.put(contact(A, 1), 0.0)
+    contacts.put(contact(B, 1), 0.0)
+    contacts.put(contact(A, 2), 0.0)
+    contacts.put(contact(C, 1), 0.0)
+    assert [each.address for each in contacts.all()] == [A, C]
+    contacts.pin((A, C), 0.0)
+    assert not contacts.put(contact(B, 2), 0.0)
+    contacts.pin((B, C), 0.0)
+    assert contacts.put(contact(B, 2), 0.0)
+    assert [each.address for each in contacts.all()] == [C, B]
+
+
+def test_tombstones_are_bounded() -> None:
+    contacts = Contacts(3, 150.0)
+    for number in range(10):
+        contacts.remove(Address(number.to_bytes(16, "big")), 0.0, 1)
+    assert contacts.tombstones == 3
+
+
+@given(st.text())
+def test_every_name_becomes_printable_and_short(name: str) -> None:
+    """C25."""
+    shown = printable(name)
+    assert shown.isprintable()
+    assert len(shown) <= NAME_CHARS_MAX
+    assert printable(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("places", "good"),
+    [
+        ((Physical("10.0.0.1", 1),), True),
+        ((Physical("fe80::1", 1), Physical("node.example", 1)), True),
+        ((), False),
+        ((Physical("", 1),), False),
+        ((Physical("a b", 1),), False),
+        ((Physical("a\x1b[2J", 1),), False),
+        ((Physical("a" * 254, 1),), False),
+        ((Physical("a", 1),) * 9, False),
+    ],
+)
+def test_a_contact_has_a_few_addresses_that_can_be_printed(places: tuple[Physical, ...], good: bool) -> None:
+    assert is_reachable(Contact(A, "a", places, 1)) == good
