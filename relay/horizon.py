@@ -17,11 +17,12 @@ from sitestack.view import ViewId
 
 
 class Admitted(NamedTuple):
-    """Something of another site that this site has admitted: up to `n` of an origin, or a view."""
+    """Something of another site that this site has admitted: from above `before` to `n` of an origin, or a view."""
 
     gseq: int
     site: str
     origin: Address | None
+    before: int
     n: int
     view: ViewId | None
     lineage: ViewId | None
@@ -82,9 +83,9 @@ class Horizon:
         """All of a site that is stable here, for the first ACK of a link."""
         admitted = self._state.admitted_vector(site, lineage) or SiteVector()
         origins, view = dict(admitted.origins), admitted.view
-        for entry in self._unstable:  # the earliest one of each origin counts, later ones are above it
+        for entry in reversed(self._unstable):  # so that the earliest one of each origin counts
             if entry.site == site and entry.origin is not None:
-                origins.pop(entry.origin, None)
+                origins[entry.origin] = entry.before
             elif entry.site == site and entry.lineage == lineage:
                 view = None
         return SiteVector(origins, view)

@@ -201,26 +201,26 @@ class RelayLayer(Layer):
             if answer is Admission.HOLE and self.gateway.active:
                 self.gateway.refused(batch.site)
             return [Dropped(answer.value)]
-        self._admitted(Admitted(frame.seqno, batch.site, batch.origin, batch.last, None, None))
+        self._admitted(Admitted(frame.seqno, batch.site, batch.origin, batch.first - 1, batch.last, None, None))
         return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, seqno=frame.seqno))]
 
     def _gap(self, frame: Frame, gap: RemoteGap) -> list[Effect]:
         first = self.state.apply_gap(gap)
         if first is None:
             return [Dropped("relay_gap_settled")]
-        self._admitted(Admitted(frame.seqno, gap.site, gap.origin, gap.last, None, None))
+        self._admitted(Admitted(frame.seqno, gap.site, gap.origin, first - 1, gap.last, None, None))
         return [Up(Gap(gap.site, gap.origin, first, gap.last, gap.reason))]
 
     def _baseline(self, frame: Frame, baseline: RemoteBaseline) -> list[Effect]:
         fresh = self.state.apply_baseline(baseline)
         for origin, n in fresh.items():
-            self._admitted(Admitted(frame.seqno, baseline.site, origin, n, None, None))
+            self._admitted(Admitted(frame.seqno, baseline.site, origin, 0, n, None, None))
         return [Up(Baseline(baseline.site, fresh))] if fresh else []
 
     def _remote_view(self, frame: Frame, entry: RemoteView) -> list[Effect]:
         if not self.state.apply_view(entry):
             return [Dropped("relay_view_duplicate")]
-        self._admitted(Admitted(frame.seqno, entry.site, None, 0, entry.view.id, entry.view.lineage))
+        self._admitted(Admitted(frame.seqno, entry.site, None, 0, 0, entry.view.id, entry.view.lineage))
         return self._show()
 
     def _admitted(self, entry: Admitted) -> None:

@@ -44,6 +44,8 @@ class Pipe:
     connection: int
     data: bytearray = field(default_factory=bytearray)
     ended: bool = False
+    #: Where the bytes go when the test itself is the other end.
+    sink: bytearray | None = None
 
 
 class Member:
@@ -380,7 +382,10 @@ class World:
         while self._dials:
             busy = True
             self._dial(*self._dials.popleft())
-        return self._move() or busy
+        return self._move() or busy or any(due is not None and due <= self.now for due in self._deadlines())
+
+    def _deadlines(self) -> list[float | None]:
+        return [member.layer.deadline() for site in self.sites.values() for member in site.members]
 
     def _dial(self, dialer: Member, dial: Dial) -> None:
         members = [each for site in self.sites.values() for each in site.members]
@@ -413,6 +418,8 @@ class World:
     def _deliver(self, pipe: Pipe) -> None:
         data = bytes(pipe.data)
         pipe.data.clear()
+        if pipe.sink is not None:
+            pipe.sink += data
         step = self.cut or max(1, len(data))
         for start in range(0, len(data), step):
             if pipe.connection in pipe.target.pipes:
@@ -430,8 +437,7 @@ class World:
         end = self.now + seconds
         while True:
             self.settle()
-            dues = [m.layer.deadline() for site in self.sites.values() for m in site.members]
-            due = min([each for each in dues if each is not None], default=end)
+            due = min([each for each in self._deadlines() if each is not None], default=end)
             if due > end:
                 break
             self.now = max(due, self.now + 0.001)

@@ -1,0 +1,95 @@
+"""The relay of another site, played by the test: it says what it likes, and reads what the real relay answers."""
+
+from __future__ import annotations
+
+from relay.events import BridgeConnected, BridgeReceived
+from relay.headers import SiteVector
+from relay.link import LinkConfig
+from relay.wire import VERSION, Ack, Data, FrameParser, Hello, State, encode
+from sitestack.address import Address
+from sitestack.frame import Header
+from sitestack.message import Batch, Scope, pack_body
+from sitestack.view import View, ViewId
+from tests.relay.fake_sites import FakeSite, Member, Pipe, World, two_sites
+
+D, E, F = (Address(bytes([n]) * 16) for n in (0xD, 0xE, 0xF))
+
+
+def alone(count: int = 3, **link: float) -> tuple[World, FakeSite]:
+    """NYC, whose peer SFO is played by the test."""
+    world, nyc, _ = two_sites(count, gateway={"link": LinkConfig(timeout_s=1e6, **link)})  # type: ignore[arg-type]
+    del world.sites["SFO"]
+    world.settle()
+    return world, nyc
+
+
+def hello(
+    epoch: int = 1, lineage: int = 1, link: int = 1, site: str = "SFO", relay: Address = D, version: int = VERSION
+) -> Hello:
+    return Hello(version, site, ViewId(lineage, D), ViewId(epoch, relay), relay, "D", link, 1 << 20)
+
+
+def batch(n: int, origin: Address = D, site: str = "SFO", scope: Scope = Scope.ALL) -> Batch:
+    return Batch(site, origin, scope, n, 1, pack_body([f"{n}".encode()]))
+
+
+def data(n: int, origin: Address = D, site: str = "SFO", scope: Scope = Scope.ALL) -> Data:
+    return Data((site,), batch(n, origin, site, scope))
+
+
+def remote_view(counter: int, *members: Address, lineage: int = 1) -> View:
+    return View(ViewId(counter, members[0]), ViewId(lineage, D), members, tuple(f"m{each!r}" for each in members))
+
+
+class Puppet:
+    """One connection to a real relay."""
+
+    def __init__(self, site: FakeSite, dialed: str = "") -> None:
+        self.world: World = site.world
+        self.relay: Member = site.relay
+        self.connection = 9_000 + self.world.joiner_seed()
+        self.read = bytearray()
+        self.relay.pipes[self.connection] = Pipe(self.relay, -1, sink=self.read)
+        address = (dialed, site.config.gateway.peers[dialed][0]) if dialed else None
+        self.relay.say(BridgeConnected(self.connection, address))
+        self.world.settle()
+
+    def say(self, *sent: Header) -> None:
+        """All in one piece, then turns until nothing moves."""
+        self.say_without_turn(*sent)
+        self.world.settle()
+
+    def say_without_turn(self, *sent: Header) -> None:
+        self.relay.say(BridgeReceived(self.connection, b"".join([encode(frame) for frame in sent])))
+
+    def greet(self, epoch: int = 1, origins: dict[Address, int] | None = None, **more: object) -> Puppet:
+        """HELLO and STATE."""
+        vector = {} if origins is None else {"NYC": SiteVector(origins, None)}
+        self.say(hello(epoch, **more), State(vector))  # type: ignore[arg-type]
+        return self
+
+    def heard(self) -> list[Header]:
+        """What the real relay has written since the last time."""
+        parser = FrameParser(1 << 24)
+        parser.feed(bytes(self.read))
+        self.read.clear()
+        found = []
+        while (frame := parser.next_frame()) is not None:
+            found.append(frame)
+        return found
+
+    @property
+    def open(self) -> bool:
+        return self.connection in self.relay.pipes
+
+
+def numbers(frames: list[Header], origin: Address | None = None) -> list[int]:
+    """What the DATA frames among these carry."""
+    batches = [frame.batch for frame in frames if isinstance(frame, Data)]
+    return [each.first for each in batches if origin in (None, each.origin)]
+
+
+def acked(frames: list[Header], origin: Address = D) -> int:
+    """How far the ACKs among these go for one origin of SFO."""
+    vectors = [frame.vectors["SFO"].origins for frame in frames if isinstance(frame, Ack)]
+    return max([vector.get(origin, 0) for vector in vectors], default=0)

@@ -1,0 +1,284 @@
+"""Takeover of a relay, step by step: what is replayed, acknowledged, believed. Each test names its trap."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.buffer import Entry
+from relay.headers import RemoteView, SiteVector
+from relay.wire import Ack, Bye, Hello, State, encode
+from sitestack.events import Disconnect
+from tests.relay.fake_sites import Member, leave, two_sites
+from tests.relay.puppet import D, E, Puppet, acked, alone, data, hello, numbers, remote_view
+
+
+@pytest.mark.conforms("REL-14")
+def test_the_replay_is_what_lies_strictly_above_the_state_per_origin() -> None:
+    """R1: "forwards buffered messages with lower numbers" is the wrong way round; R2: one number does not do."""
+    world, nyc = alone()
+    a, b = nyc.members[0], nyc.members[1]
+    for _ in range(4):
+        a.send("a")
+        b.send("b")
+    world.settle()
+    sent = Puppet(nyc).greet(origins={a.address: 3, b.address: 1}).heard()
+    assert numbers(sent, a.address) == [4]
+    assert numbers(sent, b.address) == [2, 3, 4]
+
+
+def test_messages_sent_during_the_replay_queue_behind_it() -> None:
+    """R7: "during this replay, message relaying is suspended": nothing may be lost meanwhile, or overtake."""
+    world, nyc = alone(chunk_bytes=300)
+    for _ in range(5):
+        nyc.members[1].send("x" * 200)
+    world.settle()
+    puppet = Puppet(nyc)
+    puppet.say_without_turn(hello(), State({}))
+    for _ in range(5):
+        world.turn()
+        nyc.members[1].send("y")
+    world.settle()
+    assert numbers(puppet.heard()) == list(range(1, 11))
+
+
+def test_nothing_is_acknowledged_before_the_whole_site_has_it() -> None:
+    """R5: a relay that acknowledges what it read from the socket takes it into its grave."""
+    world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    nyc.hold_back = True
+    puppet.say(RemoteView("SFO", remote_view(1, D)), data(1), data(2))
+    assert nyc.relay.delivered() == ["1", "2"]
+    assert acked(puppet.heard()) == 0
+    nyc.hold_back = False
+    world.settle()
+    assert acked(puppet.heard()) == 2
+
+
+def test_a_new_link_learns_at_once_what_is_stable_and_nothing_more() -> None:
+    _world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    puppet.say(RemoteView("SFO", remote_view(1, D)), data(1), data(2))
+    nyc.hold_back = True
+    puppet.say(data(3))
+    sent = Puppet(nyc).greet(epoch=2).heard()
+    states = [frame for frame in sent if isinstance(frame, State)]
+    assert states[0].vectors["SFO"].origins == {D: 3}
+    assert acked(sent) == 2
+
+
+def test_everything_is_stable_after_a_view_change() -> None:
+    world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    nyc.hold_back = True
+    puppet.say(data(1))
+    assert acked(puppet.heard()) == 0
+    nyc.block()
+    nyc.install()
+    world.settle()
+    assert acked(puppet.heard()) == 1
+
+
+def test_what_nobody_else_holds_is_not_sent() -> None:
+    """X4, R11: if only the relay has it and dies, the other site must not be the only one to know."""
+    world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    nyc.hold_back = True
+    nyc.relay.send("held by me alone")
+    world.settle()
+    assert numbers(puppet.heard()) == []
+    nyc.hold_back = False
+    world.settle()
+    assert numbers(puppet.heard()) == [1]
+
+
+def test_who_is_alone_sends_at_once() -> None:
+    world, nyc = alone(1)
+    puppet = Puppet(nyc).greet()
+    nyc.relay.send("x")
+    world.settle()
+    assert numbers(puppet.heard()) == [1]
+    puppet.say(data(1))
+    assert acked(puppet.heard()) == 1
+
+
+def test_state_is_answered_at_once_even_during_a_flush_and_before_the_peer_has_said_its_own() -> None:
+    """R27: if each relay waited for the other's answer, both would wait for ever."""
+    _world, nyc = alone()
+    nyc.block()
+    puppet = Puppet(nyc)
+    puppet.say(hello())
+    kinds = [type(frame) for frame in puppet.heard()]
+    assert kinds[:2] == [Hello, State]
+
+
+def test_a_higher_epoch_closes_the_older_link_before_it_is_answered_and_late_frames_are_dropped() -> None:
+    """R6: frames of the dead relay that are still under way must not come between the answer and the replay."""
+    _world, nyc = alone()
+    old = Puppet(nyc).greet(epoch=4)
+    old.say(data(1))
+    new = Puppet(nyc).greet(epoch=5, relay=E)
+    assert not old.open
+    old.say(data(2))
+    assert nyc.relay.drops["bridge_late"] == 1
+    states = [frame for frame in new.heard() if isinstance(frame, State)]
+    assert states[0].vectors["SFO"].origins == {D: 1}
+    new.say(data(2))
+    assert nyc.members[2].delivered() == ["1", "2"]
+
+
+@pytest.mark.conforms("REL-11")
+def test_a_stale_epoch_is_refused_also_by_the_next_relay() -> None:
+    """R9: a relay that was paused and replaced comes back with its old epoch."""
+    world, nyc = alone()
+    Puppet(nyc).greet(epoch=5)
+    paused = Puppet(nyc).greet(epoch=4)
+    assert not paused.open
+    assert Bye("stale_epoch") in paused.heard()
+    nyc.kill(nyc.relay)
+    world.settle()
+    paused = Puppet(nyc).greet(epoch=4)
+    assert not paused.open
+    assert Puppet(nyc).greet(epoch=5).open
+
+
+def test_another_lineage_has_epochs_and_a_link_of_its_own() -> None:
+    """R10: two parts of a split site may both relay; a common member's messages are still delivered once."""
+    _world, nyc = alone()
+    one = Puppet(nyc).greet(epoch=5)
+    other = Puppet(nyc).greet(epoch=3, lineage=3)
+    assert one.open
+    assert other.open
+    one.say(data(1), data(2))
+    other.say(data(2), data(3))
+    assert nyc.members[1].delivered() == ["1", "2", "3"]
+    assert acked(other.heard()) == 3
+
+
+def test_a_replay_on_a_second_link_is_dropped_while_the_first_copy_is_still_on_its_way() -> None:
+    world, nyc = alone()
+    first = Puppet(nyc).greet(epoch=1)
+    nyc.block()
+    first.say(data(1), data(2))
+    second = Puppet(nyc).greet(epoch=2)
+    second.say(data(1), data(2), data(3))
+    assert nyc.relay.drops["relay_duplicate"] == 2
+    nyc.install()
+    world.settle()
+    assert nyc.members[2].delivered() == ["1", "2", "3"]
+
+
+def test_a_hole_is_refused_and_asked_for_again() -> None:
+    world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    puppet.say(data(1))
+    puppet.heard()
+    puppet.say(data(3), data(4))
+    assert nyc.relay.delivered() == ["1"]
+    assert nyc.relay.drops["relay_hole"] == 2
+    world.run(1)
+    states = [frame for frame in puppet.heard() if isinstance(frame, State)]
+    assert [each.vectors["SFO"].origins for each in states] == [{D: 1}], "once an interval"
+    puppet.say(data(2), data(3), data(4))
+    assert nyc.relay.delivered() == ["1", "2", "3", "4"]
+
+
+def test_a_second_state_rewinds_the_sender() -> None:
+    world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    for _ in range(4):
+        nyc.relay.send("x")
+    world.settle()
+    assert numbers(puppet.heard()) == [1, 2, 3, 4]
+    puppet.say(State({"NYC": SiteVector({nyc.relay.address: 2})}))
+    nyc.relay.send("x")
+    world.settle()
+    assert numbers(puppet.heard()) == [3, 4, 5]
+
+
+def test_entries_swallowed_by_a_flush_are_cast_again_in_order() -> None:
+    world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    puppet.say(data(1))
+    nyc.blocked = True  # the sequencer below is blocked already, the layer does not know it yet
+    puppet.say(data(2))
+    nyc.block()
+    puppet.say(data(3))
+    assert nyc.relay.delivered() == ["1"]
+    nyc.install()
+    world.settle()
+    assert [member.delivered() for member in nyc.members] == [["1", "2", "3"]] * 3
+    assert "relay_hole" not in nyc.relay.drops
+
+
+def test_who_coordinates_no_more_casts_nothing() -> None:
+    world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    nyc.block()
+    puppet.say(data(1))
+    old = nyc.relay
+    nyc.members.append(nyc.members.pop(0))
+    nyc.install()
+    world.settle()
+    assert nyc.stray == 0
+    assert len(old.layer.caster) == 0
+    assert not old.pipes
+
+
+@pytest.mark.conforms("REL-17")
+def test_a_graceful_leave_says_bye_and_the_successor_is_asked_all_the_same() -> None:
+    """R8: "no need to replay": what is delivered between the farewell and the successor's start would be lost."""
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    nyc.relay.say(Disconnect())
+    nyc.members[1].send("after the farewell")
+    left = leave(nyc)
+    assert not left.pipes
+    world.run(2)
+    assert sfo.members[1].delivered() == ["after the farewell"]
+    assert ("NYC", encode(Bye("leaving"))) in world.crossed
+
+
+def test_both_relays_die_at_once() -> None:
+    """R27 and X3: both successors ask each other, and neither waits."""
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    for n in range(5):
+        nyc.members[2].send(f"n{n}")
+        sfo.members[2].send(f"s{n}")
+    nyc.kill(nyc.relay)
+    sfo.kill(sfo.relay)
+    world.run(3)
+    for member in nyc.members + sfo.members:
+        assert sorted(member.delivered()) == sorted([f"n{n}" for n in range(5)] + [f"s{n}" for n in range(5)])
+
+
+def test_a_joiner_can_relay_what_it_has_never_delivered() -> None:
+    """R3, R23: who joined after a message was sent takes over as the only one left."""
+    world, nyc, sfo = two_sites(2)
+    world.part("NYC", "SFO")
+    for n in range(3):
+        nyc.members[1].send(f"{n}")
+    joiner = nyc.join("J")
+    nyc.kill(nyc.members[1])
+    nyc.kill(nyc.members[0])
+    assert nyc.members == [joiner]
+    assert joiner.delivered() == [], "nothing is delivered again"
+    world.heal()
+    world.run(10)
+    assert [member.delivered() for member in sfo.members] == [["0", "1", "2"]] * 2
+
+
+def test_an_acknowledgement_trims_at_every_member_at_once() -> None:
+    world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    for _ in range(4):
+        nyc.members[1].send("x")
+    world.settle()
+    puppet.say(Ack({"NYC": SiteVector({nyc.members[1].address: 3}, nyc.view.id if nyc.view else None)}))
+    for member in nyc.members:
+        assert [entry.batch.first for entry in entries(member) if entry.batch] == [4]
+
+
+def entries(member: Member) -> list[Entry]:
+    buffer = member.layer.state.buffer
+    return [buffer.at(position) for position in range(buffer.first, buffer.end)]
