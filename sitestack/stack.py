@@ -31,6 +31,11 @@ class Turn:
     datagrams: tuple[tuple[Physical | None, bytes], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _CarryOut:
+    """Carry out this layer's answer to the last announcement, if that has not happened yet."""
+
+
 class Stack:
     """A stack of layers for one member. `layers` is top to bottom."""
 
@@ -46,6 +51,8 @@ class Stack:
         self._deadlines: list[float | None] = [None] * self._bottom
         self._stale = set(range(self._bottom))
         self._flushing = [i for i, layer in enumerate(self.layers) if type(layer).flush is not Layer.flush]
+        #: Answers to an announcement that are not carried out yet, by layer.
+        self._answers: dict[int, list[Effect]] = {}
         self._events: list[Event | Frame] = []
         self._outbox: dict[tuple[Physical | None, Destination], list[bytes]] = {}
         self._encoded: tuple[Frame | None, bytes] = (None, b"")
@@ -107,7 +114,7 @@ class Stack:
     def _act(self, index: int, effects: list[Effect], now: float) -> None:
         self._walk([(index, effect) for effect in reversed(effects)], now)
 
-    def _walk(self, pending: list[tuple[int, Effect]], now: float) -> None:
+    def _walk(self, pending: list[tuple[int, Effect | _CarryOut]], now: float) -> None:
         """Carry out effects depth-first: the consequences of one come before its sibling, and nothing re-enters a layer.
 
         The number beside an effect is the place of the layer that said it: -1 is the application, `_bottom` the wire.
@@ -115,30 +122,38 @@ class Stack:
         layers, stale, bottom = self.layers, self._stale, self._bottom
         while pending:
             index, effect = pending.pop()
-            if self.tap is not None:
+            if self.tap is not None and not isinstance(effect, _CarryOut):
                 self.tap(layers[index].name if 0 <= index < bottom else "shell", effect)
             if isinstance(effect, Up):
                 target = index - 1
                 if target < 0:
                     self._events.append(effect.event)
                     continue
-                effects = layers[target].up(effect.event, now)
             elif isinstance(effect, Down):
                 target = index + 1
                 if target == bottom:
                     continue  # an event that no layer below took: nothing there cares
-                effects = layers[target].down(effect.event, now)
             else:
-                self._handle(index, effect, pending)
-                if isinstance(effect, Announce):
-                    self._announce(effect.event, pending, now)
+                self._handle(index, effect, pending, now)
                 continue
+            if target in self._answers:
+                pending.append((index, effect))
+                pending.extend([(target, each) for each in reversed(self._answers.pop(target))])
+                continue
+            layer = layers[target]
+            effects = layer.up(effect.event, now) if isinstance(effect, Up) else layer.down(effect.event, now)
             stale.add(target)
             pending.extend([(target, each) for each in reversed(effects)])
 
-    def _handle(self, index: int, effect: Effect, pending: list[tuple[int, Effect]]) -> None:
+    def _handle(
+        self, index: int, effect: Effect | _CarryOut, pending: list[tuple[int, Effect | _CarryOut]], now: float
+    ) -> None:
         if isinstance(effect, Transmit):
             self._transmit(effect)
+        elif isinstance(effect, Announce):
+            self._announce(effect.event, pending, now)
+        elif isinstance(effect, _CarryOut):
+            pending.extend([(index, each) for each in reversed(self._answers.pop(index, ()))])
         elif isinstance(effect, Dropped):
             self.count_drop(effect.reason, effect.count)
         elif isinstance(effect, CollectStates):
@@ -146,17 +161,22 @@ class Stack:
             event = StatesCollected(effect.token, tuple([state for state in states if state is not None]))
             pending.append((index + 1, Up(event)))
 
-    def _announce(self, event: Event, pending: list[tuple[int, Effect]], now: float) -> None:
-        """Every layer hears of it, bottom to top, and the shell; only then are the answers carried out, in the same order."""
+    def _announce(self, event: Event, pending: list[tuple[int, Effect | _CarryOut]], now: float) -> None:
+        """Every layer hears of it, bottom to top, and the shell; only then are the answers carried out, in the same order.
+
+        A layer's answer is carried out before the layer sees anything else, even when that comes out of another layer's
+        answer: what NAKACK releases into a new view must not overtake what the layers above say about that view.
+        """
         if isinstance(event, ViewInstalled):
             self._hand_out_states(event)
-        answers: list[tuple[int, Effect]] = []
         for index in range(self._bottom - 1, -1, -1):
             effects = self.layers[index].up(event, now)
-            answers += [(index, each) for each in effects if not (isinstance(each, Up) and each.event is event)]
+            answer = [each for each in effects if not (isinstance(each, Up) and each.event is event)]
+            if answer:
+                self._answers[index] = [*self._answers.get(index, ()), *answer]
         self._stale.update(range(self._bottom))
         self._events.append(event)
-        pending.extend(reversed(answers))
+        pending.extend([(index, _CarryOut()) for index in range(self._bottom)])
 
     def _hand_out_states(self, event: ViewInstalled) -> None:
         for state in event.states:

@@ -1,7 +1,6 @@
-"""A pure network: sockets, multicast groups, and byte streams, on a virtual clock.
+"""A pure network of sockets and multicast groups on a virtual clock.
 
-Datagrams really are bytes, so every simulated run also exercises the codec. Streams behave like TCP: bytes arrive in order, late
-or not at all; a cut loses what is still under way, at any byte.
+Datagrams really are bytes, so every simulated run also exercises the codec.
 """
 
 from __future__ import annotations

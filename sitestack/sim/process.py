@@ -1,10 +1,12 @@
 """One simulated process: a stack, its socket, its clock and its journal.
 
-It does what the trio shell does, turn by turn: everything that arrives within a tick, then what is due, then the flush; events are
-recorded before datagrams leave. A process can be killed at any effect: in the middle of the datagrams of a turn.
+It does what the trio shell does, turn by turn: everything that arrives within a tick, then what is due, then the flush; events
+are recorded before datagrams leave. A process can be killed at any effect: in the middle of the datagrams of a turn.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from sitestack import records
 from sitestack.address import Physical
@@ -24,6 +26,8 @@ from sitestack.view import View
 class Process:
     """A member of one site in a simulated world."""
 
+    recorder_class: ClassVar[type[Recorder]] = Recorder
+
     def __init__(self, local: Local, stack: Stack, physical: Physical, schedule: Schedule, fabric: Fabric, seed: int) -> None:
         self.local = local
         self.stack = stack
@@ -36,14 +40,14 @@ class Process:
         self.events: list[Event | Frame] = []
         #: What this process's journal holds.
         self.records: list[records.Record] = []
-        self.recorder = Recorder(local.site, local.address, self.records.append, self._clock)
+        self.recorder = self.recorder_class(local.site, local.address, self.records.append, self._clock)
         self.recorder.start(local.name, 0, int(schedule.now * 1e9), "sim", seed)
         #: Set to die after this many further datagrams: "at any effect".
         self.dies_after: int | None = None
         self._dirty = False
         self._wake: float | None = None
         self._paused = False
-        self._missed: list[tuple[bytes, Physical]] = []
+        self._missed: list[Event | tuple[bytes, Physical]] = []
         top = stack.layers[0]
         assert isinstance(top, Batching)
         self.batching = top
@@ -90,9 +94,20 @@ class Process:
         """SIGCONT."""
         self._paused = False
         missed, self._missed = self._missed, []
-        for data, source in missed:
-            self.stack.receive(data, source, self.schedule.now)
+        for each in missed:
+            if isinstance(each, Event):
+                self.stack.down(each, self.schedule.now)
+            else:
+                self.stack.receive(*each, self.schedule.now)
         self.touch()
+
+    def input(self, event: Event) -> None:
+        """Something happened that is told to the stack from above: about a connection, for instance."""
+        if self._paused:
+            self._missed.append(event)
+        elif self.alive:
+            self.stack.down(event, self.schedule.now)
+            self.touch()
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
@@ -118,14 +133,14 @@ class Process:
         if not self.alive or self._paused:
             return
         now = self.schedule.now
-        due = self.deadline()
+        due = self.stack.deadline()
         if due is not None and due <= now:
-            self.expire(now)
-        self.carry_out(self.flush(now))
+            self.stack.expire(now)
+        self._carry_out_turn(self.stack.flush(now))
         self._plan_wake()
 
     def _plan_wake(self) -> None:
-        due = self.deadline()
+        due = self.stack.deadline()
         if due is None or (self._wake is not None and self._wake <= due):
             return
         self._wake = due
@@ -136,21 +151,7 @@ class Process:
             self._wake = None
         self.touch()
 
-    # -- what a process with a bridge does otherwise -----------------------------------------------------------------
-
-    def deadline(self) -> float | None:
-        """When something is due."""
-        return self.stack.deadline()
-
-    def expire(self, now: float) -> None:
-        """Do what is due."""
-        self.stack.expire(now)
-
-    def flush(self, now: float) -> Turn:
-        """End the turn."""
-        return self.stack.flush(now)
-
-    def carry_out(self, turn: Turn) -> None:
+    def _carry_out_turn(self, turn: Turn) -> None:
         """Record and show the events, then send the datagrams."""
         for event in turn.events:
             self.recorder.record(event)

@@ -1,7 +1,7 @@
 """Virtual TCP: byte streams that arrive in order, late, or not any more.
 
-What a cut loses is decided byte by byte: of everything under way a random prefix still arrives. A stall is what a broken route does to
-TCP: nothing arrives and nothing is reported, and when the route heals everything does.
+What a cut loses is decided byte by byte: of everything under way a random prefix still arrives. A stall is what a broken route
+does to TCP: nothing arrives and nothing is reported, and when the route heals everything does.
 """
 
 from __future__ import annotations

@@ -7,7 +7,9 @@ import random
 from collections.abc import Callable, Sequence
 
 from sitestack.address import Address, Physical
+from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
+from sitestack.layer import Local
 from sitestack.sim.fabric import Fabric
 from sitestack.sim.process import Process
 from sitestack.sim.schedule import Schedule
@@ -86,8 +88,6 @@ class World:
 
 def site_maker(config: SiteConfig) -> Maker:
     """Processes of one site alone, without a bridge."""
-    from sitestack.assembly import build_stack
-    from sitestack.layer import Local
 
     def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
         local = Local(site, Address.make(rng), name, rng)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
+
 from sitestack.address import Address, Physical
 from sitestack.errors import ConfigurationError
 from sitestack.events import Blocked, Event, Misdirected, StatesCollected, ViewInstalled
@@ -204,3 +205,15 @@ def test_a_layer_is_asked_for_its_deadline_again_only_after_it_ran() -> None:
     assert stack.flush(5.0).events == (Blocked(),)
     assert stack.deadline() is None
     assert layer.asked == 2
+
+
+def test_a_layer_answers_an_announcement_before_it_sees_anything_else() -> None:
+    """What a lower layer releases into a new view must not overtake what a layer above it says about that view."""
+    scripts: list[dict[str, list[Effect]]] = [
+        {},
+        {"go": [Announce(Note("news"))], "news": [Up(Note("mine"))]},
+        {"news": [Up(Note("released"))]},
+    ]
+    stack, log = stack_of(scripts)
+    stack.down(Note("go"), 0.0)
+    assert log == ["0vgo", "1vgo", "2^news", "1^news", "0^news", "0^mine", "1^released", "0^released"]

@@ -1,7 +1,20 @@
 """The promises as code: pure functions over the histories of a run's processes, each giving the violations it finds."""
 
+from sitestack.sim.checkers.ending import Ending, find_ending, fold
 from sitestack.sim.checkers.history import Fate, History
 from sitestack.sim.checkers.report import LIVENESS, SAFETY, Checker, Report, check_all
 from sitestack.sim.checkers.violation import Violation
 
-__all__ = ["LIVENESS", "SAFETY", "Checker", "Fate", "History", "Report", "Violation", "check_all"]
+__all__ = [
+    "LIVENESS",
+    "SAFETY",
+    "Checker",
+    "Ending",
+    "Fate",
+    "History",
+    "Report",
+    "Violation",
+    "check_all",
+    "find_ending",
+    "fold",
+]

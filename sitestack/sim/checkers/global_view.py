@@ -49,24 +49,23 @@ def check_equal_vectors(histories: Sequence[History]) -> list[Violation]:
 def check_monotonic(histories: Sequence[History]) -> list[Violation]:
     """G3. Per process no component goes backwards.
 
-    A site that was down and comes back with none of its old members is another incarnation and counts from anew.
+    A site that comes with members of whom none was ever seen is another incarnation and counts from anew.
     """
     findings = Findings("G3")
     for history in histories:
-        highest: dict[str, tuple[ViewId, frozenset[Address]]] = {}
-        was_down: set[str] = set()
+        highest: dict[str, ViewId] = {}
+        seen: dict[str, set[Address]] = {}
         for view in history.global_views:
-            was_down.update(site for site in highest if site in view.down or site not in view.gvec)
             for site, vid in view.gvec.items():
                 if site in view.down:
                     continue
-                members = frozenset(member for home, member in view.members if home == site)
-                before = highest.get(site)
-                reborn = before is not None and site in was_down and not members & before[1]
-                if before is not None and vid < before[0] and not reborn:
-                    findings.add(history.label, site, f"{site} went from {before[0]} back to {vid}")
-                was_down.discard(site)
-                highest[site] = (vid, members)
+                members = {member for home, member in view.members if home == site}
+                before = highest.get(site, vid)
+                known = seen.setdefault(site, set())
+                if vid < before and known & members:
+                    findings.add(history.label, site, f"{site} went from {before} back to {vid}")
+                highest[site] = vid
+                known |= members
     return findings.violations()
 
 

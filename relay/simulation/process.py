@@ -1,0 +1,139 @@
+"""A simulated member of a relayed site: a whole node, with its bridge connections on virtual TCP."""
+
+from __future__ import annotations
+
+import random
+
+from relay.events import (
+    BridgeClose,
+    BridgeClosed,
+    BridgeConnected,
+    BridgeEffect,
+    BridgeReceived,
+    BridgeSend,
+    BridgeWritten,
+    Dial,
+    DialFailed,
+    GlobalView,
+    Listen,
+    StopListening,
+)
+from relay.layer import RelayConfig, RelayLayer
+from relay.recorder import RelayRecorder
+from sitestack.address import Address, Physical
+from sitestack.assembly import build_stack
+from sitestack.config import SiteConfig
+from sitestack.events import Event
+from sitestack.frame import Frame
+from sitestack.layer import Local
+from sitestack.sim.process import Process
+from sitestack.sim.streams import Stream
+from sitestack.sim.world import Maker, World
+
+#: Every member's bridge listens at this port of its own host.
+BRIDGE_PORT = 7900
+
+
+class RelayProcess(Process):
+    """One member of one site of a relayed world."""
+
+    recorder_class = RelayRecorder
+
+    def __init__(self, world: World, local: Local, config: SiteConfig, relay: RelayConfig, physical: Physical) -> None:
+        self.relay = RelayLayer(local, relay)
+        stack = build_stack(local, config, relay_layer=self.relay)
+        super().__init__(local, stack, physical, world.schedule, world.fabric, world.seed)
+        self.global_view: GlobalView | None = None
+        self.bridge = Physical(physical.host, BRIDGE_PORT)
+        self._world = world
+        self._connections: dict[int, Stream] = {}
+        self._numbers = 0
+
+    def kill(self) -> None:
+        """Gone; the kernel closes its connections."""
+        super().kill()
+        self._world.streams.unlisten(self.bridge)
+        connections, self._connections = self._connections, {}
+        for stream in connections.values():
+            stream.close()
+
+    def admitted_by(self, other: RelayProcess) -> bool:
+        """Whether that member's site has admitted every batch that this one holds."""
+        buffer, remote = self.relay.state.buffer, other.relay.state.remotes.get(self.local.site)
+        admitted = {} if remote is None else remote.admitted
+        held = [buffer.at(position).batch for position in range(buffer.first, buffer.end)]
+        return all(batch is None or batch.last <= admitted.get(batch.origin, 0) for batch in held)
+
+    def expects_answers(self) -> bool:
+        """Whether unicasts to other sites wait for theirs."""
+        return self.relay.sender.deadline() is not None
+
+    def handle(self, event: Event | Frame) -> None:
+        """What an application would see, and what the bridge has to do."""
+        if isinstance(event, BridgeEffect):
+            self._carry_out(event)
+            return
+        if isinstance(event, GlobalView):
+            self.global_view = event
+        super().handle(event)
+
+    def _carry_out(self, effect: BridgeEffect) -> None:
+        streams = self._world.streams
+        match effect:
+            case Listen():
+                streams.listen(self.bridge, self._accepted)
+            case StopListening():
+                streams.unlisten(self.bridge)
+            case Dial():
+                streams.dial(self.bridge, effect.address, lambda stream: self._dialed(effect, stream))
+            case BridgeSend():
+                stream = self._connections.get(effect.connection)
+                if stream is not None:
+                    stream.send(effect.data)
+                    self.schedule.after(0.0, lambda: self._tell(BridgeWritten(effect.connection)))
+            case BridgeClose():
+                stream = self._connections.pop(effect.connection, None)
+                if stream is not None:
+                    stream.close()
+
+    def _accepted(self, stream: Stream) -> None:
+        self._adopt(stream, None)
+
+    def _dialed(self, dial: Dial, stream: Stream | None) -> None:
+        if not self.alive:
+            if stream is not None:
+                stream.close()
+        elif stream is None:
+            self._tell(DialFailed(dial.site, dial.address))
+        else:
+            self._adopt(stream, (dial.site, dial.address))
+
+    def _adopt(self, stream: Stream, dialed: tuple[str, Physical] | None) -> None:
+        self._numbers += 1
+        number = self._numbers
+        self._connections[number] = stream
+        stream.on_receive = lambda data: self._heard(number, data)
+        stream.on_close = lambda: self._closed(number)
+        self._tell(BridgeConnected(number, dialed))
+
+    def _heard(self, number: int, data: bytes) -> None:
+        if number in self._connections:
+            self._tell(BridgeReceived(number, data))
+
+    def _closed(self, number: int) -> None:
+        if self._connections.pop(number, None) is not None:
+            self._tell(BridgeClosed(number))
+
+    def _tell(self, event: Event) -> None:
+        if self.alive:
+            self.input(event)
+
+
+def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]]) -> Maker:
+    """Processes of several relayed sites."""
+
+    def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
+        config, relay = configs[site]
+        return RelayProcess(world, Local(site, Address.make(rng), name, rng), config, relay, physical)
+
+    return make
