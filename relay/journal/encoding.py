@@ -46,6 +46,8 @@ _KINDS: dict[int, type[records.Record]] = {
     13: records.Drop,
 }
 _NUMBERS = {kind: number for number, kind in _KINDS.items()}
+#: Their last field is the body of a batch, or nil.
+_WITH_PAYLOAD = (_NUMBERS[records.Send], _NUMBERS[records.Deliver])
 _DIGEST_BYTES = 32
 
 _Vector = Mapping[str, ViewId]
@@ -122,7 +124,9 @@ class Encoder:
 class Decoder:
     """Gives back the records of one segment; equal addresses, view ids and vectors come out as one object."""
 
-    def __init__(self) -> None:
+    def __init__(self, payloads: bool = True) -> None:
+        """`payloads` False leaves out the bodies of batches that the journal keeps."""
+        self._payloads = payloads
         self._vectors: dict[int, _Vector] = {}
         self._addresses: dict[bytes, Address] = {}
         self._vids: dict[tuple[int, bytes], ViewId] = {}
@@ -151,6 +155,8 @@ class Decoder:
         parse = self._parsers.get(kind)
         if parse is None:
             raise ProtocolError("kind")
+        if not self._payloads and kind in _WITH_PAYLOAD and len(value) > 0:
+            value[-1] = None
         record: records.Record = parse(value)
         if isinstance(record, records.Send | records.Deliver):
             sound = record.first > 0 and record.count > 0 and len(record.sizes) == 4 * record.count

@@ -67,15 +67,18 @@ def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journa
     return journals
 
 
-def read_journal(journal: Journal, problems: list[Problem]) -> Iterator[records.Record]:
-    """The records of a process, in the order in which they were written. What is wrong goes to `problems`."""
+def read_journal(journal: Journal, problems: list[Problem], payloads: bool = True) -> Iterator[records.Record]:
+    """The records of a process, in the order in which they were written. What is wrong goes to `problems`.
+
+    `payloads` False leaves out the bodies of batches that the journal keeps.
+    """
     for segment in journal.segments:
-        yield from read_segment(segment, problems)
+        yield from read_segment(segment, problems, payloads)
 
 
-def read_segment(file: Path, problems: list[Problem]) -> Iterator[records.Record]:
+def read_segment(file: Path, problems: list[Problem], payloads: bool = True) -> Iterator[records.Record]:
     """The records of one segment file. What is wrong goes to `problems`."""
-    decoder = Decoder()
+    decoder = Decoder(payloads)
     for offset, payload in _payloads(file, problems):
         try:
             record = decode_header(payload) if offset == 0 else decoder.decode(payload)

@@ -1,0 +1,171 @@
+"""From journals on disk to a verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from relay.check import check_directories, journal_lines
+from relay.journal import JournalError, JournalOptions, JournalStore, Problem
+from sitestack import records
+from tests.sitestack.sim.correct_run import CorrectRun, Process
+
+SECOND = 1_000_000_000
+
+
+def store(directory: Path, process: Process, journal: Sequence[records.Record]) -> None:
+    options = JournalOptions(directory / process.site, segment_bytes=20_000, keep_payloads=True)
+    writer = JournalStore(options, process.site, process.uuid, process.name)
+    for record in journal:
+        writer.write(record)
+    writer.close()
+
+
+def shut_down(run: CorrectRun, quiet_s: float = 5) -> None:
+    """Stop everybody, one after the other, each seeing those before it go."""
+    run.clock += int(quiet_s * SECOND)
+    for site in run.sites.values():
+        while site.members:
+            leaver = site.members.pop(0)
+            leaver.running = False
+            if site.members:
+                run.install(site)
+            else:
+                site.vid = None
+            leaver.journal.append(records.Stop(*run.now(), "left"))
+
+
+def store_all(directory: Path, run: CorrectRun) -> None:
+    for process in run.processes:
+        store(directory, process, process.journal)
+
+
+@pytest.fixture
+def run() -> CorrectRun:
+    run = CorrectRun(11, steps=200)
+    shut_down(run)
+    return run
+
+
+def test_a_correct_run_passes_and_is_judged_at_its_end(tmp_path: Path, run: CorrectRun) -> None:
+    store_all(tmp_path, run)
+    report = check_directories([tmp_path / "NYC", tmp_path / "SFO"])
+    assert report.violations == ()
+    assert report.quiescent
+    assert report.total_order
+    answer = json.loads(json.dumps(report.as_json()))
+    assert answer["verdict"] == "pass"
+    assert answer["deliveries"] == report.deliveries > 500
+    assert answer["processes"] == len(run.processes)
+    assert set(answer["lag_ms"]) == {"NYC>SFO", "SFO>NYC"}
+    assert answer["lag_ms"]["NYC>SFO"]["p50"] <= answer["lag_ms"]["NYC>SFO"]["p99"]
+    assert [answer[key] for key in ("violations", "lost", "duplicated", "reordered")] == [[], 0, 0, 0]
+
+
+def test_a_loss_at_the_end_fails(tmp_path: Path, run: CorrectRun) -> None:
+    process = run.processes[3]
+    last = max(at for at, each in enumerate(process.journal) if isinstance(each, records.Deliver))
+    del process.journal[last]
+    store_all(tmp_path, run)
+    report = check_directories([tmp_path])
+    assert report.verdict == "fail"
+    assert report.lost > 0
+    assert report.as_json()["violations"][0].keys() == {"invariant", "where", "what"}
+
+
+def test_a_run_that_is_stopped_under_load_is_judged_up_to_there(tmp_path: Path) -> None:
+    run = CorrectRun(12, steps=200)
+    for site in run.sites.values():
+        for _ in range(5):
+            run.send(site)
+    shut_down(run, quiet_s=0)
+    store_all(tmp_path, run)
+    report = check_directories([tmp_path])
+    assert not report.quiescent
+    assert report.violations == ()
+    assert "not counted as lost" in report.notes[-1]
+    forced = check_directories([tmp_path], quiescent=True)
+    assert forced.quiescent
+    assert {violation.invariant for violation in forced.violations} >= {"L10", "X5"}
+
+
+def test_a_crash_of_everybody_leaves_nothing_to_judge_at_the_end(tmp_path: Path) -> None:
+    run = CorrectRun(13, steps=100)
+    store_all(tmp_path, run)
+    report = check_directories([tmp_path])
+    assert not report.quiescent
+    assert "no process stopped gracefully" in report.notes[-1]
+
+
+def test_who_leaves_before_the_last_message_has_not_survived(tmp_path: Path, run: CorrectRun) -> None:
+    run = CorrectRun(14, steps=100)
+    run.clock += 2 * SECOND
+    site = run.sites["NYC"]
+    leaver = site.members.pop()
+    leaver.running = False
+    run.install(site)
+    leaver.journal.append(records.Stop(*run.now(), "left"))
+    for _ in range(5):
+        run.send(site)
+    run.drain()
+    shut_down(run)
+    store_all(tmp_path, run)
+    report = check_directories([tmp_path])
+    assert report.quiescent
+    assert report.violations == ()
+
+
+def test_a_torn_tail_is_legal_after_a_crash_only(tmp_path: Path, run: CorrectRun) -> None:
+    stopped = run.processes[0]
+    store_all(tmp_path, run)
+    file = max((tmp_path / "NYC").glob(f"*-{stopped.uuid.hex()[:8]}.*.rlj"))
+    file.write_bytes(file.read_bytes() + b"\x10")
+    [violation] = check_directories([tmp_path]).violations
+    assert (violation.invariant, violation.what[:5]) == ("JOURNAL", "torn:")
+
+    file.write_bytes(file.read_bytes()[:-20])  # takes away the Stop, and tears what stands before it
+    report = check_directories([tmp_path])
+    assert "JOURNAL" not in {violation.invariant for violation in report.violations}
+    assert str(file) in report.notes[0]
+
+
+def test_a_damaged_journal_fails_whatever_the_rest_says(tmp_path: Path, run: CorrectRun) -> None:
+    store_all(tmp_path, run)
+    file = min((tmp_path / "NYC").glob("*.rlj"))
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    file.write_bytes(damaged)
+    report = check_directories([tmp_path])
+    assert report.verdict == "fail"
+    assert report.violations[0].invariant == "JOURNAL"
+    assert report.violations[0].where.startswith(f"{file}:")
+
+
+def test_records_that_a_full_disk_has_cost_are_told(tmp_path: Path, run: CorrectRun) -> None:
+    process = run.processes[0]
+    process.journal.insert(5, records.Drop(0, 0, "journal", "No space left on device", 3))
+    store_all(tmp_path, run)
+    [violation] = check_directories([tmp_path]).violations
+    assert violation.invariant == "JOURNAL"
+    assert "3 records could not be written" in violation.what
+
+
+def test_nothing_to_check_is_an_error_not_a_pass(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="no journal in"):
+        check_directories([tmp_path])
+    with pytest.raises(JournalError, match="no such file"):
+        check_directories([tmp_path / "elsewhere"])
+
+
+def test_cat_gives_a_line_a_message_of_every_process(tmp_path: Path, run: CorrectRun) -> None:
+    store_all(tmp_path, run)
+    problems: list[Problem] = []
+    lines = [json.loads(line) for line in journal_lines([tmp_path], problems)]
+    assert problems == []
+    delivered = sum(each.count for process in run.processes for each in process.journal if isinstance(each, records.Deliver))
+    assert sum(line["ev"] == "deliver" for line in lines) == delivered
+    assert len({tuple(line["process"]) for line in lines}) == len(run.processes)
+    assert lines[0]["ev"] == "start"
