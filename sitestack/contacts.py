@@ -132,9 +132,16 @@ class Contacts:
             contact = replace(contact, version=version)
         if contact.version > 0:
             self._tombstones[member] = _Tombstone(contact, now + self.tombstone_s)
-            if len(self._tombstones) > self.contacts_max:
-                del self._tombstones[next(iter(self._tombstones))]
+            self._clear_tombstones(now)
         return known is not None
+
+    def _clear_tombstones(self, now: float) -> None:
+        """The first is always the oldest. At the bound it goes before its time."""
+        while self._tombstones:
+            oldest = next(iter(self._tombstones))
+            if len(self._tombstones) <= self.contacts_max and now < self._tombstones[oldest].until:
+                return
+            del self._tombstones[oldest]
 
     def pin(self, members: Collection[Address], now: float) -> None:
         """Keep these whatever happens: the members of the installed view. They are alive, so a removal is taken back."""

@@ -63,6 +63,8 @@ def test_tombstones_are_bounded() -> None:
     for number in range(10):
         contacts.remove(Address(number.to_bytes(16, "big")), 0.0, 1)
     assert contacts.tombstones == 3
+    contacts.remove(A, 150.0, 1)
+    assert contacts.tombstones == 1
 
 
 @given(st.text())
