@@ -21,6 +21,8 @@ from sitestack.message import Batch, Scope, pack_body
 SIZE_BYTES = 4
 #: Each target has a counter that is never given up, since its numbers must not be used twice; so their number is bounded.
 TARGETS_MAX = 100_000
+#: Unicasts that overtake this member's first view wait for it up to so many bytes. Flow control lets less through.
+EARLY_BYTES_MAX = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,10 @@ class Batching(Layer):
         self._open_bytes = 0
         self._outstanding_bytes = 0
         self._waiting_bytes = 0
+        self._joined = False
+        #: Unicasts of members that have installed my first view before me.
+        self._early: list[Frame] = []
+        self._early_bytes = 0
         self._flowing = False
         self._refusing = False
         self._leave_at: float | None = None
@@ -172,7 +178,7 @@ class Batching(Layer):
         if isinstance(event, Frame):
             batch = event.batch
             if batch is None or batch.origin != self._me or batch.scope is Scope.UNICAST:
-                return [Up(event)]
+                return [Up(event)] if self._joined else self._hold(event)
             self._multicasts[batch.scope].next_back = batch.first + batch.count
             self._outstanding_bytes -= len(batch.body)
             return [Up(event)]
@@ -183,9 +189,20 @@ class Batching(Layer):
             self._flowing = False
         elif isinstance(event, ViewInstalled):
             self._flowing = not event.blocked
+            self._joined = True
+            early, self._early = self._early, []
+            return [Up(event), *[Up(frame) for frame in early]]
         elif isinstance(event, Left):
             self._refusing = True
         return [Up(event)]
+
+    def _hold(self, frame: Frame) -> list[Effect]:
+        """The first view comes before the first delivery."""
+        self._early_bytes += 0 if frame.batch is None else len(frame.batch.body)
+        if self._early_bytes > EARLY_BYTES_MAX:
+            return [Dropped("before_first_view")]
+        self._early.append(frame)
+        return []
 
     def flush(self, now: float) -> list[Effect]:
         """The shell's turn ends: close what may be closed."""

@@ -230,6 +230,17 @@ def test_a_group_that_sends_before_its_first_view_delivers_everything_in_order()
     assert group["A"].delivered == group["B"].delivered == group["C"].delivered
 
 
+def test_a_unicast_that_overtakes_the_first_view_is_delivered_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EARLY_BYTES_MAX", 10)
+    batching = batching_of(joined=False)
+    early = [Frame(B, A, (), Batch(SITE, B, Scope.UNICAST, n, 1, b"\0\0\0\0", A, SITE)) for n in (1, 2, 3)]
+    answers = [batching.up(frame, 0.0) for frame in early]
+    assert answers == [[], [], [Dropped("before_first_view")]]
+    installed = ViewInstalled(view_of(1, "AB"), None)
+    assert batching.up(installed, 0.0) == [Up(installed), Up(early[0]), Up(early[1])]
+    assert batching.up(early[2], 0.0) == [Up(early[2])]
+
+
 @pytest.mark.parametrize("still_blocked", [False, True])
 def test_during_a_block_batches_fill_and_nothing_closes(still_blocked: bool) -> None:
     batching = batching_of(SMALL)
