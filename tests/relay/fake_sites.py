@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from relay.events import (
@@ -287,6 +288,9 @@ class World:
         #: So many bytes arrive at a time; all of them when None.
         self.cut = cut
         self.partitioned: dict[tuple[str, str], None] = {}
+        #: Nothing arrives and nothing is reported.
+        self.mute = False
+        self.watch: Callable[[Member, Event], None] | None = None
         self._connection = 0
         self._joined = 0
         self._ended: deque[Pipe] = deque()
@@ -305,6 +309,8 @@ class World:
 
     def bridge(self, member: Member, event: Event | Frame) -> bool:
         """Carry out what a gateway wants; False when it is not about the bridge."""
+        if self.watch is not None and isinstance(event, Event):
+            self.watch(member, event)
         if isinstance(event, Listen):
             member.listening = True
         elif isinstance(event, StopListening):
@@ -371,7 +377,17 @@ class World:
 
     def turn(self) -> bool:
         """One turn of everybody; True when something happened."""
-        busy = False
+        self.end_turns()
+        busy = bool(self._dials)
+        while self._dials:
+            self._dial(*self._dials.popleft())
+        return self._move() or busy or any(due is not None and due <= self.now for due in self._deadlines())
+
+    def forget_dials(self) -> None:
+        """The calls of the gateways themselves are not answered; the test connects whom it likes."""
+        self._dials.clear()
+
+    def end_turns(self) -> None:
         for site in self.sites.values():
             for member in list(site.members):
                 due = member.layer.deadline()
@@ -379,10 +395,6 @@ class World:
                     site.carry_out(member, member.layer.expire(self.now))
                 site.carry_out(member, member.layer.flush(self.now))
             site.end_turn()
-        while self._dials:
-            busy = True
-            self._dial(*self._dials.popleft())
-        return self._move() or busy or any(due is not None and due <= self.now for due in self._deadlines())
 
     def _deadlines(self) -> list[float | None]:
         return [member.layer.deadline() for site in self.sites.values() for member in site.members]
@@ -397,14 +409,9 @@ class World:
 
     def _move(self) -> bool:
         busy = False
-        for site in self.sites.values():
-            for member in list(site.members):
-                for connection, pipe in list(member.pipes.items()):
-                    if pipe.data and connection in member.pipes:
-                        busy = True
-                        self._deliver(pipe)
-                        if connection in member.pipes:
-                            member.say(BridgeWritten(connection))
+        for member in [each for site in self.sites.values() for each in site.members]:
+            for connection in list(member.pipes):
+                busy = self.move_some(member, connection) or busy
         while self._ended:
             busy = True
             pipe = self._ended.popleft()
@@ -415,9 +422,19 @@ class World:
                 pipe.target.say(BridgeClosed(pipe.connection))
         return busy
 
-    def _deliver(self, pipe: Pipe) -> None:
-        data = bytes(pipe.data)
-        pipe.data.clear()
+    def move_some(self, member: Member, connection: int, count: int | None = None) -> bool:
+        """Bytes of one direction of one connection arrive: all, or so many. True when there were any."""
+        pipe = member.pipes.get(connection)
+        if pipe is None or not pipe.data or self.mute:
+            return False
+        self._deliver(pipe, count)
+        if connection in member.pipes and not pipe.data:
+            member.say(BridgeWritten(connection))
+        return True
+
+    def _deliver(self, pipe: Pipe, count: int | None = None) -> None:
+        data = bytes(pipe.data[:count])
+        del pipe.data[:count]
         if pipe.sink is not None:
             pipe.sink += data
         step = self.cut or max(1, len(data))

@@ -44,14 +44,14 @@ def remote_view(counter: int, *members: Address, lineage: int = 1) -> View:
 class Puppet:
     """One connection to a real relay."""
 
-    def __init__(self, site: FakeSite, dialed: str = "") -> None:
+    def __init__(self, site: FakeSite, dialed: str = "", certified: str | None = None) -> None:
         self.world: World = site.world
         self.relay: Member = site.relay
         self.connection = 9_000 + self.world.joiner_seed()
         self.read = bytearray()
         self.relay.pipes[self.connection] = Pipe(self.relay, -1, sink=self.read)
         address = (dialed, site.config.gateway.peers[dialed][0]) if dialed else None
-        self.relay.say(BridgeConnected(self.connection, address))
+        self.relay.say(BridgeConnected(self.connection, address, certified))
         self.world.settle()
 
     def say(self, *sent: Header) -> None:

@@ -1,0 +1,235 @@
+"""Whom the gateway calls, believes and gives up; and how long a silent site stays in the global view."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from relay.events import BridgeConnected, Dial, Duty, Misconfigured, Role
+from relay.headers import RemoteBaseline, RemoteGap, RemoteView
+from relay.wire import Bye, Data, Hello
+from sitestack.frame import Header
+from sitestack.message import Scope
+from tests.relay.fake_sites import Member, leave, places, two_sites
+from tests.relay.puppet import D, Puppet, alone, data, hello, remote_view
+
+
+def said(member: Member) -> list[str]:
+    return [event.sentence for event in member.events if isinstance(event, Misconfigured)]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_two_sites_that_call_each_other_at_once_keep_one_and_the_same_connection(seed: int) -> None:
+    """R25, F34: a hundred times, with the bytes in every order; what was under way on the loser is not lost."""
+    world, nyc, sfo = two_sites(1)
+    rng = random.Random(seed)
+    a, d = nyc.relay, sfo.relay
+    a.send("n")
+    d.send("s")
+    world.end_turns()
+    world.forget_dials()
+    calls = [(a, d), (d, a)]
+    rng.shuffle(calls)
+    numbers = {caller: world.connect(caller, called, called.site.name, called.physical)[0] for caller, called in calls}
+    for _ in range(30):
+        world.end_turns()
+        for member in (a, d):
+            for connection in list(member.pipes):
+                world.move_some(member, connection, rng.choice([0, 0, 1, 20, 1_000]))
+    world.run(3)
+    assert list(a.pipes) == [numbers[a]], "the site with the lower name dialed it"
+    assert [pipe.connection for pipe in a.pipes.values()] == list(d.pipes)
+    assert sorted(a.delivered()) == sorted(d.delivered()) == ["n", "s"]
+
+
+def test_all_addresses_are_called_until_the_site_is_linked_and_again_after_it_was_lost() -> None:
+    world, nyc, _ = two_sites(1)
+    world.part("NYC", "SFO")
+    calls: list[Dial] = []
+    world.watch = lambda member, event: calls.append(event) if isinstance(event, Dial) and member is nyc.relay else None
+    world.run(0)
+    assert [call.address for call in calls] == list(places("SFO"))
+    world.run(60)
+    assert 60 / 5 * 8 * 0.5 < len(calls) < 60 / 5 * 8 * 3, "with back-off, and for ever"
+    world.heal()
+    world.run(10)
+    assert "SFO" in linked(nyc.relay)
+    calls.clear()
+    world.run(60)
+    assert calls == []
+    world.break_links("NYC", "SFO")
+    world.run(1)
+    assert "SFO" in linked(nyc.relay)
+
+
+def linked(member: Member) -> list[str]:
+    return [site for site, _ in member.layer.gateway.links]
+
+
+@pytest.mark.parametrize(
+    ("greeting", "word", "part"),
+    [
+        (hello(site="NYC"), "own_site", "site names must differ"),
+        (hello(site="LAX"), "unknown_site", "not among the configured peers"),
+        (hello(version=9), "version", "speaks bridge version 9"),
+    ],
+)
+def test_a_peer_that_can_never_be_right_is_refused_with_one_clear_sentence(greeting: Hello, word: str, part: str) -> None:
+    _world, nyc = alone()
+    for _ in range(2):
+        puppet = Puppet(nyc)
+        puppet.say(greeting)
+        assert not puppet.open
+        assert Bye(word) in puppet.heard()
+    assert nyc.relay.drops[f"hello_{word}"] == 2
+    assert len(said(nyc.relay)) == 1, "said once"
+    assert part in said(nyc.relay)[0]
+
+
+def test_a_relay_of_another_site_at_a_dialed_address_is_refused() -> None:
+    world, nyc, sfo = two_sites(1)
+    config = nyc.config.gateway.peers
+    assert set(config) == {"SFO"}
+    world.settle()
+    puppet = Puppet(sfo, dialed="NYC")
+    puppet.say(hello(site="NYC"))
+    assert puppet.open
+    other = Puppet(nyc, dialed="SFO")
+    other.say(hello(site="LAX"))
+    assert not other.open
+
+
+@pytest.mark.parametrize("certified", ["SFO", "LAX"])
+def test_the_site_must_be_the_one_that_the_certificate_names(certified: str) -> None:
+    """C9."""
+    _world, nyc = alone()
+    puppet = Puppet(nyc, certified=certified)
+    puppet.say(hello())
+    assert puppet.open == (certified == "SFO")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        data(1, site="LAX"),
+        data(1, site="NYC"),
+        data(1, scope=Scope.SITE),
+        RemoteView("LAX", remote_view(1, D)),
+        RemoteGap("LAX", D, 1, 2, "budget"),
+        RemoteGap("SFO", D, 2, 1, "budget"),
+        RemoteBaseline("NYC", {D: 4}),
+        hello(),
+    ],
+)
+def test_a_site_speaks_for_itself_only(frame: Header) -> None:
+    """C9: what it may not say is counted, and the link is closed."""
+    _world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    puppet.say(frame)
+    assert not puppet.open
+    assert sum(nyc.relay.drops.get(reason, 0) for reason in ("foreign_site", "bridge_hello")) == 1
+    assert nyc.relay.delivered() == []
+
+
+def test_what_has_been_here_before_does_not_come_in_again() -> None:
+    """X6, R12: whatever the numbers say."""
+    _world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    puppet.say(Data(("SFO", "NYC"), data(1).batch))
+    assert nyc.relay.delivered() == []
+    assert puppet.open
+
+
+def test_no_hello_in_time_closes_the_connection() -> None:
+    """C17."""
+    world, nyc = alone()
+    puppet = Puppet(nyc)
+    world.run(1.9)
+    assert [puppet.open] == [True]
+    world.run(0.2)
+    assert not puppet.open
+    assert nyc.relay.drops["link_hello_timeout"] == 1
+
+
+def test_anything_before_hello_closes_the_connection() -> None:
+    _world, nyc = alone()
+    puppet = Puppet(nyc)
+    puppet.say(data(1))
+    assert not puppet.open
+    assert nyc.relay.drops["bridge_hello"] == 1
+
+
+def test_a_silent_link_is_closed_after_three_heartbeats_and_bulk_counts_as_life() -> None:
+    """F24: a half-open connection is found by heartbeats, not by the kernel."""
+    world, nyc, sfo = two_sites(1)
+    world.run(10)
+    assert linked(nyc.relay) == ["SFO"]
+    world.mute = True
+    world.run(2.9)
+    assert linked(nyc.relay) == ["SFO"]
+    world.run(0.3)
+    assert linked(nyc.relay) == []
+    assert sfo.relay.drops["link_silent"] == 1
+
+
+def test_heartbeats_keep_an_idle_link() -> None:
+    world, nyc, _sfo = two_sites(1)
+    world.run(1)
+    number = list(nyc.relay.pipes)
+    world.run(30)
+    assert list(nyc.relay.pipes) == number
+
+
+def test_at_most_so_many_connections() -> None:
+    world, nyc, _ = two_sites(1, gateway={"connections_max": 2})
+    del world.sites["SFO"]
+    world.settle()
+    puppets = [Puppet(nyc) for _ in range(3)]
+    assert [puppet.open for puppet in puppets] == [True, True, False]
+    assert nyc.relay.drops["bridge_refused"] == 1
+
+
+def test_who_does_not_relay_hangs_up() -> None:
+    world, nyc = alone()
+    nyc.members[1].say(BridgeConnected(77, None))
+    world.settle()
+    assert nyc.members[1].drops["bridge_refused"] == 1
+
+
+def test_more_than_may_wait_closes_the_link() -> None:
+    world, nyc, _ = two_sites(3, gateway={"waiting_bytes_max": 100})
+    del world.sites["SFO"]
+    world.settle()
+    puppet = Puppet(nyc).greet()
+    nyc.block()
+    puppet.say(*[data(n) for n in range(1, 50)])
+    assert not puppet.open
+    assert nyc.relay.drops["bridge_overrun"] == 1
+
+
+def test_the_role_is_told_when_it_changes() -> None:
+    world, nyc, sfo = two_sites(2)
+    world.run(1)
+    roles = [(event.duty, event.sites) for event in nyc.relay.events if isinstance(event, Role)]
+    assert roles == [(Duty.COORDINATOR, ()), (Duty.RELAY, ("SFO",))]
+    left = leave(sfo)
+    assert [event.duty for event in left.events if isinstance(event, Role)][-1] is Duty.MEMBER
+    world.run(1)
+    assert [event.sites for event in sfo.relay.events if isinstance(event, Role)][-1] == ("NYC",)
+
+
+def test_a_change_of_lineage_makes_the_links_anew() -> None:
+    """Links are keyed by lineage: the other part of a split site may continue the old one."""
+    world, nyc, sfo = two_sites(3)
+    world.run(1)
+    old = list(nyc.relay.pipes)
+    for member in nyc.members[1:]:
+        nyc.members.remove(member)
+        world.vanish(member)
+    nyc.block()
+    nyc.install()
+    world.run(1)
+    assert nyc.view is not None
+    assert list(nyc.relay.pipes) != old
+    assert ("NYC", nyc.view.lineage) in sfo.relay.layer.gateway.links
