@@ -232,12 +232,13 @@ class LinkSession:
         if not self.accepted or self._cursor is None or self.peer is None:
             return None
         buffer = self._state.buffer
-        if self._cursor < buffer.first:  # the budget ran out under the cursor
-            self._cursor = buffer.first
-            self._bridge_holes(fresh=False)
         while not self._ahead:
             if self.in_flight_bytes >= min(self._config.window_bytes, self.peer.window_bytes):
                 return None
+            if self._cursor < buffer.first:  # the budget ran out under the cursor
+                self._cursor = buffer.first
+                self._bridge_holes(fresh=False)
+                continue
             if self._cursor > self._horizon.sendable or self._cursor >= buffer.end:
                 return None
             entry = buffer.at(self._cursor)

@@ -92,6 +92,10 @@ class Member:
         frames = [event for event in self.events if isinstance(event, Frame) and event.batch is not None]
         return [payload.decode() for frame in frames if frame.batch for payload in frame.batch.payloads()]
 
+    def frames(self) -> list[Frame]:
+        """What was delivered."""
+        return [event for event in self.events if isinstance(event, Frame)]
+
     def sources(self) -> list[Address]:
         """The sources of what was delivered."""
         return [event.source for event in self.events if isinstance(event, Frame)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from relay.events import BridgeConnected, BridgeReceived
+from relay.buffer import BufferConfig
+from relay.events import BridgeClosed, BridgeConnected, BridgeReceived
 from relay.headers import SiteVector
 from relay.link import LinkConfig
 from relay.wire import VERSION, Ack, Data, FrameParser, Hello, State, encode
@@ -15,18 +16,25 @@ from tests.relay.fake_sites import FakeSite, Member, Pipe, World, two_sites
 D, E, F = (Address(bytes([n]) * 16) for n in (0xD, 0xE, 0xF))
 
 
-def alone(count: int = 3, **link: float) -> tuple[World, FakeSite]:
+def alone(count: int = 3, buffer: BufferConfig | None = None, **link: float) -> tuple[World, FakeSite]:
     """NYC, whose peer SFO is played by the test."""
-    world, nyc, _ = two_sites(count, gateway={"link": LinkConfig(timeout_s=1e6, **link)})  # type: ignore[arg-type]
+    gateway = {"link": LinkConfig(timeout_s=1e6, **link)}  # type: ignore[arg-type]
+    world, nyc, _ = two_sites(count, gateway=gateway, buffer=buffer or BufferConfig())
     del world.sites["SFO"]
     world.settle()
     return world, nyc
 
 
 def hello(
-    epoch: int = 1, lineage: int = 1, link: int = 1, site: str = "SFO", relay: Address = D, version: int = VERSION
+    epoch: int = 1,
+    lineage: int = 1,
+    link: int = 1,
+    site: str = "SFO",
+    relay: Address = D,
+    version: int = VERSION,
+    window_bytes: int = 1 << 20,
 ) -> Hello:
-    return Hello(version, site, ViewId(lineage, D), ViewId(epoch, relay), relay, "D", link, 1 << 20)
+    return Hello(version, site, ViewId(lineage, D), ViewId(epoch, relay), relay, "D", link, window_bytes)
 
 
 def batch(n: int, origin: Address = D, site: str = "SFO", scope: Scope = Scope.ALL) -> Batch:
@@ -62,11 +70,27 @@ class Puppet:
     def say_without_turn(self, *sent: Header) -> None:
         self.relay.say(BridgeReceived(self.connection, b"".join([encode(frame) for frame in sent])))
 
-    def greet(self, epoch: int = 1, origins: dict[Address, int] | None = None, **more: object) -> Puppet:
+    def greet(
+        self,
+        epoch: int = 1,
+        lineage: int = 1,
+        relay: Address = D,
+        origins: dict[Address, int] | None = None,
+        window_bytes: int = 1 << 20,
+    ) -> Puppet:
         """HELLO and STATE."""
         vector = {} if origins is None else {"NYC": SiteVector(origins, None)}
-        self.say(hello(epoch, **more), State(vector))  # type: ignore[arg-type]
+        self.say(hello(epoch, lineage, relay=relay, window_bytes=window_bytes), State(vector))
         return self
+
+    def close(self) -> None:
+        """The connection ends."""
+        del self.relay.pipes[self.connection]
+        self.relay.say(BridgeClosed(self.connection))
+        self.world.settle()
+
+    def states(self) -> list[State]:
+        return [frame for frame in self.heard() if isinstance(frame, State)]
 
     def heard(self) -> list[Header]:
         """What the real relay has written since the last time."""

@@ -1,0 +1,208 @@
+"""What the budget no longer holds is reported as a gap, everywhere at the same place; never silently."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.buffer import BufferConfig
+from relay.events import Baseline, Gap
+from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
+from relay.link import LinkConfig
+from relay.wire import Ack, State
+from sitestack.errors import ConfigurationError
+from sitestack.frame import Frame
+from tests.relay.fake_sites import Member, sites_of, two_sites
+from tests.relay.puppet import D, Puppet, alone, data, numbers, remote_view
+
+
+def held(member: Member) -> list[int]:
+    buffer = member.layer.state.buffer
+    entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
+    return [entry.batch.first for entry in entries if entry.batch is not None]
+
+
+@pytest.mark.conforms("REL-13")
+def test_beyond_the_budget_a_gap_with_exact_numbers_and_then_everything_else() -> None:
+    """R21, F22: by count."""
+    world, nyc, sfo = two_sites(3, buffer=BufferConfig(budget_entries=8))
+    world.run(1)
+    nyc.members[1].send("first")
+    world.run(1)
+    world.part("NYC", "SFO")
+    for n in range(20):
+        nyc.members[1].send(f"{n}")
+        world.run(0.1)
+    assert len({tuple(held(member)) for member in nyc.members}) == 1, "all members hold the same"
+    first = held(nyc.relay)[0]
+    assert len(held(nyc.relay)) <= 8
+    world.heal()
+    world.run(10)
+    for member in sfo.members:
+        assert member.gaps() == [(2, first - 1)]
+        assert member.delivered() == ["first", *[f"{n}" for n in range(first - 2, 20)]]
+        places = [type(event) for event in member.events if isinstance(event, Gap | Frame)]
+        assert places[1] is Gap
+
+
+@pytest.mark.parametrize("config", [BufferConfig(budget_bytes=4_000), BufferConfig(budget_age_s=2.0)])
+def test_the_budget_counts_bytes_and_seconds_too(config: BufferConfig) -> None:
+    world, nyc, sfo = two_sites(2, buffer=config)
+    world.run(1)
+    world.part("NYC", "SFO")
+    for n in range(20):
+        nyc.relay.send("x" * 200 + f"{n}")
+        world.run(0.5)
+    assert 0 < len(held(nyc.members[1])) < 12
+    world.heal()
+    world.run(10)
+    gaps = sfo.members[1].gaps()
+    assert gaps[0][0] == 1
+    assert gaps[-1][1] + len(sfo.members[1].delivered()) == 20
+
+
+def test_an_unreachable_site_does_not_cost_another_one_anything() -> None:
+    """R22: one vector per site; a dead site pins the buffer only within the budget."""
+    world, sites = sites_of({"LAX": 1, "NYC": 2, "SFO": 2}, buffer=BufferConfig(budget_entries=8))
+    world.run(1)
+    world.part("NYC", "LAX")
+    for n in range(40):
+        sites["NYC"].relay.send(f"{n}")
+        world.run(0.1)
+    assert sites["SFO"].members[1].delivered() == [f"{n}" for n in range(40)]
+    assert sites["SFO"].members[1].gaps() == []
+
+
+def test_the_budget_that_runs_out_under_a_slow_link_leaves_a_gap_in_its_place() -> None:
+    world, nyc = alone(1, BufferConfig(budget_entries=4))
+    nyc.relay.send("0")
+    world.settle()
+    puppet = Puppet(nyc).greet(origins={}, window_bytes=500)
+    for _ in range(1, 30):
+        nyc.relay.send("x" * 200)
+        world.settle()
+    sent = puppet.heard()
+    assert numbers(sent)[:1] == [1]
+    reached = numbers(sent)[-1]
+    view = nyc.view.id if nyc.view else None
+    puppet.say(Ack({"NYC": SiteVector({nyc.relay.address: reached}, view)}))
+    sent = puppet.heard()
+    gaps = [frame for frame in sent if isinstance(frame, RemoteGap)]
+    assert gaps[0].first == reached + 1
+    assert numbers(sent)[0] == gaps[0].last + 1
+
+
+def test_a_batch_that_no_frame_can_hold_is_a_gap_and_not_the_end_of_the_link() -> None:
+    world, nyc, sfo = two_sites(1, gateway={"link": LinkConfig(frame_bytes_max=5_000)})
+    world.run(1)
+    nyc.relay.send("small")
+    nyc.relay.send("x" * 2_000)
+    nyc.relay.send("small again")
+    world.run(1)
+    assert sfo.relay.delivered() == ["small", "small again"]
+    assert sfo.relay.gaps() == [(2, 2)]
+
+
+def test_a_site_that_comes_late_begins_after_a_baseline_and_hears_of_no_gap() -> None:
+    """R29, F29: it neither waits for number 1 nor takes history for a hole."""
+    world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_entries=8))
+    world.part("NYC", "SFO")
+    for n in range(20):
+        nyc.relay.send(f"{n}")
+        world.run(0.1)
+    first = held(nyc.relay)[0]
+    world.heal()
+    world.run(10)
+    for member in sfo.members:
+        assert member.gaps() == []
+        baselines = [event for event in member.events if isinstance(event, Baseline)]
+        assert baselines == [Baseline("NYC", {nyc.relay.address: first - 1})]
+        assert member.delivered() == [f"{n}" for n in range(first - 1, 20)]
+
+
+def test_a_baseline_counts_only_for_what_is_unknown() -> None:
+    _world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    puppet.say(RemoteView("SFO", remote_view(1, D)), data(1), data(2), RemoteBaseline("SFO", {D: 7}), data(3))
+    assert nyc.members[2].delivered() == ["1", "2", "3"]
+    assert [event for event in nyc.relay.events if isinstance(event, Baseline)] == []
+
+
+def test_a_gap_is_final_and_reported_once_at_every_member() -> None:
+    _world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    gap = RemoteGap("SFO", D, 2, 5, "budget")
+    puppet.say(data(1), gap, gap, data(6), data(4))
+    for member in nyc.members:
+        assert member.gaps() == [(2, 5)]
+        assert member.delivered() == ["1", "6"]
+
+
+def test_a_gap_covers_only_what_is_missing_and_leaves_no_hole() -> None:
+    _world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    puppet.say(data(1), data(2), data(3), RemoteGap("SFO", D, 2, 6, "budget"), data(7))
+    assert nyc.members[1].gaps() == [(4, 6)]
+    assert nyc.members[1].delivered() == ["1", "2", "3", "7"]
+    puppet.say(RemoteGap("SFO", D, 9, 10, "budget"))
+    assert nyc.members[1].gaps() == [(4, 6)], "8 is not accounted for"
+
+
+def test_gaps_are_acknowledged_like_what_they_stand_for() -> None:
+    world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_entries=8))
+    world.run(1)
+    world.part("NYC", "SFO")
+    for n in range(20):
+        nyc.relay.send(f"{n}")
+        world.run(0.1)
+    world.heal()
+    world.run(10)
+    assert [len(member.layer.state.buffer) for member in nyc.members] == [0, 0]
+    assert sfo.relay.layer.state.remotes["NYC"].admitted[nyc.relay.address] == 20
+
+
+def test_a_state_that_knows_nothing_more_of_us_after_a_total_loss_gets_what_is_held() -> None:
+    """F29: all of SFO dies and comes back: new members, no memory; the buffer of NYC may be trimmed already."""
+    world, nyc = alone()
+    nyc.relay.send("x")
+    world.settle()
+    old = Puppet(nyc).greet()
+    view = nyc.view.id if nyc.view else None
+    old.say(Ack({"NYC": SiteVector({nyc.relay.address: 1}, view)}))
+    nyc.relay.send("y")
+    world.settle()
+    fresh = Puppet(nyc).greet(lineage=2)
+    sent = fresh.heard()
+    assert [frame.origins for frame in sent if isinstance(frame, RemoteBaseline)] == [{nyc.relay.address: 1}]
+    assert numbers(sent) == [2]
+    assert [frame.view.id for frame in sent if isinstance(frame, RemoteView)] == [view]
+
+
+def test_a_trim_is_an_entry_of_the_stream() -> None:
+    _world, nyc = alone()
+    for _ in range(3):
+        nyc.relay.send("x")
+    nyc.relay.layer.caster.cast(Trim(2))
+    nyc.world.settle()
+    assert [held(member) for member in nyc.members] == [[3]] * 3
+
+
+def test_an_impossible_budget_is_refused_in_one_sentence() -> None:
+    with pytest.raises(ConfigurationError, match="between 1 and 20000 entries"):
+        BufferConfig(budget_entries=0)
+
+
+def test_the_peer_gets_no_more_than_its_window() -> None:
+    world, nyc = alone(1)
+    puppet = Puppet(nyc).greet(origins={}, window_bytes=1_000)
+    for _ in range(20):
+        nyc.relay.send("x" * 200)
+    world.settle()
+    first = numbers(puppet.heard())
+    assert 2 <= len(first) <= 5
+    view = nyc.view.id if nyc.view else None
+    puppet.say(Ack({"NYC": SiteVector({nyc.relay.address: first[-1]}, view)}))
+    more = numbers(puppet.heard())
+    assert more[0] == first[-1] + 1
+    assert 2 <= len(more) <= 5
+    puppet.say(State({"NYC": SiteVector({nyc.relay.address: first[-1]}, view)}))
+    assert numbers(puppet.heard()) == more, "a rewind does not let more out"

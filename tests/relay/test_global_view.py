@@ -1,0 +1,182 @@
+"""The global view: one component a site, equal everywhere, never backwards, told only when it changes."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from relay.events import GlobalView
+from relay.headers import RemoteView
+from sitestack.address import ProxyUUID
+from sitestack.events import ViewInstalled
+from tests.relay.fake_sites import Member, sites_of, two_sites
+from tests.relay.puppet import D, E, F, Puppet, alone, data, remote_view
+
+
+def last(member: Member) -> GlobalView:
+    return member.global_views()[-1]
+
+
+def shown(member: Member) -> list[str]:
+    view = last(member)
+    return [view.name_of(each) for each in view.members]
+
+
+@pytest.mark.conforms("REL-19", "REL-20", "REL-30")
+def test_everybody_sees_the_members_of_all_sites_by_name_in_one_order() -> None:
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    names = ["A@NYC", "B@NYC", "C@NYC", "A@SFO", "B@SFO", "C@SFO"]
+    for member in nyc.members + sfo.members:
+        assert shown(member) == names
+        assert last(member) == last(nyc.relay)
+    joiner = sfo.join("G")
+    world.run(1)
+    for member in nyc.members + sfo.members:
+        assert shown(member) == [*names, "G@SFO"], "who joined after the link came up, too"
+    assert joiner.global_views()[0] == last(joiner), "a joiner knows all at once (R23)"
+
+
+@pytest.mark.conforms("REL-21")
+def test_the_application_is_told_if_and_only_if_it_changed_and_no_component_goes_back() -> None:
+    world, sites = sites_of({"LAX": 1, "NYC": 3, "SFO": 2})
+    world.run(1)
+    sites["NYC"].kill(sites["NYC"].relay)
+    world.run(1)
+    sites["SFO"].join("G")
+    world.break_links("NYC", "SFO")
+    world.run(3)
+    for site in sites.values():
+        for member in site.members:
+            views = member.global_views()
+            for one, other in itertools.pairwise(views):
+                assert one != other
+                for name in set(one.components) & set(other.components):
+                    assert one.components[name] <= other.components[name]
+            assert views[-1] == last(sites["LAX"].relay)
+
+
+@pytest.mark.conforms("REL-24")
+def test_the_failover_of_a_relay_takes_no_living_member_out_of_any_view() -> None:
+    """R18, G6."""
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    lives = [ProxyUUID(member.address, "SFO") for member in sfo.members[1:]]
+    before = [len(member.global_views()) for member in nyc.members]
+    sfo.world.vanish(sfo.relay)
+    world.run(3)
+    sfo.members.pop(0)
+    sfo.block()
+    sfo.install()
+    world.run(3)
+    for member, seen in zip(nyc.members, before, strict=True):
+        for view in member.global_views()[seen - 1 :]:
+            assert [each for each in view.members if each in lives] == lives
+            assert view.down == ()
+
+
+@pytest.mark.conforms("REL-23", "REL-29")
+def test_a_site_without_a_link_goes_down_once_after_the_grace_time_and_comes_back() -> None:
+    world, nyc, sfo = two_sites(2, gateway={"grace_s": 10.0})
+    world.run(1)
+    world.part("NYC", "SFO")
+    seen = len(nyc.members[1].global_views())
+    world.run(9.5)
+    assert len(nyc.members[1].global_views()) == seen
+    world.run(1)
+    for member in nyc.members:
+        assert shown(member) == ["A@NYC", "B@NYC"]
+        assert last(member).down == ("SFO",)
+    assert len(nyc.members[1].global_views()) == seen + 1
+    world.run(60)
+    assert len(nyc.members[1].global_views()) == seen + 1
+    world.heal()
+    world.run(10)
+    for member in nyc.members + sfo.members:
+        assert shown(member) == ["A@NYC", "B@NYC", "A@SFO", "B@SFO"]
+        assert last(member).down == ()
+
+
+def test_a_link_that_comes_up_while_the_site_is_taken_down_brings_it_back() -> None:
+    world, nyc = alone()
+    first = Puppet(nyc).greet()
+    first.say(RemoteView("SFO", remote_view(1, D, E)))
+    first.close()
+    world.run(9.9)
+    nyc.block()
+    world.run(0.2)  # it goes down, but nothing is sequenced
+    second = Puppet(nyc).greet(epoch=2)
+    second.heard()
+    nyc.install()
+    world.run(1)
+    states = second.states()
+    assert states, "asked again"
+    assert states[-1].vectors["SFO"].view is None
+    second.say(RemoteView("SFO", remote_view(1, D, E)))
+    assert [name.split("@")[1] for name in shown(nyc.members[1])] == ["NYC"] * 3 + ["SFO"] * 2
+
+
+@pytest.mark.conforms("REL-22")
+def test_a_view_whose_message_is_lost_arrives_with_the_next_link() -> None:
+    world, nyc, sfo = two_sites(2)
+    world.run(1)
+    world.mute = True
+    sfo.join("G")
+    world.run(0.5)
+    world.break_links("NYC", "SFO")
+    world.mute = False
+    world.run(2)
+    assert shown(nyc.members[1])[-1] == "G@SFO"
+
+
+def test_no_message_arrives_before_the_view_that_knows_its_origin() -> None:
+    """R20, G5: views are entries of the stream like the messages."""
+    world, nyc, sfo = two_sites(2)
+    world.run(1)
+    world.part("NYC", "SFO")
+    joiner = nyc.join("G")
+    joiner.send("hello")
+    world.heal()
+    world.run(10)
+    for member in sfo.members:
+        frame = member.frames()[-1]
+        place = member.events.index(frame)
+        views = [event for event in member.events[:place] if isinstance(event, GlobalView)]
+        assert ProxyUUID(joiner.address, "NYC") in views[-1].members
+
+
+def test_a_late_view_of_a_lost_part_does_not_flip_the_site() -> None:
+    """R10, R19: views of two lineages; the newer one stands for the site."""
+    _world, nyc = alone()
+    one, other = Puppet(nyc).greet(epoch=5), Puppet(nyc).greet(epoch=6, lineage=6)
+    one.say(RemoteView("SFO", remote_view(5, D, E, F)))
+    other.say(RemoteView("SFO", remote_view(6, E, F, lineage=6)))
+    seen = len(nyc.relay.global_views())
+    one.say(RemoteView("SFO", remote_view(4, D, E, F)), data(1))
+    assert len(nyc.relay.global_views()) == seen
+    assert last(nyc.relay).components["SFO"].counter == 6
+    assert nyc.members[2].delivered() == ["1"], "its messages count all the same"
+
+
+def test_a_site_that_died_and_came_back_with_lower_numbers_is_shown_when_the_old_one_is_down() -> None:
+    """F29: views of the new process group begin at 1."""
+    world, nyc = alone()
+    old = Puppet(nyc).greet(epoch=50)
+    old.say(RemoteView("SFO", remote_view(50, D)))
+    old.close()
+    fresh = Puppet(nyc).greet(epoch=1, lineage=2)
+    fresh.say(RemoteView("SFO", remote_view(1, E, lineage=2)))
+    assert last(nyc.relay).components["SFO"].counter == 50
+    world.run(10.5)
+    assert last(nyc.members[1]).components["SFO"].counter == 1
+    assert last(nyc.members[1]).down == ()
+
+
+def test_the_global_view_comes_right_after_the_view_of_this_site() -> None:
+    world, nyc, _sfo = two_sites(2)
+    world.run(1)
+    nyc.join("G")
+    for member in nyc.members:
+        kinds = [type(event) for event in member.events if isinstance(event, ViewInstalled | GlobalView)]
+        assert kinds[kinds.index(ViewInstalled) + 1] is GlobalView
