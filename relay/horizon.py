@@ -39,7 +39,9 @@ class Horizon:
         self.sendable = -1
         self._state = state
         self._alone = False
-        self._unheld: deque[tuple[int, int]] = deque()
+        #: Whose stream brought it (each member's own in `order: fifo`), its number in there, and its position in the buffer.
+        self._unheld: deque[tuple[Address | None, int, int]] = deque()
+        self._held: dict[Address, int] = {}
         self._unstable: deque[Admitted] = deque()
 
     def installed(self, alone: bool) -> list[Admitted]:
@@ -47,22 +49,29 @@ class Horizon:
         settled = list(self._unstable)
         self._alone = alone
         self._unheld.clear()
+        self._held = {}
         self._unstable.clear()
         self.sendable = self._state.buffer.end - 1
         return settled
 
-    def appended(self, gseq: int, position: int) -> None:
+    def appended(self, stream: Address | None, seqno: int, position: int) -> None:
         """An entry of this site was delivered and buffered."""
         if self._alone:
             self.sendable = position
         else:
-            self._unheld.append((gseq, position))
+            self._unheld.append((stream, seqno, position))
+            self.held(self._held)
 
-    def held(self, gseq: int) -> bool:
-        """One more member holds the stream up to this number; True when more may be sent."""
+    def held(self, vector: dict[Address, int]) -> bool:
+        """One more member holds each stream up to these numbers; True when more may be sent."""
+        self._held = vector
         before = self.sendable
-        while self._unheld and self._unheld[0][0] <= gseq:
-            self.sendable = self._unheld.popleft()[1]
+        while self._unheld:
+            stream, seqno, position = self._unheld[0]
+            if stream is None or seqno > vector.get(stream, 0):
+                break
+            self._unheld.popleft()
+            self.sendable = position
         return self.sendable > before
 
     def admitted(self, entry: Admitted) -> list[Admitted]:

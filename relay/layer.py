@@ -133,8 +133,8 @@ class RelayLayer(Layer):
             return self.gateway.resign("left", now)
         if isinstance(event, Held | Stable):
             if self.gateway.active:
-                number = event.vector.get(self._me, 0)
-                news = self.gateway.horizon.held(number) if isinstance(event, Held) else self.gateway.stable(number)
+                held = isinstance(event, Held)
+                news = self.gateway.horizon.held(event.vector) if held else self.gateway.stable(event.vector.get(self._me, 0))
                 self._waiting_since = now if news else self._waiting_since
             return []
         return [Up(event)]
@@ -164,7 +164,7 @@ class RelayLayer(Layer):
         if batch.scope is Scope.ALL and self._holds:
             position = self.state.append(batch, now)
             if self.gateway.active:
-                self.gateway.horizon.appended(frame.seqno, position)
+                self.gateway.horizon.appended(frame.stream, frame.seqno, position)
                 self._waiting_since = now
 
     # -- entries of the stream -----------------------------------------------------------------------------------------
@@ -243,6 +243,8 @@ class RelayLayer(Layer):
         self.state.install(view, now, self._holds)
         self._proxies.clear()
         effects: list[Effect] = []
+        if event.previous is None:
+            effects += [Up(Baseline(site, origins)) for site, origins in self.state.baselines()]
         if view.coordinator == self._me and not self._leaving:
             effects += self.gateway.installed(view, now)
             self.caster.reopen(event.blocked)

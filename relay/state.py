@@ -217,6 +217,10 @@ class ReplicatedState:
         known = remote.lineages.get(lineage)
         return SiteVector(dict(remote.admitted), None if known is None or known.view is None else known.view.id)
 
+    def baselines(self) -> list[tuple[str, dict[Address, int]]]:
+        """What of each other site this one has admitted: where a joiner begins (R29)."""
+        return [(site, dict(remote.admitted)) for site, remote in self.remotes.items() if remote.admitted]
+
     def global_view(self) -> GlobalView:
         """One component per living site, in order of their names."""
         views = {site: remote.view for site, remote in self.remotes.items()}

@@ -6,7 +6,7 @@ way up. Frames are immutable: a retransmission keeps the very frame (S15).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from sitestack.address import Address, Physical
@@ -42,9 +42,11 @@ class Frame:
     batch: Batch | None = None
     #: True: neither NAKACK nor UNICAST touches it; loss is the sender's business.
     unreliable: bool = False
-    #: Not on the wire: the number of this frame in its sender's multicast stream, set by NAKACK on delivery. In the
+    #: Not on the wire: the number of this frame in the multicast stream that brought it, set by NAKACK on delivery. In the
     #: coordinator's stream it is the `gseq`.
     seqno: int = 0
+    #: Not on the wire: whose stream that is. It stays when the sequencer puts the original sender back as source.
+    stream: Address | None = field(default=None, compare=False)
 
     @property
     def payload_bytes(self) -> int:

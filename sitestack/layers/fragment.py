@@ -171,20 +171,26 @@ class Fragment(Layer):
     # -- cutting ---------------------------------------------------------------------------------------------------
 
     def _certainly_fits(self, frame: Frame) -> bool:
-        """Tell without encoding: that is the usual case. False means that only encoding can tell."""
+        """Tell without encoding the batch. False means that only encoding can tell."""
         size = FRAME_OVERHEAD_BYTES
+        batch = frame.batch
+        if batch is not None:
+            size += len(batch.body) + 4 * (len(batch.site) + len(batch.target_site))
+        limit = self._config.fragment_bytes_max
+        return size <= limit and size + self._headers_bytes(frame) <= limit
+
+    def _headers_bytes(self, frame: Frame) -> int:
+        """An upper bound of what the headers take; they are encoded only if one of them can be of any size."""
+        total = 0
         for header in frame.headers:
             kind = type(header)
             if kind not in self._header_bytes:
                 self._header_bytes[kind] = _fixed_bytes(kind)
-            header_bytes = self._header_bytes[kind]
-            if header_bytes is None:
-                return False
-            size += header_bytes
-        batch = frame.batch
-        if batch is not None:
-            size += len(batch.body) + 4 * (len(batch.site) + len(batch.target_site))
-        return size <= self._config.fragment_bytes_max
+            size = self._header_bytes[kind]
+            if size is None:
+                return len(self._bound_codec().encode_frame(Frame(frame.source, frame.dest, frame.headers)))
+            total += size
+        return total
 
     def _cut(self, frame: Frame, data: bytes) -> list[Effect]:
         number, step = self._next_id, self._piece_bytes
@@ -238,7 +244,7 @@ class Fragment(Layer):
         if whole.unreliable or whole.top(FragmentHeader) is not None:
             return Dropped("fragment")
         self._frames_reassembled += 1
-        return Up(Frame(whole.source, whole.dest, whole.headers, whole.batch, False, frame.seqno))
+        return Up(Frame(whole.source, whole.dest, whole.headers, whole.batch, False, frame.seqno, frame.stream))
 
     def _keep_bounds(self) -> list[Effect]:
         """Discard the frames that wait longest: those of dead senders, if the bounds are what they should be."""

@@ -126,7 +126,8 @@ class Membership(Layer):
                 return [Down(event)]
             return [Down(event.push(wire.ViewTag(view.id)))]
         if isinstance(event, Connect):
-            return [Down(event), *self._joining.start()]
+            # A member that says it again has moved to another address: that is for discovery alone.
+            return [Down(event), *(self._joining.start() if self._member.view is None else [])]
         if isinstance(event, Disconnect):
             self._leave_due = now + self._config.leave_timeout_s
             return self._ask_to_leave(now)

@@ -209,7 +209,7 @@ class NakAck(Layer):
         assert self._view is not None, "a multicast before the first view"
         assert not self._streams.blocked, "a multicast during a flush"
         seqno = self._streams.windows[self._me].contiguous + 1
-        own = Frame(self._me, None, frame.headers, frame.batch, False, seqno)
+        own = Frame(self._me, None, frame.headers, frame.batch, False, seqno, self._me)
         self._streams.append(own)
         self._sent += 1
         self._delivered += 1
@@ -249,7 +249,7 @@ class NakAck(Layer):
             return [Dropped("nak_stranger")]
         if owner == self._me:
             return [Dropped("nak_duplicate")]
-        refused = streams.keep(Frame(owner, None, frame.headers[:-1], frame.batch, False, cast.seqno))
+        refused = streams.keep(Frame(owner, None, frame.headers[:-1], frame.batch, False, cast.seqno, owner))
         if window.contiguous < window.highest or owner in self._gaps:
             self._gaps.watch(owner, window.contiguous, streams.wanted(owner), now)
         return [Dropped(refused)] if refused is not None else self._deliver(owner)

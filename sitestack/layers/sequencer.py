@@ -191,7 +191,7 @@ class Sequencer(Layer):
         if headers or batch is None:
             if not self._is_coordinator(frame.source):
                 return [Dropped("not_in_the_stream")]
-            return [Up(Frame(frame.source, None, headers, batch, False, frame.seqno))]
+            return [Up(Frame(frame.source, None, headers, batch, False, frame.seqno, frame.stream))]
         if not (self._is_coordinator(frame.source) if self._total else frame.source == batch.origin):
             return [Dropped("not_in_the_stream")]
         if batch.site != self._site or batch.scope is Scope.UNICAST or batch.origin not in self._members:
@@ -205,7 +205,7 @@ class Sequencer(Layer):
             self._progress_at = now
             self._backoff = 1
         # The original sender, on a copy: what NAKACK keeps for retransmission stays as it is (SEQ-8, S15).
-        return [Up(Frame(batch.origin, None, (), batch, False, frame.seqno))]
+        return [Up(Frame(batch.origin, None, (), batch, False, frame.seqno, frame.stream))]
 
     def _is_coordinator(self, member: Address) -> bool:
         return self._view is not None and self._view.coordinator == member

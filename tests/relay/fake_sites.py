@@ -251,7 +251,7 @@ class FakeSite:
             coordinator = self.view.coordinator
             frame = self.codec.decode_frame(self.stream[at - 1], coordinator, None)
             origin = frame.batch.origin if frame.batch is not None and not frame.headers else coordinator
-            up = Frame(origin, None, frame.headers, frame.batch, seqno=at)
+            up = Frame(origin, None, frame.headers, frame.batch, False, at, coordinator)
             self.carry_out(member, member.layer.up(up, self.world.now))
 
     def release(self) -> None:
