@@ -64,8 +64,9 @@ def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
                     everything |= _stay(each).received.get(stream, Ranges())
                 for history, number in group:
                     missing = everything - history.stays[number].received.get(stream, Ranges())
-                    if missing:
-                        missing -= _had_before(history, stream, number)
+                    reception = history.receptions.get(stream)
+                    if missing and reception is not None:
+                        missing -= reception.accounted_before(number)
                     if missing:
                         what = f"did not deliver {stream} {missing} in {vid}; others did and also went to {next_vid}"
                         damage = _lost(history, stream, missing)
@@ -145,14 +146,6 @@ def _is_fixed(one: History, vid: ViewId, other: History, origin: History | None)
 def _stay(place: tuple[History, int]) -> Stay:
     history, number = place
     return history.stays[number]
-
-
-def _had_before(history: History, stream: Stream, stay: int) -> Ranges:
-    reception = history.receptions.get(stream)
-    if reception is None:
-        return Ranges()
-    earlier = Ranges((run.first, run.last) for run in reception.runs if run.stay < stay)
-    return earlier | reception.gaps | Ranges([(1, reception.baseline - 1)])
 
 
 def _check_stay(findings: Findings, history: History, stay: Stay, other: History) -> None:

@@ -77,6 +77,11 @@ class History:
         """Whether the process neither crashed nor stopped before the end."""
         return self.fate is Fate.RUNNING
 
+    @property
+    def first_view(self) -> records.View | None:
+        """The view it joined in; None when it never had one."""
+        return self.stays[1].view if len(self.stays) > 1 else None
+
     def next_view(self, vid: ViewId) -> records.View | None:
         """The view it installed after this one; None when it did not, or never installed this one."""
         stay = self.stay_in.get(vid)

@@ -109,6 +109,11 @@ class Reception:
         """Delivered, declared lost, or before the baseline: all but what is missing in silence."""
         return self.delivered | self.gaps | Ranges([(1, self.baseline - 1)])
 
+    def accounted_before(self, stay: int) -> Ranges:
+        """The same at the beginning of a stay; gaps and the baseline count whenever they were declared."""
+        earlier = Ranges((run.first, run.last) for run in self.runs if run.stay < stay)
+        return earlier | self.gaps | Ranges([(1, self.baseline - 1)])
+
     def _deliver_elsewhere(self, first: int, last: int, stay: int) -> None:
         self._close()
         if first < self._next:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
+from sitestack.address import Address
 from sitestack.message import Scope
 from sitestack.sim.checkers.history import Fate, History, by_site
 from sitestack.sim.checkers.ranges import Ranges
-from sitestack.sim.checkers.reception import Stream
+from sitestack.sim.checkers.reception import Reception, Stream
 from sitestack.sim.checkers.violation import Damage, Findings, Violation
 from sitestack.view import ViewId
 
@@ -18,8 +19,8 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
     baseline + unreached.
 
     "Sent" by a crashed origin is what some survivor of its site has delivered: the rest died with it. A process that
-    came after its site had dealt with a message (delivered it in a view older than the process's first, or declared
-    it lost) does not owe it. Sites that never journaled a global view are not joined by relays.
+    joined a view whose members had dealt with a message before that view does not owe it. Sites that never journaled
+    a global view are not joined by relays.
     """
     findings = Findings("X5")
     sites = by_site(histories)
@@ -34,9 +35,7 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
             if site == origin.site or not sent:
                 continue
             expected = sent - unreached.get((stream, site), Ranges())
-            for history in sites[site]:
-                if history.survives:
-                    _check_survivor(findings, stream, expected, history, sites[site])
+            _check_site(findings, stream, expected, sites[site])
     return findings.violations()
 
 
@@ -92,30 +91,37 @@ def _unreached_sites(histories: Sequence[History]) -> dict[tuple[Stream, str], R
     return found
 
 
-def _check_survivor(findings: Findings, stream: Stream, expected: Ranges, history: History, members: Sequence[History]) -> None:
-    reception = history.receptions.get(stream)
-    missing = expected if reception is None else expected - reception.accounted
-    if missing:
-        missing -= _before(history, stream, members)
-    if missing:
-        what = f"{stream} {missing} was sent; it was neither delivered nor declared lost"
-        findings.add(history.label, str(stream), what, Damage("lost", history.uuid, stream, missing))
+def _check_site(findings: Findings, stream: Stream, expected: Ranges, members: Sequence[History]) -> None:
+    nothing = Reception()
+    missing = {
+        history.uuid: left
+        for history in members
+        if history.survives and (left := expected - history.receptions.get(stream, nothing).accounted)
+    }
+    if not missing:
+        return
+    inherited = _inherited(stream, members)
+    for history in members:
+        left = missing.get(history.uuid, Ranges()) - inherited[history.uuid]
+        if left:
+            what = f"{stream} {left} was sent; it was neither delivered nor declared lost"
+            findings.add(history.label, str(stream), what, Damage("lost", history.uuid, stream, left))
 
 
-def _before(history: History, stream: Stream, members: Sequence[History]) -> Ranges:
-    """What the site had dealt with before this process came."""
-    dealt = Ranges()
-    if len(history.stays) == 1:
-        return dealt
-    first_view = history.stays[1].view
-    assert first_view is not None  # only stay 0 has none
-    for other in members:
-        reception = other.receptions.get(stream)
-        if reception is None or other is history:
-            continue
-        for run in reception.runs:
-            view = other.stays[run.stay].view
-            if view is not None and view.vid < first_view.vid:
-                dealt.add(run.first, run.last)
-        dealt |= reception.gaps
-    return dealt
+def _inherited(stream: Stream, members: Sequence[History]) -> dict[Address, Ranges]:
+    """What each process found dealt with when it joined: by those who were in its first view and came from another."""
+    by_uuid = {history.uuid: history for history in members}
+    found: dict[Address, Ranges] = {history.uuid: Ranges() for history in members}
+    # View ids rise along a process's views, so whoever was there before is looked at before.
+    joined = [(view, history) for history in members if (view := history.first_view) is not None]
+    for view, history in sorted(joined, key=lambda each: each[0].vid):
+        for uuid in view.members:
+            other = by_uuid.get(uuid)
+            stay = 0 if other is None else other.stay_in.get(view.vid, 0)
+            if other is None or stay <= 1:
+                continue
+            found[history.uuid] |= found[uuid]
+            reception = other.receptions.get(stream)
+            if reception is not None:
+                found[history.uuid] |= reception.accounted_before(stay)
+    return found

@@ -171,6 +171,25 @@ class TestConservation:
             each.global_view({"NYC": "1A", "SFO": "2D"}, "NYC:A SFO:DEF")
         assert broken(check(a, d, e, f)) == set()
 
+    def test_a_later_member_inherits_what_the_member_it_joined_inherited(self) -> None:
+        """F29: a site is lost, comes back with others who start at a baseline, and grows."""
+        a, d, e = two_sites()
+        sent_by_a(a, 2)
+        for each in (d, e):
+            each.view("9D", "DE", lineage="1D").deliver("A", 1, site="NYC")
+        f, g, h = Told("SFO", "F"), Told("SFO", "G"), Told("SFO", "H")
+        f.view("1F", "F", lineage="1F").baseline("A", 2, "NYC").deliver("A", 2, site="NYC")
+        for each in (f, g):
+            each.view("2F", "FG", lineage="1F")
+        f.view("3F", "FGH", lineage="1F")
+        for each in (g, h):
+            each.view("3F", "FGH", lineage="1F").view("4G", "GH", lineage="1F")
+        for each in (a, g, h):
+            each.global_view({"NYC": "1A", "SFO": "4G"}, "NYC:A SFO:GH")
+        assert broken(check(a, d, e, f, g, h, crashed="DEF")) == set()
+        a.send(3).deliver("A", 3)
+        assert broken(check(a, d, e, f, g, h, crashed="DEF")) == {"X5"}
+
     def test_sites_without_relays_owe_each_other_nothing(self) -> None:
         a = Told("NYC", "A").view("1A", "A")
         d = Told("SFO", "D").view("1D", "D", lineage="1D")
