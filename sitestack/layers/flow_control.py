@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sitestack.address import Address
-from sitestack.events import Blocked, Credit, Event, ViewInstalled, Waiting
+from sitestack.events import Blocked, Credit, Event, Undeliverable, ViewInstalled, Waiting
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.credit_accounts import Account, Outlet, cost
@@ -167,6 +167,8 @@ class FlowControl(Layer):
             self._blocked = True
         elif isinstance(event, ViewInstalled):
             return self._handle_view(event)
+        elif isinstance(event, Undeliverable):
+            return [Up(event), *self._give_up(event)]
         return [Up(event)]
 
     def _consume(self, frame: Frame, size: int) -> None:
@@ -226,6 +228,15 @@ class FlowControl(Layer):
         if before == casts.acknowledged:
             casts.acknowledged = min(self._accounts[member].cast_acknowledged for member in self._view.members)
         return [*self._release(unicasts), *self._release(casts)]
+
+    def _give_up(self, event: Undeliverable) -> list[Effect]:
+        """What did not arrive will never be credited; without this the window would stay smaller for ever."""
+        account = self._accounts.get(event.dest)
+        if account is None:
+            return []
+        outlet = account.unicasts
+        outlet.sent = max(outlet.acknowledged, outlet.sent - sum(map(cost, event.frames)))
+        return self._release(outlet)
 
     # -- views -------------------------------------------------------------------------------------------------------
 

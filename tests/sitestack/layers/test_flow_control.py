@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sitestack.address import Address, Physical
-from sitestack.events import Blocked, Credit, ViewInstalled, Waiting
+from sitestack.events import Blocked, Credit, Undeliverable, ViewInstalled, Waiting
 from sitestack.frame import Frame
 from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers import flow_control as module
@@ -112,6 +112,21 @@ def test_each_receiver_of_unicasts_has_its_own_window_and_its_own_order() -> Non
     assert sent(flow.down(frame(1), 0.0)) == [1]
     assert sent(flow.up(credits_from(C, 0, 1_000), 0.0)) == []
     assert sent(flow.up(credits_from(B, 0, 1_000), 0.0)) == [11]
+
+
+def test_what_cannot_be_delivered_does_not_use_up_the_window() -> None:
+    flow = flow_of()
+    frames = [frame(n, B) for n in range(1, 13)]
+    for each in frames:
+        flow.down(each, 0.0)
+    flow.up(credits_from(B, 0, 2_500), 0.0)
+    given_up = Undeliverable(B, tuple(frames[2:6]))
+    assert flow.up(given_up, 0.0) == [Up(given_up)]
+    assert [sent(flow.down(frame(n, B), 0.0)) for n in range(13, 20)] == [[13], [14], [15], [16], [17], [], []]
+    flow.up(Undeliverable(B, tuple(frames)), 0.0)
+    assert flow.statistics().queued_frames == 0
+    stranger = Undeliverable(address("X"), tuple(frames))
+    assert flow.up(stranger, 0.0) == [Up(stranger)]
 
 
 def test_unicasts_to_no_member_pass_uncounted() -> None:
