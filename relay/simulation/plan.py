@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from sitestack.config import Order
+
 #: How long messages are sent and faults happen, in virtual seconds.
 TROUBLE_S = 30.0
 SITE_NAMES = ("NYC", "SFO", "LON", "TYO")
@@ -61,7 +63,7 @@ class Plan:
 
     seed: int
     sites: tuple[tuple[str, int], ...]
-    order: str
+    order: Order
     multicast: bool
     loss: float
     duplication: float

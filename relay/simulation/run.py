@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from relay.buffer import BufferConfig
 from relay.gateway import GatewayConfig
@@ -67,10 +68,7 @@ class Run:
         self._rates()
         for site, hosts in self.hosts.items():
             for number, host in enumerate(hosts):
-                start = self.rng.random()
-                world.schedule.after(
-                    start, lambda site=site, host=host, name=f"{site[0]}{number}": world.spawn(site, name, host)
-                )  # type: ignore[misc]
+                world.schedule.after(self.rng.random(), partial(self._spawn, site, f"{site[0]}{number}", host))
         world.run(1.0)
         if not self._wait(self.converged, FORM_S):
             self.violations.append(f"did not form in {FORM_S} s: {self._stand()}")
@@ -82,6 +80,9 @@ class Run:
             for reason, count in process.stack.drops.items():
                 self._cover(f"drop {reason}", count)
         return SeedResult(self.plan.seed, tuple(self.violations), self.covered, world.trace_hash(), world.now)
+
+    def _spawn(self, site: str, name: str, host: Physical) -> None:
+        self.world.spawn(site, name, host)
 
     # -- phases ----------------------------------------------------------------------------------------------------
 
@@ -111,7 +112,7 @@ class Run:
         for _ in range(plan.messages):
             world.schedule.at(start + self.rng.uniform(0.0, TROUBLE_S), self._send)
         for fault in plan.faults:
-            world.schedule.at(start + fault.at, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+            world.schedule.at(start + fault.at, partial(self._strike, fault))
         world.run(TROUBLE_S)
 
     def _settle(self) -> None:
@@ -170,10 +171,7 @@ class Run:
                     victim.dies_after = fault.datagrams
                     world.schedule.after(0.3, lambda: self._make_sure(victim))
                     if fault.restart_after is not None:
-                        self._cover("restart")
-                        world.schedule.after(
-                            0.5 + fault.restart_after, lambda: world.spawn(fault.site, victim.local.name, victim.physical)
-                        )
+                        world.schedule.after(0.5 + fault.restart_after, lambda: self._restart(victim))
             case Leave():
                 leaver = self._ranked(fault.site, fault.rank)
                 if leaver is not None and len(world.alive(fault.site)) > 1:
@@ -186,6 +184,12 @@ class Run:
             case Burst():
                 self._cover("burst")
                 world.fabric.rules.append(rules.burst_loss(world.now, fault.length))
+
+    def _restart(self, victim: Process) -> None:
+        """A new process at the address of a dead one (LA-4), unless another has taken it already."""
+        if all(p.physical != victim.physical for p in self.world.alive()):
+            self._cover("restart")
+            self.world.spawn(victim.local.site, victim.local.name, victim.physical)
 
     def _make_sure(self, victim: Process) -> None:
         """A process that had nothing more to send dies all the same."""
