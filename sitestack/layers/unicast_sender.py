@@ -39,7 +39,7 @@ class Sender:
         self.queue_bytes = 0
         #: A frame was refused; until the queue is empty so are all that follow it, for a frame may be a piece of a larger one.
         self._refusing = False
-        #: The receiver's window that the latest acknowledgement spoke of.
+        #: The receiver's window that the latest acknowledgement spoke of; it grows over connections too.
         self._acked_window = 0
         self._retry_s = config.retransmit_interval_s
         self._retry_at = 0.0
@@ -96,7 +96,6 @@ class Sender:
         self.conn_id = conn_id
         self.next_mid -= len(carried)
         self._next_seqno = 1
-        self._acked_window = 0
         self.window = {}
         self.window_bytes = 0
         return [Down(self._number(frame, frame_bytes(frame))) for frame in map(without_header, carried)]

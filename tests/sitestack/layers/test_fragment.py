@@ -139,10 +139,18 @@ def test_a_large_header_is_cut_although_there_is_no_body() -> None:
     assert frames_of([each for one in arrived for each in receiver.up(one, 0.0)])[0].headers == frame.headers
 
 
-def test_small_frames_are_not_encoded_to_learn_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Codec, "encode_frame", lambda codec, frame: pytest.fail("encoded"))
-    frame = cast_of(800, Small(VIEW.id, None))
+@pytest.mark.parametrize("header", [Small(VIEW.id, None), Large((A, B))])
+def test_a_batch_is_not_encoded_to_learn_its_size(header: Header, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[Frame] = []
+
+    def spy(codec: Codec, frame: Frame) -> bytes:
+        encoded.append(frame)
+        return b""
+
+    monkeypatch.setattr(Codec, "encode_frame", spy)
+    frame = cast_of(800, header)
     assert layer_of().down(frame, 0.0) == [Down(frame)]
+    assert [each.batch for each in encoded] == [None] * isinstance(header, Large)
 
 
 @pytest.mark.parametrize(
@@ -276,12 +284,13 @@ def test_pieces_that_make_no_frame_are_dropped_and_leave_nothing(broken: list[Fr
     assert len(frames_of([effect for each in good for effect in receiver.up(each, 0.0)])) == 1
 
 
-def test_a_frame_within_a_frame_is_refused() -> None:
-    """No honest sender cuts a piece; unpacking it again and again would be work without end."""
-    data = CODEC.encode_frame(piece(0, 2))
+@pytest.mark.parametrize("inner", [piece(0, 2), Frame(A, None, unreliable=True)])
+def test_what_is_never_cut_is_refused_inside_a_frame(inner: Frame) -> None:
+    """No honest sender cuts a piece; unpacking pieces of pieces would be work without end."""
+    data = CODEC.encode_frame(inner)
     receiver = layer_of()
-    assert receiver.up(piece(0, 2, data[:9]), 0.0) == []
-    assert receiver.up(piece(1, 2, data[9:]), 0.0) == [Dropped("fragment")]
+    assert receiver.up(piece(0, 2, data[:2]), 0.0) == []
+    assert receiver.up(piece(1, 2, data[2:]), 0.0) == [Dropped("fragment")]
 
 
 def test_a_new_frame_replaces_the_unfinished_one_of_the_same_stream() -> None:
@@ -312,6 +321,15 @@ def test_memory_is_bounded_whoever_sends() -> None:
         receiver.up(piece(0, 2, b"x", source=Address(n.to_bytes(16, "big"))), 0.0)
     assert receiver.statistics().partials == 20
     assert receiver.statistics().partial_bytes == 20
+
+
+def test_a_frame_that_makes_progress_stays_when_the_bound_is_reached() -> None:
+    receiver = layer_of(partials_max=2)
+    busy, dead, new = (Address(bytes([n]) * 16) for n in range(3))
+    for index, source in ((0, busy), (0, dead), (1, busy)):
+        assert receiver.up(piece(index, 9, source=source), 0.0) == []
+    assert receiver.up(piece(0, 9, source=new), 0.0) == [Dropped("fragment", 1)]
+    assert receiver.up(piece(2, 9, source=busy), 0.0) == []
 
 
 def test_a_piece_carries_as_much_as_the_limit_allows() -> None:

@@ -83,6 +83,24 @@ def test_a_hole_is_asked_for_once_it_is_not_just_reordering() -> None:
     assert world["B"].received["A"] == ["1", "2", "3", "4", "5", "6"]
 
 
+def test_after_progress_the_next_hole_is_asked_for_without_delay() -> None:
+    layer = layer_of(UnicastConfig(ask_interval_s=0.02, ask_interval_s_max=10.0))
+    for n in (1, 3, 5):
+        layer.up(data(n, UnicastData(1, n, n, n == 1)), 0.0)
+    layer.flush(0.0)
+    now = 0.0
+    while now < 2.0:
+        due = layer.deadline()
+        assert due is not None
+        now = due
+        layer.expire(now)
+        layer.flush(now)
+    layer.up(data(2, UnicastData(1, 2, 2, False)), now)
+    layer.flush(now)
+    layer.expire(now + 0.02)
+    assert layer.flush(now + 0.02) == [Down(Frame(A, B, (UnicastAck(1, 1, 3, ((4, 4),)),), unreliable=True))]
+
+
 def test_with_every_acknowledgement_lost_the_retransmissions_become_rare() -> None:
     world = World()
     world.rule = lambda packet: Fate.LOSE if isinstance(packet.header, UnicastAck) else Fate.PASS
@@ -195,11 +213,14 @@ def test_a_receiver_that_forgot_everything_is_acknowledged_again() -> None:
     world = World("ABC", config=UnicastConfig(peers_max=1))
     world.send("A", "B", "1")
     world.run(0.01)
+    world.close("B", "A")
+    world.send("A", "B", "2")
+    world.run(0.01)
     world.send("C", "B", "x")
     world.run(0.01)
-    world.send("A", "B", "2")
+    world.send("A", "B", "3")
     world.run(1)
-    assert world["B"].received["A"] == ["1", "2"]
+    assert world["B"].received["A"] == ["1", "2", "3"]
     assert world.numbers("A").unacked_frames == 0
 
 
@@ -244,10 +265,11 @@ def test_a_receiver_that_lost_its_tombstone_skips_what_it_had_acknowledged() -> 
     """A delayed first message opens a window far behind; the sender says that what is missing there is settled."""
     layer = layer_of(UnicastConfig(peers_max=1))
     layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
-    layer.up(data(9, UnicastData(1, 9, 9, False)), 0.0)
-    assert layer.up(data(8, UnicastData(1, 8, 8, True)), 0.1) == [
-        Up(message("B", "A", 9, b"9")) if n == 9 else Up(message("B", "A", 8, b"8")) for n in (8, 9)
-    ]
+    for n in (5, 9):
+        layer.up(data(n, UnicastData(1, n, n, False)), 0.0)
+    delivered = layer.up(data(8, UnicastData(1, 8, 8, True)), 0.1)
+    assert delivered == [Up(message("B", "A", n, b"%d" % n)) for n in (8, 9)]
+    assert (layer.statistics().reordered_frames, layer.statistics().reordered_bytes) == (0, 0)
     assert layer.flush(0.1)[0] == Down(Frame(A, B, (UnicastAck(1, 1, 9, ()),), unreliable=True))
 
 

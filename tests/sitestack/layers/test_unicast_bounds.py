@@ -102,6 +102,14 @@ def test_beyond_the_window_frames_wait_in_order() -> None:
     assert numbers.queued_bytes_high > 0
 
 
+def test_a_small_frame_does_not_overtake_a_large_one_that_waits_for_room() -> None:
+    world = World(config=UnicastConfig(window_bytes_max=3_000))
+    texts = ["x" * 1_500, "y" * 1_500, "z"]
+    world.send("A", "B", *texts)
+    world.run(1)
+    assert world["B"].received["A"] == texts
+
+
 def test_a_frame_larger_than_the_window_goes_alone() -> None:
     world = World(config=UnicastConfig(window_bytes_max=1_000, reorder_bytes_max=1_000))
     world.send("A", "B", "x" * 5_000, "y" * 5_000)
@@ -134,6 +142,17 @@ def test_beyond_the_receive_window_frames_are_dropped_and_come_again() -> None:
     assert world.numbers("B").reordered_bytes == 0
 
 
+def test_a_frame_that_waits_already_is_not_counted_twice() -> None:
+    layer = layer_of()
+    layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
+    layer.up(data(3, UnicastData(1, 3, 3, False)), 0.0)
+    waiting = layer.statistics().reordered_bytes
+    assert layer.up(data(3, UnicastData(1, 3, 3, False)), 0.0) == [Dropped("unicast_duplicate")]
+    assert layer.statistics().reordered_bytes == waiting
+    layer.up(data(2, UnicastData(1, 2, 2, False)), 0.0)
+    assert layer.statistics().reordered_bytes == 0
+
+
 def test_a_request_is_answered_up_to_a_bound() -> None:
     layer = layer_of(UnicastConfig(resend_bytes_max=3 * (FRAME_COST_BYTES + 5)))
     for n in range(1, 11):
@@ -153,6 +172,20 @@ def test_strangers_do_not_fill_the_memory() -> None:
     assert layer.statistics().tombstones == 0
 
 
+def test_the_peer_that_was_silent_longest_is_forgotten() -> None:
+    world = World("ABCD", config=UnicastConfig(peers_max=2))
+    for source in "BCBD":
+        world.send(source, "A", "hello")
+        world.run(0.01)
+    packets = len(world.packets)
+    world.send("B", "A", "known")
+    world.run(0.01)
+    assert [packet.header for packet in world.packets[packets:]] == [
+        UnicastData(1, 3, 3, False),
+        UnicastAck(1, 1, 3, ()),
+    ]
+
+
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
@@ -161,6 +194,8 @@ def test_strangers_do_not_fill_the_memory() -> None:
         (UnicastData(1, 5, 4, True), "unicast_malformed"),
         (UnicastData(1, 3, 4, False), "unicast_malformed"),
         (UnicastData(0, 1, 1, True), "unicast_stale_connection"),
+        (UnicastData(2, 0, 5, True), "unicast_malformed"),
+        (UnicastData(2, 5, 4, True), "unicast_malformed"),
         (UnicastSync(1, 3, 4), "unicast_malformed"),
         (UnicastData(1, 100_000, 100_000, False), "unicast_window_full"),
         (UnicastData(1, 1, 1, True), "unicast_duplicate"),
