@@ -72,7 +72,8 @@ class History:
     def check(self) -> None:
         members = [member for site in self.sites.values() for member in site.members]
         for member in members:
-            assert [event for event in member.events if isinstance(event, Gap | Baseline)] == []
+            assert [event for event in member.events if isinstance(event, Gap)] == []
+            assert member.base or not any(isinstance(event, Baseline) for event in member.events)
         for origin in self.everybody:
             self.check_origin(origin, members)
         views = [[event for event in member.events if isinstance(event, GlobalView)][-1] for member in members]
@@ -82,7 +83,7 @@ class History:
                 assert len(member.layer.caster) == 0
 
     def check_origin(self, origin: Member, members: list[Member]) -> None:
-        """All survivors of all sites have the same messages of an origin (X3, X4), each once and in order, from when it joined."""
+        """All survivors have the same messages of an origin (X3, X4), each once and in order, from when they joined."""
         site = origin.site.name
         bases = [member.base.get(site, {}).get(origin.address, 0) for member in members]
         numbers = [received(member, origin.address, site) for member in members]

@@ -1,0 +1,167 @@
+"""The bytes of the bridge: cut anywhere, and hostile."""
+
+from __future__ import annotations
+
+import time
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relay.headers import HEADERS, RelayState, RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
+from relay.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, State, Unicast, encode
+from sitestack.codec import Codec
+from sitestack.errors import ProtocolError
+from sitestack.frame import Header
+from sitestack.message import Batch, Scope
+from sitestack.view import SubView, View, ViewId
+from tests.relay.fake_sites import two_sites
+from tests.relay.puppet import D, E, data, hello, remote_view
+
+UNICAST = Batch("SFO", D, Scope.UNICAST, 3, 1, b"\x01\0\0\0x", E, "NYC")
+MERGED = View(ViewId(9, D), ViewId(9, D), (D, E), ("d", "e"), (SubView(ViewId(8, D), (D,)), SubView(ViewId(7, E), (E,))))
+VECTORS = {"NYC": SiteVector({D: 4, E: 1}, ViewId(2, D)), "LAX": SiteVector()}
+EXAMPLES: list[Header] = [
+    hello(),
+    State(VECTORS),
+    State({}),
+    Ack(VECTORS),
+    data(7),
+    Unicast(2, 5, UNICAST),
+    UnicastReply("NYC", D, "SFO", E, 9, 2, "no_member"),
+    RemoteView("SFO", remote_view(3, D, E)),
+    RemoteView("SFO", MERGED),
+    RemoteGap("SFO", D, 3, 9, "budget"),
+    RemoteBaseline("SFO", {D: 4}),
+    Heartbeat(),
+    Bye("leaving"),
+]
+
+
+def parse_all(chunks: list[bytes], bytes_max: int = 1 << 20) -> list[Header]:
+    parser = FrameParser(bytes_max)
+    frames = []
+    for chunk in chunks:
+        parser.feed(chunk)
+        while (frame := parser.next_frame()) is not None:
+            frames.append(frame)
+    return frames
+
+
+def test_every_kind_of_frame_survives_the_way() -> None:
+    assert {type(frame) for frame in EXAMPLES} == set(FRAMES.values())
+    assert parse_all([b"".join(map(encode, EXAMPLES))]) == EXAMPLES
+
+
+def test_a_byte_at_a_time_gives_the_same_frames() -> None:
+    stream = b"".join(map(encode, EXAMPLES))
+    assert parse_all([stream[at : at + 1] for at in range(len(stream))]) == EXAMPLES
+
+
+@given(st.lists(st.integers(1, 200), max_size=40))
+def test_chunks_of_any_size_give_the_same_frames(sizes: list[int]) -> None:
+    stream = b"".join(map(encode, EXAMPLES))
+    chunks, at = [], 0
+    for size in sizes:
+        chunks.append(stream[at : at + size])
+        at += size
+    assert parse_all([*chunks, stream[at:]]) == EXAMPLES
+
+
+@pytest.mark.parametrize("length", [0, 4_097, 0x7FFFFFFF, 0xFFFFFFFF])
+def test_a_hostile_length_is_refused_before_anything_of_it_has_come(length: int) -> None:
+    """C11."""
+    with pytest.raises(ProtocolError, match="bridge_length"):
+        parse_all([length.to_bytes(4, "big")], 4_096)
+
+
+def test_the_limit_may_grow_between_two_frames() -> None:
+    parser = FrameParser(200)
+    parser.feed(encode(hello()) + (5_000).to_bytes(4, "big"))
+    assert parser.next_frame() == hello()
+    parser.bytes_max = 10_000
+    assert parser.next_frame() is None
+
+
+HOSTILE_VALUES: list[object] = [
+    None,
+    7,
+    [],
+    [0x999],
+    [0x122],
+    [0x122, ["SFO"], None],
+    [0x122, "SFO", []],
+    [0x125, 1],
+    [0x126, 5],
+    [0x126, "x" * 2_000],
+    [0x121, {"NYC": 1}],
+    [0x121, ["NYC", [[], None], "NYC", [[], None]]],
+    [0x120, 1, "SFO", [1], [1], b"x", "n", 1, 1],
+    [[[[[[[[[[]]]]]]]]]],
+]
+HOSTILE = [msgpack.packb(value, use_bin_type=True) for value in HOSTILE_VALUES]
+BOMBS = [
+    b"\xdd\xff\xff\xff\xff",
+    b"\xc6\xff\xff\xff\xff",
+    b"\xdf\xff\xff\xff\xff",
+    b"\x91" * 100_000,
+    b"\xd9\x05\xff\xfe\xfd\xfc\xfb",
+]
+
+
+@pytest.mark.parametrize("body", [*HOSTILE, *BOMBS])
+def test_hostile_content_is_a_protocol_error_and_nothing_else(body: bytes) -> None:
+    """C12."""
+    started = time.perf_counter()
+    with pytest.raises(ProtocolError):
+        parse_all([len(body).to_bytes(4, "big") + body])
+    assert time.perf_counter() - started < 1.0
+
+
+@given(st.binary(max_size=200), st.sampled_from(EXAMPLES), st.integers(0, 300))
+def test_damaged_bytes_are_a_protocol_error_and_nothing_else(noise: bytes, frame: Header, place: int) -> None:
+    """Invariant of the fuzz: only ProtocolError comes out, whatever goes in."""
+    whole = encode(frame)
+    place %= len(whole)
+    for stream in (noise, whole[:place] + noise + whole[place:], whole[:place] + noise):
+        parser = FrameParser(1 << 16)
+        parser.feed(stream)
+        try:
+            while parser.next_frame() is not None:
+                pass
+        except ProtocolError:
+            continue
+
+
+def test_bytes_after_a_frame_inside_its_length_are_refused() -> None:
+    body = encode(Heartbeat())[4:] + b"\xc0"
+    with pytest.raises(ProtocolError):
+        parse_all([len(body).to_bytes(4, "big") + body])
+
+
+def test_headers_that_belong_into_a_site_do_not_come_over_the_bridge() -> None:
+    """A hostile relay must not trim our buffer or fence our links."""
+    inside = set(HEADERS.values()) - set(FRAMES.values())
+    assert RelayState in inside
+    assert {kind.__name__ for kind in inside} >= {"Acked", "Trim", "LinkUp", "SiteDown", "Relayed", "Forward", "Deliver"}
+
+
+def test_ids_are_unique_over_stream_and_bridge_and_in_their_block() -> None:
+    for number, kind in {**HEADERS, **FRAMES}.items():
+        assert 0x100 <= number < 0x140
+        assert HEADERS.get(number, kind) is FRAMES.get(number, kind)
+
+
+def test_the_state_for_a_joiner_survives_the_way() -> None:
+    world, nyc, _ = two_sites(2)
+    world.run(1)
+    world.part("NYC", "SFO")
+    nyc.relay.send("x")
+    world.run(1)
+    state = nyc.relay.layer.give_state()
+    assert isinstance(state, RelayState)
+    assert state.entries
+    assert state.remotes
+    codec = Codec("NYC", HEADERS)
+    assert codec.parse(codec.pack(state)) == state
