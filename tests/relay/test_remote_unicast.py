@@ -1,0 +1,274 @@
+"""Unicasts to members of other sites: in order, once, and never silently lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.events import Certainty, Unreachable
+from relay.headers import Forward, UnicastReply
+from relay.remote_unicast import UnicastConfig, UnicastReceiver, UnicastSender
+from relay.wire import Unicast
+from sitestack.address import ProxyUUID
+from sitestack.frame import Frame
+from sitestack.message import Batch, Scope, pack_body
+from tests.relay.fake_sites import Member, two_sites
+from tests.relay.puppet import D, E, F, Puppet, alone
+
+TARGET = ProxyUUID(E, "SFO")
+
+
+def unicast(n: int, size: int = 1) -> Batch:
+    return Batch("NYC", D, Scope.UNICAST, n, 1, pack_body([b"x" * size]), E, "SFO")
+
+
+def ack(n: int) -> UnicastReply:
+    return UnicastReply("NYC", D, "SFO", E, n, 0, "")
+
+
+def refusal(n: int, attempt: int, reason: str = "no_link") -> UnicastReply:
+    return UnicastReply("NYC", D, "SFO", E, n, attempt, reason)
+
+
+def failures(member: Member) -> list[Unreachable]:
+    return [event for event in member.events if isinstance(event, Unreachable)]
+
+
+def proxy(member: Member) -> ProxyUUID:
+    return ProxyUUID(member.address, member.site.name)
+
+
+# -- the origin's part ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_acknowledged_is_forwarded_again_in_order_with_back_off() -> None:
+    sender = UnicastSender(UnicastConfig(retry_s=1.0, retry_s_max=4.0))
+    for n in (1, 2):
+        sender.send(TARGET, unicast(n), 0.0)
+    assert [(each.after, each.batch.first) for each in sender.take()] == [(0, 1), (1, 2)]
+    times = []
+    while (due := sender.deadline()) is not None and due < 20:
+        sender.expire(due)
+        sent = [(each.after, each.batch.first) for each in sender.take()]
+        assert sent == [(0, 1), (1, 2)]
+        times.append(due)
+    assert times == [1.0, 3.0, 7.0, 11.0, 15.0, 19.0]
+
+
+def test_an_acknowledgement_settles_all_up_to_it() -> None:
+    sender = UnicastSender(UnicastConfig())
+    for n in (1, 2, 3):
+        sender.send(TARGET, unicast(n), 0.0)
+    sender.take()
+    sender.handle_reply(ack(2), 0.5)
+    assert sender.pending_bytes == 5
+    sender.expire(5.0)
+    assert [(each.after, each.batch.first) for each in sender.take()] == [(0, 3)]
+    sender.handle_reply(ack(3), 6.0)
+    assert sender.pending_bytes == 0
+    assert sender.deadline() is None
+
+
+@pytest.mark.conforms("REL-34")
+def test_a_batch_that_was_never_on_its_way_was_certainly_not_delivered() -> None:
+    sender = UnicastSender(UnicastConfig(give_up_s=30.0))
+    sender.send(TARGET, unicast(1), 0.0)
+    while not sender.failures:
+        for each in sender.take():
+            sender.handle_reply(refusal(each.batch.last, each.attempt), 0.0)
+        due = sender.deadline()
+        assert due is not None
+        assert due <= 30.0
+        sender.expire(due)
+    assert sender.failures == [Unreachable(TARGET, 1, 1, "timeout", Certainty.NOT_DELIVERED)]
+    assert sender.deadline() is None
+
+
+def test_one_attempt_without_an_answer_makes_it_uncertain() -> None:
+    sender = UnicastSender(UnicastConfig(give_up_s=30.0))
+    sender.send(TARGET, unicast(1), 0.0)
+    sender.handle_reply(refusal(1, 0), 0.0)
+    sender.expire(1.0)
+    sender.take()
+    sender.expire(30.0)
+    assert sender.failures[0].certainty is Certainty.UNKNOWN
+
+
+def test_a_target_that_is_no_member_ends_the_wait_at_once() -> None:
+    sender = UnicastSender(UnicastConfig())
+    sender.send(TARGET, unicast(1), 0.0)
+    sender.send(TARGET, unicast(2), 0.0)
+    sender.handle_reply(refusal(1, 0, "no_member"), 0.1)
+    assert [(each.first, each.certainty) for each in sender.failures] == [
+        (1, Certainty.NOT_DELIVERED),
+        (2, Certainty.UNKNOWN),
+    ]
+    assert sender.pending_bytes == 0
+
+
+def test_what_does_not_fit_is_reported_at_once_and_leaves_no_hole() -> None:
+    sender = UnicastSender(UnicastConfig(pending_bytes_max=20))
+    for n in (1, 2):
+        sender.send(TARGET, unicast(n, 6), 0.0)
+    sender.send(TARGET, unicast(3, 6), 0.0)
+    assert sender.failures == [Unreachable(TARGET, 3, 3, "queue_full", Certainty.NOT_DELIVERED)]
+    sender.handle_reply(ack(1), 0.0)
+    sender.send(TARGET, unicast(4, 6), 0.0)
+    assert [(each.after, each.batch.first) for each in sender.take()][-1] == (2, 4)
+
+
+# -- the target's part ---------------------------------------------------------------------------------------------------
+
+
+def test_the_target_delivers_in_order_and_once() -> None:
+    receiver = UnicastReceiver("SFO", E)
+    assert receiver.receive(0, unicast(1))
+    assert not receiver.receive(2, unicast(3))
+    assert not receiver.receive(0, unicast(1))
+    assert receiver.receive(1, unicast(2))
+    assert receiver.receive(2, unicast(3))
+    assert receiver.take_replies() == [ack(3)]
+    assert receiver.take_replies() == []
+    assert not receiver.receive(0, unicast(3))
+    assert receiver.take_replies() == [ack(3)], "the answer was lost: say it again"
+
+
+def test_a_batch_that_was_given_up_leaves_no_hole_and_never_arrives_later() -> None:
+    receiver = UnicastReceiver("SFO", E)
+    assert receiver.receive(0, unicast(1))
+    assert receiver.receive(0, unicast(3)), "2 was given up"
+    assert not receiver.receive(1, unicast(2))
+
+
+def test_senders_are_told_apart_by_site_and_uuid() -> None:
+    receiver = UnicastReceiver("SFO", E)
+    other = Batch("LAX", D, Scope.UNICAST, 1, 1, pack_body([b""]), E, "SFO")
+    assert receiver.receive(0, unicast(1))
+    assert receiver.receive(0, other)
+
+
+# -- all together --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.conforms("REL-27")
+@pytest.mark.parametrize("when", range(6))
+def test_unicasts_survive_the_failover_of_either_relay(when: int) -> None:
+    """R16: the sender keeps them until the target has said so."""
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    c, f = nyc.members[2], sfo.members[2]
+    for n in range(10):
+        c.send(f"{n}", dest=proxy(f))
+        if n == when:
+            nyc.kill(nyc.relay)
+        if n == when + 2:
+            sfo.kill(sfo.relay)
+        if n % 2:
+            world.turn()
+    world.run(5)
+    assert f.delivered() == [f"{n}" for n in range(10)]
+    assert failures(c) == []
+    assert c.layer.sender.pending_bytes == 0
+
+
+@pytest.mark.conforms("REL-34")
+def test_a_site_that_cannot_be_reached_is_told_to_the_sender() -> None:
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    world.part("NYC", "SFO")
+    for sender in (nyc.relay, nyc.members[2]):
+        sender.send("x", dest=proxy(sfo.members[1]))
+    world.run(29)
+    assert failures(nyc.relay) == []
+    world.run(2)
+    for sender in (nyc.relay, nyc.members[2]):
+        failed = failures(sender)[0]
+        assert (failed.target, failed.first, failed.last) == (proxy(sfo.members[1]), 1, 1)
+        assert failed.certainty is Certainty.NOT_DELIVERED
+    world.heal()
+    world.run(10)
+    assert sfo.members[1].delivered() == []
+
+
+@pytest.mark.conforms("REL-34")
+def test_a_member_that_has_left_is_told_to_the_sender_at_once() -> None:
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    gone = sfo.members[1]
+    sfo.kill(gone)
+    world.run(1)
+    nyc.members[1].send("x", dest=proxy(gone))
+    world.run(0.5)
+    assert failures(nyc.members[1])[0].reason == "no_member"
+    assert failures(nyc.members[1])[0].certainty is Certainty.NOT_DELIVERED
+
+
+@pytest.mark.conforms("REL-27")
+def test_who_relays_no_more_answers_not_me() -> None:
+    _world, nyc = alone()
+    other = nyc.members[1]
+    batch = Batch("NYC", nyc.members[2].address, Scope.UNICAST, 1, 1, pack_body([b""]), E, "SFO")
+    effects = other.layer.up(Frame(nyc.members[2].address, other.address, (Forward(0, 3),), batch), 0.0)
+    assert len(effects) == 1
+    assert "not_relay" in repr(effects[0])
+
+
+def test_a_proxy_of_this_site_is_a_member_of_this_site() -> None:
+    world, nyc, _ = two_sites()
+    world.run(1)
+    nyc.members[1].send("x", dest=proxy(nyc.members[2]))
+    world.run(1)
+    assert nyc.members[2].delivered() == ["x"]
+    assert nyc.members[2].sources() == [nyc.members[1].address]
+
+
+def test_unicasts_before_the_first_link_wait_for_it() -> None:
+    world, nyc, sfo = two_sites(2)
+    nyc.members[1].send("early", dest=proxy(sfo.members[1]))
+    world.run(3)
+    assert sfo.members[1].delivered() == ["early"]
+
+
+def test_a_unicast_for_nobody_of_ours_does_not_come_in() -> None:
+    """C9 for unicasts."""
+    _world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    member = nyc.members[1].address
+    good = Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"ok"]), member, "NYC")
+    for batch in (
+        Batch("LAX", D, Scope.UNICAST, 1, 1, pack_body([b"no"]), member, "NYC"),
+        Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"no"]), member, "LAX"),
+        Batch("SFO", D, Scope.ALL, 1, 1, pack_body([b"no"])),
+        good,
+    ):
+        puppet.say(Unicast(0, 0, batch))
+    assert nyc.relay.drops["foreign_site"] == 3
+    assert nyc.members[1].delivered() == ["ok"]
+    puppet.say(UnicastReply("NYC", member, "LAX", F, 1, 0, ""))
+    assert nyc.relay.drops["foreign_site"] == 4
+
+
+def test_a_full_link_queue_is_said_and_tried_again() -> None:
+    world, nyc, sfo = two_sites(2)
+    world.run(1)
+    world.mute = True
+    big = "x" * 900_000
+    for _ in range(7):
+        nyc.relay.send(big, dest=proxy(sfo.members[1]))
+    world.run(0.1)
+    world.mute = False
+    world.run(10)
+    assert len(sfo.members[1].delivered()) == 7
+    assert failures(nyc.relay) == []
+
+
+def test_during_a_block_nothing_of_it_is_lost() -> None:
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    for site in (nyc, sfo):
+        site.block()
+    nyc.members[2].send("x", dest=proxy(sfo.members[2]))
+    world.run(1)
+    for site in (nyc, sfo):
+        site.install()
+    world.run(3)
+    assert sfo.members[2].delivered() == ["x"]
