@@ -16,10 +16,10 @@ import trio
 from relay.channel import RelayChannel, open_channel
 from relay.event_lines import EventLines
 from relay.events import Gap, GlobalView, Role, Unreachable
-from relay.journal import JournalOptions, JournalStore
+from relay.journal import JournalOptions, JournalStatistics, JournalStore
 from relay.lines import LineSink, LineSource
 from relay.settings import NodeConfig
-from relay.status import Identity, NodeStatus
+from relay.status import Identity, NodeStatus, find_problems
 from relay.status_socket import answer_status, open_status_socket, run_directory, socket_path
 from sitestack.errors import ChannelClosed, LocalError
 from sitestack.events import Event
@@ -28,6 +28,9 @@ from sitestack.layer import Local
 from sitestack.opening import read_clocks
 from sitestack.recorder import Write
 from sitestack.view import View
+
+#: How often a node looks whether everything works.
+WATCH_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,7 @@ class _Node:
     def describe(self) -> dict[str, object]:
         """The answer of the status socket."""
         statistics = None if self._channel is None else self._channel.statistics()
-        journal = None if self._store is None else self._store.statistics()
-        return self._status.to_json(statistics, journal, trio.current_time())
+        return self._status.to_json(statistics, self._journal_statistics(), trio.current_time())
 
     async def run(self) -> None:
         """Join, and serve until this member has left."""
@@ -87,6 +89,7 @@ class _Node:
             self._channel = channel
             self._status.joined(channel.address)
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch, channel)
                 if self._source is not None:
                     nursery.start_soon(self._publish, channel, self._source)
                 await self._listen(channel)
@@ -111,6 +114,20 @@ class _Node:
         )
         self._store = JournalStore(options, local.site, local.address, local.name)
         return self._store.write
+
+    def _journal_statistics(self) -> JournalStatistics | None:
+        return None if self._store is None else self._store.statistics()
+
+    async def _watch(self, channel: RelayChannel) -> None:
+        """Say it once when something stops working that is tried again and again."""
+        known: list[str] = []
+        while True:
+            problems = find_problems(channel.statistics(), self._journal_statistics())
+            for problem in problems:
+                if problem not in known:
+                    self._log.error(problem)
+            known = problems
+            await trio.sleep(WATCH_INTERVAL_S)
 
     async def _publish(self, channel: RelayChannel, source: LineSource) -> None:
         """Every line is a message; `send` waits while there is no credit."""

@@ -99,6 +99,7 @@ class NodeStatus:
             },
             "queues": list(find_queues(statistics)),
             "drops": plain.get("stack", {}).get("drops", {}),
+            "problems": find_problems(statistics, journal),
             "journal": _plain(journal),
             "statistics": plain,
         }
@@ -114,6 +115,18 @@ class NodeStatus:
         for member, name in zip(self._global_view.members, self._global_view.names, strict=True):
             sites.setdefault(member.site, []).append(name)
         return sites
+
+
+def find_problems(statistics: object, journal: object) -> list[str]:
+    """What does not work at this moment and is tried again, in sentences."""
+    problems = []
+    listen_error = getattr(getattr(statistics, "bridge", None), "listen_error", "")
+    if listen_error:
+        problems.append(f"relay.bridge.bind: {listen_error}.")
+    journal_error = getattr(journal, "error", "")
+    if journal_error:
+        problems.append(f"journal.directory: {journal_error}.")
+    return problems
 
 
 def find_queues(statistics: object, place: str = "") -> Iterator[dict[str, Any]]:

@@ -42,10 +42,18 @@ class CommandGroup(click.Group):
         return command
 
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(
+    cls=CommandGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(package_name="relay")
-def relay() -> None:
+@click.pass_context
+def relay(ctx: click.Context) -> None:
     """Reliable, ordered multicast inside a data centre, relayed without loss between data centres."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(EXIT_USAGE)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -41,7 +41,9 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 def command(
     ctx: click.Context, scenario: str, seconds: float, runs: int, sizes: tuple[int, ...], journal: bool, as_json: bool
 ) -> None:
-    """Measure three members on this machine that all send as fast as they may.
+    """Measure throughput on this machine.
+
+    Three members, each a process, all send as fast as they may.
 
     The rate is what each member delivers, its own messages included. local-throughput keeps the order of each sender,
     total-order one order for all.

@@ -18,7 +18,9 @@ from sitestack.sim.checkers import Report
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(ctx: click.Context, paths: tuple[Path, ...], as_json: bool) -> None:
-    """Check that the journals of a run keep every promise: order, no loss, no duplicates, agreement.
+    """Check every promise over journals.
+
+    Order, no loss, no duplicates, agreement and more, over the journals of all members of a run.
 
     Exits with 1 and shows the first example of each violation when one is broken.
     """

@@ -60,7 +60,9 @@ def command(
     discovery: Discovery,
     as_json: bool,
 ) -> None:
-    """Run two sites on this machine, as real processes with UDP multicast and a TCP bridge, and relay a file both ways.
+    """Relay a file between two sites here.
+
+    All members are real processes on this machine, with UDP multicast inside a site and a TCP bridge between them.
 
     Prints what every member delivered, and exits with 1 when anything was lost, duplicated or reordered.
     """

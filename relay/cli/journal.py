@@ -7,13 +7,17 @@ from pathlib import Path
 
 import click
 
-from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_USAGE
 from relay.journal import Problem, canonical_lines, find_journals, read_journal
 
 
-@click.group(name="journal")
-def command() -> None:
+@click.group(name="journal", invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """Read the journals of nodes."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(EXIT_USAGE)
 
 
 @command.command()

@@ -40,7 +40,9 @@ def command(
     insecure: bool,
     only_print: bool,
 ) -> None:
-    """Be a member of a site until SIGTERM or Ctrl-C, which leave gracefully.
+    """Run one member of a site.
+
+    It runs until SIGTERM or Ctrl-C, which leave gracefully.
 
     CONFIG is a YAML file; one file serves all members of a site.
     """

@@ -49,7 +49,9 @@ def _seeds(ctx: click.Context, param: click.Parameter, value: str) -> range:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(ctx: click.Context, seeds: range, trace: Path | None, as_json: bool) -> None:
-    """Run the whole system, all sites and the network between them, in virtual time under faults drawn from a seed.
+    """Run everything in virtual time, with faults.
+
+    All sites and the network between them are simulated under faults drawn from a seed.
 
     Exits with 1 and names the seeds when a promise was broken; the same seed always runs the same.
     """

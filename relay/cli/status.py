@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -23,12 +24,13 @@ _SCHEMES = ("http://", "https://")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
-    """Show views, roles, links, queues and drops of running nodes.
+    """Show how running nodes are.
 
+    Views, roles, links, queues with their bounds, and drops.
     With --node the JSON is the status of that node; without, it is {"nodes": [...], "silent": [...]}.
     """
     if target is not None:
-        status = _ask_url(target) if target.startswith(_SCHEMES) else trio.run(fetch_status, Path(target))
+        status = _ask(target)
         _show([status], status if as_json else None)
         return
     sockets = find_sockets(run_directory())
@@ -40,7 +42,7 @@ def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
     if not answers:
         click.echo(f"No node of yours is running on this machine: {run_directory()} holds no socket.", err=True)
     _show(found, {"nodes": found, "silent": list(silent)} if as_json else None)
-    ctx.exit(0 if found and not silent else EXIT_CHECK_FAILED)
+    ctx.exit(0 if found else EXIT_CHECK_FAILED)
 
 
 def _show(statuses: Sequence[dict[str, Any]], as_json: dict[str, Any] | None) -> None:
@@ -49,6 +51,14 @@ def _show(statuses: Sequence[dict[str, Any]], as_json: dict[str, Any] | None) ->
         return
     for table in status_tables(statuses):
         stdout.print(table)
+
+
+def _ask(target: str) -> dict[str, Any]:
+    try:
+        return _ask_url(target) if target.startswith(_SCHEMES) else trio.run(fetch_status, Path(target))
+    except (OSError, ValueError, HTTPException) as error:
+        why = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
+        raise click.ClickException(f"no node answers at {target} ({why}).") from error
 
 
 def _ask_url(url: str) -> dict[str, Any]:

@@ -10,9 +10,15 @@ from rich.text import Text
 
 
 def status_tables(statuses: Sequence[dict[str, Any]]) -> Iterator[Table]:
-    """One row a node; then what fills up, and what was dropped. Names come from the network: no markup in them counts."""
+    """One row a node; then what does not work, what fills up, and what was dropped.
+
+    Names come from the network: no markup in them counts.
+    """
     if statuses:
         yield _nodes(statuses)
+    problems = [[_who(status), problem] for status in statuses for problem in status.get("problems", ())]
+    if problems:
+        yield _table("Problems", problems, "node", "what")
     queues = [(status, queue) for status in statuses for queue in status.get("queues", ()) if _is_used(queue)]
     if queues:
         yield _queues(queues)

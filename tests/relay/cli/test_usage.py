@@ -1,0 +1,103 @@
+"""Wrong usage and configuration: one sentence each that says what and where, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.relay.cli.conftest import Run
+
+COMMANDS = ("demo", "node", "status", "journal", "check", "simulate", "bench")
+
+
+def test_without_a_command_there_is_help(run: Run) -> None:
+    code, out, err = run()
+    assert (code, out) == (2, "")
+    assert all(f"  {command} " in err for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(run: Run, command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert f"Usage: relay {command}" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nodee"], "No such command 'nodee'"),
+        (["node"], "Missing argument 'CONFIG'"),
+        (["node", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),
+        (["demo", "--input", "/nowhere"], "--input /nowhere"),
+        (["demo", "--kill", "relay", "--members", "1"], "--members 2 or more"),
+        (["demo", "--members", "0"], "--members"),
+        (["check", "/nowhere"], "/nowhere"),
+        (["journal", "cat", "/nowhere"], "/nowhere"),
+        (["status", "--node", "/nowhere.sock"], "no node answers at /nowhere.sock"),
+        (["status", "--node", "http://127.0.0.1:1"], "no node answers at http://127.0.0.1:1"),
+        (["status", "--node", "http://x:y"], "no node answers at http://x:y"),
+        (["simulate", "--seeds", "5:5"], "'5:5' holds no seed"),
+        (["simulate", "--seeds", "a"], "'a' is not two whole numbers"),
+        (["simulate", "--seeds", "0:5", "--trace", "/nowhere/x"], "--trace follows one seed"),
+        (["bench", "nothing"], "'nothing'"),
+        (["bench", "total-order", "--sizes", "100,7"], "'100,7'"),
+        (["bench", "total-order", "--sizes", "100;7"], "'100;7'"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(run: Run, arguments: list[str], words: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+def test_three_mistakes_in_a_configuration_are_three_sentences(run: Run, tmp_path: Path) -> None:
+    config = tmp_path / "nyc.yaml"
+    config.write_text("site: NYC\nnmae: A\ntransport: {port: 99999}\norder: causal\n")
+    code, out, err = run("node", config, "--insecure")
+    assert (code, out) == (2, "")
+    sentences = err.splitlines()
+    assert len(sentences) == 3
+    assert all(sentence.startswith(f"{config}: ") for sentence in sentences)
+    for words in ("nmae", "transport.port", "order"):
+        assert any(words in sentence for sentence in sentences)
+
+
+def test_a_node_without_keys_refuses_unless_told(run: Run, tmp_path: Path) -> None:
+    config = tmp_path / "nyc.yaml"
+    config.write_text("site: NYC\n")
+    code, _, err = run("node", config)
+    assert code == 2
+    assert "--insecure" in err
+    assert err.count("\n") == 1
+
+
+def test_a_demo_does_not_mix_its_journals_with_older_ones(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "old.rlj").touch()
+    code, _, err = run("demo", "--journal", tmp_path)
+    assert code == 2
+    assert "is not empty" in err
+
+
+def test_the_default_configuration_is_a_configuration(run: Run, tmp_path: Path) -> None:
+    _, defaults, _ = run("node", "--print-config")
+    config = tmp_path / "defaults.yaml"
+    config.write_text(defaults)
+    code, printed, _ = run("node", config, "--site", "NYC", "--name", "A", "--insecure", "--print-config")
+    assert code == 0
+    assert "site: NYC\n" in printed
+    assert "insecure: true\n" in printed
+    config.write_text(printed)
+    assert run("node", config, "--print-config").out == printed
+
+
+def test_the_environment_names_the_member(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "any.yaml"
+    config.write_text("site: NYC\nname: A\n")
+    monkeypatch.setenv("RELAY_SITE", "SFO")
+    monkeypatch.setenv("RELAY_NAME", "D")
+    printed = run("node", config, "--print-config").out
+    assert "site: SFO\n" in printed
+    assert "name: D\n" in printed

@@ -1,0 +1,160 @@
+"""A node as a real process: it joins, publishes, writes what it hears, tells its status, and leaves gracefully."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import trio
+
+from relay.drills.layout import draw_group
+from relay.status_socket import fetch_status
+
+#: Much longer than any of it takes, for slow machines.
+LIMIT_S = 30.0
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Short: the path of a socket has little room."""
+    with TemporaryDirectory(prefix="relay-") as name:
+        yield Path(name)
+
+
+def configure(directory: Path, **settings: Any) -> Path:
+    """The configuration of a site that nobody else is in, and that does not look long for others."""
+    group, port = draw_group()
+    transport = {"interface": "127.0.0.1", "multicast_group": group, "multicast_port": port}
+    config = directory / "nyc.yaml"
+    config.write_text(json.dumps({"site": "NYC", "transport": transport, "discovery": {"join_wait_s": 0.3}, **settings}))
+    return config
+
+
+@contextmanager
+def node(directory: Path, config: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """A running node with pipes; it is gone after the block."""
+    command = [sys.executable, "-m", "relay", "node", str(config), "--status", str(directory / "a.sock"), *options]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield json.loads(line)
+
+
+def say(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(text)
+    process.stdin.flush()
+
+
+def test_lines_in_are_messages_out_and_a_signal_leaves(directory: Path) -> None:
+    options = ("--name", "A", "--insecure", "--publish", "-", "--events", "-", "--journal", str(directory / "journal"))
+    with node(directory, configure(directory), *options) as process:
+        heard = events(process)
+        assert next(heard)["names"] == ["A"]
+        say(process, "hello\nGrüße\n")
+        delivered = [event for event in (next(heard) for _ in range(4)) if event["ev"] == "deliver"]
+        assert [event["text"] for event in delivered] == ["hello", "Grüße"]
+
+        status = trio.run(fetch_status, directory / "a.sock")
+        assert (status["state"], status["role"], status["pid"]) == ("member", "coord", process.pid)
+        assert status["messages"]["delivered"] == {"NYC": 2}
+        assert status["journal"]["records"] > 0
+        assert status["secure"] is False
+
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0
+    assert not (directory / "a.sock").exists()
+    check = subprocess.run([sys.executable, "-m", "relay", "check", directory / "journal"], capture_output=True, text=True)
+    assert check.returncode == 0, check.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_node_that_still_joins(directory: Path, number: signal.Signals) -> None:
+    config = configure(directory, discovery={"join_wait_s": 20.0})
+    with node(directory, config, "--insecure") as process:
+        assert "insecure" in first_log_line(process)
+        assert trio.run(fetch_status, directory / "a.sock")["state"] == "joining"
+        process.send_signal(number)
+        assert process.wait(LIMIT_S) == 0
+
+
+def test_nobody_reading_the_events_ends_the_node(directory: Path) -> None:
+    with node(directory, configure(directory), "--insecure", "--publish", "-", "--events", "-") as process:
+        assert process.stdout is not None
+        assert next(events(process))["ev"] == "view"
+        process.stdout.close()
+        say(process, "anybody?\n")
+        assert process.wait(LIMIT_S) == 0
+
+
+def test_a_busy_port_is_one_sentence(directory: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        transport = {"interface": "127.0.0.1", "port": taken.getsockname()[1]}
+        with node(directory, configure(directory, transport=transport), "--insecure") as process:
+            code, sentence = process.wait(LIMIT_S), log_lines(process)[-1]
+    assert code == 2
+    assert "transport.port" in sentence
+    assert "already in use" in sentence
+
+
+def test_a_bridge_port_that_is_taken_is_said_while_the_site_works(directory: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        bind = f"127.0.0.1:{taken.getsockname()[1]}"
+        relay = {"bridge": {"bind": bind, "peers": {"SFO": ["127.0.0.1:1"]}}}
+        with node(directory, configure(directory, relay=relay), "--insecure") as process:
+            said = next(line for line in _stderr(process) if "cannot listen" in line)
+            assert bind in said
+            status = trio.run(fetch_status, directory / "a.sock")
+            assert status["state"] == "member"
+            assert bind in status["problems"][0]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(LIMIT_S) == 0
+
+
+def test_a_second_node_of_the_same_name_is_refused(directory: Path) -> None:
+    config = configure(directory, discovery={"join_wait_s": 20.0})
+    with node(directory, config, "--insecure") as first:
+        assert "insecure" in first_log_line(first)
+        with node(directory, config, "--insecure") as second:
+            code, lines = second.wait(LIMIT_S), log_lines(second)
+    assert code == 2
+    assert len(lines) == 1
+    assert "running already" in lines[0]
+
+
+def first_log_line(process: subprocess.Popen[str]) -> str:
+    """Waits for it: by then the node answers for its status."""
+    return next(iter(_stderr(process)))
+
+
+def log_lines(process: subprocess.Popen[str]) -> list[str]:
+    """All of a process that has ended."""
+    lines = list(_stderr(process))
+    assert not any("Traceback" in line for line in lines)
+    return lines
+
+
+def _stderr(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stderr is not None
+    return iter(process.stderr)

@@ -1,0 +1,95 @@
+"""The demo: real processes, real multicast, a real bridge; and no process is left, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from relay.demo import default_text, read_lines
+from sitestack.errors import ConfigurationError
+
+#: Much longer than any of it takes, for slow machines.
+LIMIT_S = 120.0
+RELAY = (sys.executable, "-m", "relay")
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("discovery", ["multicast", "seeds"])
+def test_a_file_arrives_at_both_sites_whole_and_in_order(tmp_path: Path, discovery: str) -> None:
+    text = tmp_path / "text"
+    text.write_text("".join(f"line {number}\n" for number in range(60)))
+    options = ("--input", text, "--rate", "100", "--members", "2", "--discovery", discovery, "--journal", tmp_path / "journal")
+    ran = subprocess.run([*RELAY, "demo", *options, "--json"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    result = json.loads(ran.stdout)
+    assert result["sites"] == {"NYC": ["A", "B"], "SFO": ["C", "D"]}
+    assert result["sent"] == 120
+    assert result["delivered"] == dict.fromkeys("ABCD", 120)
+    assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
+    assert result["failover_s"] is None
+    for hashes in result["order_hash"].values():
+        assert len(set(hashes.values())) == 1
+    assert result["verdict"] == "pass"
+    check = subprocess.run([*RELAY, "check", tmp_path / "journal"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert check.returncode == 0, check.stdout
+
+
+@pytest.mark.slow
+def test_killing_the_relay_half_way_loses_nothing(tmp_path: Path) -> None:
+    ran = subprocess.run([*RELAY, "demo", "--kill", "relay", "--json"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    result = json.loads(ran.stdout)
+    assert result["delivered"]["A"] < result["sent"]
+    assert {result["delivered"][name] for name in "BCDEF"} == {result["sent"]}
+    assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
+    assert 0 < result["failover_s"] < 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([*RELAY, "demo"], stdout=subprocess.PIPE, env=environment) as demo:
+        while len(children := children_of(demo.pid)) < 2:
+            assert demo.poll() is None
+            time.sleep(0.05)  # nothing tells when another process has children
+        demo.send_signal(number)
+        assert demo.wait(LIMIT_S) == 130
+    assert not any(map(is_running, children))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_text_is_a_real_one() -> None:
+    assert b"Apache License" in default_text()
+    assert len(read_lines(None)) > 100
+
+
+@pytest.mark.parametrize(("text", "lines"), [(b"a\nb\n", [b"a", b"b"]), (b"a\n\nb", [b"a", b"", b"b"]), (b"\n", [b""])])
+def test_the_lines_of_a_file_are_published(tmp_path: Path, text: bytes, lines: list[bytes]) -> None:
+    (tmp_path / "text").write_bytes(text)
+    assert read_lines(tmp_path / "text") == lines
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").touch()
+    with pytest.raises(ConfigurationError, match="holds no line"):
+        read_lines(tmp_path / "text")
