@@ -47,7 +47,7 @@ def check_membership(histories: Sequence[History]) -> list[Violation]:
                     findings.add(history.label, "no view", what)
                 continue
             vid, members = stay.view.vid, frozenset(stay.view.members)
-            for place in set(map(_PLACE, stay.delivers)):
+            for place in dict.fromkeys(map(_PLACE, stay.delivers)):
                 named, site, origin = place
                 is_stranger = site == history.site and origin not in members
                 if named == vid and not is_stranger:

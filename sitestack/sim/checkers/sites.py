@@ -45,7 +45,7 @@ def check_loop_freedom(histories: Sequence[History]) -> list[Violation]:
     way = attrgetter("via", "site")
     for history in histories:
         for stay in history.stays:
-            for via, site in set(map(way, stay.delivers)):
+            for via, site in dict.fromkeys(map(way, stay.delivers)):
                 if (via == "relay") is not (site == history.site):
                     continue
                 deliver = next(each for each in stay.delivers if way(each) == (via, site))

@@ -33,7 +33,7 @@ def check_unicasts(histories: Sequence[History]) -> list[Violation]:
                 if meant is not None and history.uuid not in {each.target for each in meant}:
                     what = f"delivered {meant[0]} {deliver.first}..{deliver.last}"
                     findings.add(history.label, "target", what)
-    for stream in failed.keys() | unknown.keys():
+    for stream in dict.fromkeys([*failed, *unknown]):
         both = failed.get(stream, Ranges()) & delivered.get(stream, Ranges())
         if both:
             what = f"{stream} {both} is reported as not delivered and was delivered"
