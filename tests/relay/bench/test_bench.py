@@ -1,0 +1,29 @@
+"""A benchmark with real processes, short."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+#: Much longer than it takes, for slow machines.
+LIMIT_S = 120.0
+
+
+@pytest.mark.slow
+def test_three_members_deliver_what_all_of_them_send() -> None:
+    options = ("--seconds", "0.3", "--runs", "1", "--sizes", "100", "--journal", "--json")
+    command = (sys.executable, "-m", "relay", "bench", "total-order", *options)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert ran.returncode == 0, ran.stderr
+    answer = json.loads(ran.stdout)
+    assert (answer["scenario"], answer["journal"]) == ("total-order", True)
+    numbers = answer["ours"]["100"]
+    assert numbers["rate"] > 0
+    assert 0 < numbers["p50_us"] <= numbers["p99_us"]
+    assert numbers["cpu_s_per_million"] > 0
+    assert numbers["rss_mb"] > 10
+    assert {"sequencer", "nakack", "codec", "transport"} <= set(numbers["parts"])
+    assert sum(numbers["parts"].values()) == pytest.approx(1.0, abs=0.01)

@@ -1,0 +1,100 @@
+"""`relay status`: tables for people, JSON for programs, and nothing that a name could do to a terminal."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from relay.cli.status_tables import status_tables
+from tests.relay.cli.conftest import Run
+
+STATUS: dict[str, Any] = {
+    "site": "NYC",
+    "name": "A",
+    "state": "member",
+    "role": "relay",
+    "relays_to": ["SFO"],
+    "view": {"id": [3, "aa"], "members": ["A", "B"]},
+    "global_view": {"sites": {"NYC": ["A", "B"], "SFO": ["D"]}, "down": ["LON"]},
+    "messages": {"sent": 5, "delivered": {"NYC": 5, "SFO": 7}, "gaps": 2},
+    "queues": [
+        {"queue": "stack.nakack.held", "now": 3, "high": 9, "max": 10},
+        {"queue": "stack.unicast.held", "now": 0, "high": 0, "max": 11},
+    ],
+    "drops": {"late": 4},
+    "problems": ["relay.bridge.bind: cannot listen."],
+}
+
+
+def printed(*statuses: dict[str, Any]) -> str:
+    console = Console(width=200, force_terminal=False)
+    with console.capture() as captured:
+        for table in status_tables(statuses):
+            console.print(table)
+    return captured.get()
+
+
+def test_everything_an_operator_asks_for_is_there() -> None:
+    text = printed(STATUS)
+    for words in ("A@NYC", "relay to SFO", "3: A B", "NYC: A B; SFO: D; LON: down", "12", "late", "cannot listen"):
+        assert words in text
+    assert "stack.nakack.held" in text
+    assert "stack.unicast.held" not in text  # never used, so it does not crowd the table
+
+
+def test_a_node_that_still_joins_has_a_row() -> None:
+    assert "joining" in printed({"site": "NYC", "name": "A", "state": "joining", "role": "member"})
+
+
+def test_markup_in_a_name_is_text() -> None:
+    assert "[red]A[/red]@NYC" in printed({**STATUS, "name": "[red]A[/red]"})
+
+
+def test_no_node_is_said(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(tmp_path))
+    code, out, err = run("status", "--json")
+    assert (code, json.loads(out)) == (1, {"nodes": [], "silent": []})
+    assert str(tmp_path) in err
+
+
+@contextmanager
+def serving(body: bytes) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/status" else 404)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Be quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("path", ["", "/", "/status"])
+def test_a_url_will_do(run: Run, path: str) -> None:
+    with serving(json.dumps(STATUS).encode()) as url:
+        code, out, _ = run("status", "--node", url + path, "--json")
+    assert (code, json.loads(out)) == (0, STATUS)
+
+
+def test_a_server_that_is_no_node_is_said(run: Run) -> None:
+    with serving(b"<html>") as url:
+        code, _, err = run("status", "--node", url)
+    assert code == 2
+    assert "is not the status of a node" in err
