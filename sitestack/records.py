@@ -207,6 +207,4 @@ class Drop:
     n: int
 
 
-Record: TypeAlias = (
-    Start | Stop | Send | Reject | Deliver | View | GlobalView | Role | Gap | Baseline | Unreach | Drop
-)
+Record: TypeAlias = Start | Stop | Send | Reject | Deliver | View | GlobalView | Role | Gap | Baseline | Unreach | Drop
