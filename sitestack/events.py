@@ -237,3 +237,27 @@ class Undeliverable(Event):
     dest: Address
     #: As they came down, in order.
     frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Event):
+    """Down from failure detection to discovery: keep a connection to each of these, and to nobody else; see `WatchAt`."""
+
+    members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchAt(Event):
+    """Up from discovery to the shell: the members to watch, with where they are; those it does not know are left out.
+
+    The shell keeps a TCP connection to each. When one closes and nobody, or another process, answers there, it says `Gone`.
+    """
+
+    targets: tuple[tuple[Address, Physical], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone(Event):
+    """Down from the shell to failure detection: the process of this member certainly exists no more."""
+
+    member: Address

@@ -34,6 +34,8 @@ from sitestack.events import (
     RemovePhysical,
     SetPhysical,
     ViewInstalled,
+    Watch,
+    WatchAt,
 )
 from sitestack.frame import Destination, Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
@@ -116,6 +118,7 @@ class Discovery(Layer):
         self._directory = Directory(local.address, local.name, config.contacts_max, config.tombstone_s)
         self._contacts = self._directory.contacts
         self._search: Search | None = None
+        self._watched: tuple[tuple[Address, Physical], ...] = ()
         self._announcements = 0
         self._announce_at = 0.0
         self._sweep_at: float | None = None
@@ -141,6 +144,11 @@ class Discovery(Layer):
             self._search = Search(now, config.join_wait_s, config.settle_s, config.peers_max)
             self._searches += 1
             return self._ask(self._search, now)
+        if isinstance(event, Watch):
+            known = [contact for member in event.members if (contact := self._contacts.get(member)) is not None]
+            targets = tuple([(contact.address, contact.physical[0]) for contact in known])
+            news, self._watched = targets != self._watched, targets
+            return [Up(WatchAt(targets))] if news else []
         return [Down(event)]
 
     def _connect(self, event: Connect, now: float) -> list[Effect]:

@@ -5,6 +5,10 @@
     heard of B               nothing was wrong
     still silent             up: Suspect(B); and Unsuspect(B) should it be heard after all
 
+Besides, each member has a TCP connection to the coordinator and to the next member in the ring. A killed process is noticed by
+its kernel closing the connection, within milliseconds; the shell makes sure and says `Gone`. Where the port cannot be reached
+nothing of the kind happens, and silence decides (FD_SOCK in JGroups).
+
 Any frame is a sign of life. Members are told apart by UUID, never by address, so a restarted process does not keep its
 predecessor alive: what is sent to the predecessor comes back as `NotHere`, which is as good as an obituary (A3).
 """
@@ -18,6 +22,7 @@ from sitestack.address import Address
 from sitestack.events import (
     CheckMember,
     Event,
+    Gone,
     Left,
     Misdirected,
     SeenView,
@@ -25,6 +30,7 @@ from sitestack.events import (
     TryNextPhysical,
     Unsuspect,
     ViewInstalled,
+    Watch,
 )
 from sitestack.frame import Destination, Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
@@ -79,6 +85,8 @@ class FailureDetectionConfig:
     not_here_interval_s: float = 0.5
     #: A differing view of one member is reported at most this often.
     seen_interval_s: float = 1.0
+    #: Whether connections to other members are kept, to notice at once when one closes.
+    watch: bool = True
     #: Processes that the two limits above are remembered of; beyond it the oldest is forgotten.
     limited_max: int = 1_024
 
@@ -117,6 +125,8 @@ class FailureDetection(Layer):
         self._heard: dict[Address, float] = {}
         self._checks: dict[Address, _Check] = {}
         self._suspected: dict[Address, None] = {}
+        #: Those of them that are dead for certain: what still arrives of them was sent before.
+        self._gone: dict[Address, None] = {}
         self._heartbeat_at = 0.0
         #: No member can have been silent for too long before then; so frames need not be looked at for the deadline.
         self._scan_at = 0.0
@@ -133,7 +143,7 @@ class FailureDetection(Layer):
             effects: list[Effect] = []
             if source in self._heard:
                 self._heard[source] = now
-                if source in self._checks or source in self._suspected:
+                if (source in self._checks or source in self._suspected) and source not in self._gone:
                     effects = self._take_back(source)
             if not headers or type(headers[-1]) not in _OWN:
                 effects.append(Up(event))
@@ -145,8 +155,8 @@ class FailureDetection(Layer):
             return self._answer_misdirected(event, now)
         if isinstance(event, Left):
             self._view = None
-            self._heard, self._checks, self._suspected = {}, {}, {}
-            return []
+            self._heard, self._checks, self._suspected, self._gone = {}, {}, {}, {}
+            return [Down(Watch(()))] if self.config.watch else []
         return [Up(event)]
 
     def _take_back(self, member: Address) -> list[Effect]:
@@ -187,7 +197,12 @@ class FailureDetection(Layer):
     # -- what is not heard -----------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Frames pass; a reported member is checked at once."""
+        """Frames pass; a reported member is checked at once; who is gone needs no check."""
+        if isinstance(event, Gone):
+            if event.member not in self._heard:
+                return [Dropped("not_monitored")]
+            self._gone[event.member] = None
+            return self._suspect([event.member])
         if not isinstance(event, CheckMember):
             return [Down(event)]
         member = event.member
@@ -215,6 +230,7 @@ class FailureDetection(Layer):
             self._heartbeat_at = now + self.config.heartbeat_interval_s
             self._heartbeats += 1
             effects.append(self._send(None, Alive(self._view.id)))
+            effects += self._watch(self._view)  # again and again: a place may become known, or change
         if now >= self._scan_at:
             effects += self._scan(now)
         return effects + self._continue_checks(now)
@@ -279,11 +295,22 @@ class FailureDetection(Layer):
         self._view = view
         self._heard = {member: self._heard.get(member, now) for member in others}
         self._checks = {member: check for member, check in self._checks.items() if member in self._heard}
-        suspected = [member for member in self._suspected if member in self._heard]
-        self._suspected = {}
+        suspected = [member for member in self._suspected if member in self._heard and member not in self._gone]
+        self._gone = {member: None for member in self._gone if member in self._heard}
+        self._suspected = dict.fromkeys(self._gone)
         self._heartbeat_at = now
         self._scan_at = min(self._heard.values(), default=now) + self.config.timeout_s
-        return [effect for member in suspected for effect in self._begin_check(member, now)]
+        gone: list[Effect] = [Up(Suspect(tuple(self._gone)))] if self._gone else []
+        return [*gone, *[effect for member in suspected for effect in self._begin_check(member, now)], *self._watch(view)]
+
+    def _watch(self, view: View) -> list[Effect]:
+        """Everybody watches the coordinator, so that the next in line acts at once, and the ring sees to the others."""
+        rank = view.rank(self.local.address)
+        if not self.config.watch or rank < 0:
+            return []
+        watched = dict.fromkeys((view.coordinator, view.members[(rank + 1) % len(view.members)]))
+        watched.pop(self.local.address, None)
+        return [Down(Watch(tuple(watched)))]
 
     def statistics(self) -> FailureDetectionStatistics:
         """The numbers of who is watched."""

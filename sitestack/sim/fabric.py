@@ -8,8 +8,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from sitestack.address import Physical
+from sitestack.address import Address, Physical
 from sitestack.sim.rules import Packet, Rule
 from sitestack.sim.schedule import Schedule
 
@@ -34,16 +35,22 @@ class Fabric:
     def __init__(self, schedule: Schedule, rng: random.Random) -> None:
         self.rules: list[Rule] = []
         self.latency = Latency()
+        #: Broken routes: nothing gets from the first hosts to the second ones.
+        self.cuts: list[tuple[frozenset[str], frozenset[str]]] = []
         self.lost = 0
         self.sent = 0
         self._schedule = schedule
         self._rng = rng
         self._sockets: dict[Physical, Receive] = {}
         self._groups: dict[str, list[Physical]] = {}
+        self._members: dict[Physical, Address] = {}
+        #: Watcher's address -> whom it keeps a connection to, and how it hears that one has closed for good.
+        self._watches: dict[Physical, tuple[dict[Physical, Address], Callable[[Address], None]]] = {}
 
-    def attach(self, address: Physical, group: str, receive: Receive) -> None:
+    def attach(self, address: Physical, group: str, member: Address, receive: Receive) -> None:
         """A process opens its socket. A second one at the same address replaces the first, as after a restart."""
         self._sockets[address] = receive
+        self._members[address] = member
         members = self._groups.setdefault(group, [])
         if address not in members:
             members.append(address)
@@ -52,9 +59,29 @@ class Fabric:
         """Close the socket, unless another process has taken the address over."""
         if self._sockets.get(address) is receive:
             del self._sockets[address]
+            del self._members[address]
+            self._watches.pop(address, None)
+            for watcher in list(self._watches):
+                self._look(watcher)
             for members in self._groups.values():
                 if address in members:
                     members.remove(address)
+
+    def watch(self, watcher: Physical, targets: dict[Physical, Address], gone: Callable[[Address], None]) -> None:
+        """Keep connections to these processes and to no others; `gone` is told when one does not exist any more."""
+        self._watches[watcher] = (targets, gone)
+        self._look(watcher)
+
+    def _look(self, watcher: Physical) -> None:
+        targets, gone = self._watches[watcher]
+        for target, member in list(targets.items()):
+            if self._members.get(target) != member and not self.separated(watcher, target):
+                del targets[target]
+                self._schedule.after(2 * self.latency.draw(self._rng), partial(gone, member))
+
+    def separated(self, one: Physical, other: Physical) -> bool:
+        """Whether no packet gets from one to the other or none comes back; then a closed connection is not noticed either."""
+        return any((one.host in a and other.host in b) or (other.host in a and one.host in b) for a, b in self.cuts)
 
     def send(self, source: Physical, to: Physical | None, group: str, data: bytes) -> None:
         """To one address, or to everybody else in the group when `to` is None."""
@@ -64,13 +91,16 @@ class Fabric:
             self._route(Packet(source, target, data, self.latency.draw(self._rng), self._schedule.now))
 
     def _route(self, packet: Packet) -> None:
+        if any(packet.source.host in a and packet.target.host in b for a, b in self.cuts):
+            self.lost += 1
+            return
         packets = [packet]
         for rule in self.rules:
             packets = [after for before in packets for after in rule(before, self._rng)]
         if not packets:
             self.lost += 1
         for each in packets:
-            self._schedule.after(each.delay, lambda each=each: self._arrive(each))  # type: ignore[misc]
+            self._schedule.after(each.delay, partial(self._arrive, each))
 
     def _arrive(self, packet: Packet) -> None:
         receive = self._sockets.get(packet.target)

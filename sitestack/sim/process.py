@@ -11,7 +11,7 @@ from typing import ClassVar
 from sitestack import records
 from sitestack.address import Physical
 from sitestack.errors import LocalError
-from sitestack.events import Connect, Disconnect, Event, Left, ViewInstalled
+from sitestack.events import Connect, Disconnect, Event, Gone, Left, ViewInstalled, WatchAt
 from sitestack.frame import Frame
 from sitestack.layer import Local
 from sitestack.layers.batching import Batching
@@ -60,7 +60,7 @@ class Process:
 
     def start(self) -> None:
         """Open the socket and look for the others."""
-        self.fabric.attach(self.physical, self.local.site, self.receive)
+        self.fabric.attach(self.physical, self.local.site, self.local.address, self.receive)
         self.stack.down(Connect((self.physical,)), self.schedule.now)
         self.touch()
 
@@ -168,6 +168,9 @@ class Process:
         """What an application would see."""
         if isinstance(event, ViewInstalled):
             self.view = event.view
+        elif isinstance(event, WatchAt):
+            targets = {physical: member for member, physical in event.targets}
+            self.fabric.watch(self.physical, targets, lambda member: self.input(Gone(member)))
         elif isinstance(event, Left):
             self.left = True
             self.recorder.stop("left")

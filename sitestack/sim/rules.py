@@ -7,7 +7,7 @@ reorders it. Rules form a chain; each is applied to every packet that the one be
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sitestack.address import Physical
@@ -81,8 +81,3 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
         return data + bytes([rng.randrange(256)])
     at = rng.randrange(min(len(data), 3))  # magic or version: elsewhere only authentication would notice
     return data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :]
-
-
-def blocked(sources: Collection[Physical], targets: Collection[Physical]) -> Rule:
-    """Nothing from these reaches those; the other direction is a rule of its own (F6, F7)."""
-    return lambda packet, rng: [] if packet.source in sources and packet.target in targets else [packet]

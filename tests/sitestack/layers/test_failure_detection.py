@@ -8,6 +8,7 @@ from sitestack.address import Address
 from sitestack.events import (
     CheckMember,
     Event,
+    Gone,
     Left,
     Misdirected,
     SeenView,
@@ -15,9 +16,10 @@ from sitestack.events import (
     TryNextPhysical,
     Unsuspect,
     ViewInstalled,
+    Watch,
 )
 from sitestack.frame import Destination, Frame, Header
-from sitestack.layer import Down, Effect, Up
+from sitestack.layer import Down, Dropped, Effect, Up
 from sitestack.layers.failure_detection import (
     Alive,
     AreYouThere,
@@ -110,7 +112,8 @@ def test_the_check_asks_three_times_and_turns_to_the_next_address() -> None:
     asked: list[Effect] = []
     while (due := detector.deadline()) is not None and due < 4.0:
         effects = detector.expire(due)
-        asked += [each for each in effects if isinstance(each, Down) and said([each]) != [(None, Alive(VIEW.id))]]
+        downs = [each for each in effects if isinstance(each, Down) and not isinstance(each.event, Watch)]
+        asked += [each for each in downs if said([each]) != [(None, Alive(VIEW.id))]]
         hear(detector, C, due)
     questions = [Down(Frame(A, B, (AreYouThere(n),), None, True)) for n in (1, 2, 3)]
     turn = Down(TryNextPhysical(B))
@@ -235,3 +238,27 @@ def test_who_has_left_is_silent() -> None:
     detector.up(Left(), 1.0)
     assert detector.deadline() is None
     assert detector.expire(2.0) == []
+
+
+@pytest.mark.parametrize(("me", "watched"), [("A", (B,)), ("B", (A, C)), ("C", (A,))])
+def test_everybody_watches_the_coordinator_and_the_next_in_the_ring(me: str, watched: tuple[Address, ...]) -> None:
+    detector = FailureDetection(local_of(me), FailureDetectionConfig())
+    assert Down(Watch(watched)) in detector.up(ViewInstalled(VIEW, None), 0.0)
+    assert Down(Watch(())) in detector.up(Left(), 1.0)
+
+
+def test_who_is_gone_is_suspected_at_once_and_late_frames_do_not_bring_it_back() -> None:
+    detector = make()
+    assert detector.down(Gone(B), 0.3) == [Up(Suspect((B,)))]
+    assert detector.up(Frame(B, None, (), None, True), 0.301) == [Up(Frame(B, None, (), None, True))]
+    assert detector.up(ViewInstalled(view_of(2, "ABC"), VIEW), 0.4)[0] == Up(Suspect((B,)))
+    assert detector.up(ViewInstalled(view_of(3, "AC"), VIEW), 0.5) == [Down(Watch((C,)))]
+
+
+def test_a_stranger_that_is_gone_is_nobodys_business() -> None:
+    assert make().down(Gone(D), 0.3) == [Dropped("not_monitored")]
+
+
+def test_without_watching_only_silence_counts() -> None:
+    detector = FailureDetection(local_of("A"), FailureDetectionConfig(watch=False))
+    assert detector.up(ViewInstalled(VIEW, None), 0.0) == []
