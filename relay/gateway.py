@@ -30,7 +30,8 @@ from relay.headers import Acked, LinkUp, RemoteBaseline, RemoteGap, RemoteView, 
 from relay.horizon import Admitted, Horizon
 from relay.inflow import Inflow
 from relay.link import LinkConfig, LinkSession
-from relay.state import Admission, ReplicatedState, later, raise_to
+from relay.state import Admission, ReplicatedState
+from relay.vectors import later, raise_to
 from relay.wire import VERSION, Ack, Bye, Data, Hello, Unicast
 from sitestack.address import Physical
 from sitestack.errors import ProtocolError
@@ -105,6 +106,16 @@ class Gateway:
             for connection in list(self.connections):
                 effects += self._close(connection, "lineage", now)
         return [*effects, *self._announce_role()]
+
+    def start_over(self, now: float) -> list[Effect]:
+        """The parts of this site have become one: what it has is to be asked and answered anew, on every link."""
+        effects: list[Effect] = []
+        for connection in list(self.connections):
+            effects += self._close(connection, "merged", now)
+        self._inflow.clear()
+        self._acks.clear()
+        self._grace.start(now)
+        return effects
 
     def resign(self, reason: str, now: float) -> list[Effect]:
         """This member relays no more: say farewell everywhere. The peers ask the next relay what it needs all the same (R8)."""
@@ -349,7 +360,8 @@ class Gateway:
         """At most one entry a turn and link, and only when it says something new."""
         sites = tuple(sorted(self.config.peers))
         for (site, name), vector in self._acks.items():
-            known = self._state.remote(site).lineages.get(name)
+            remote = self._state.remotes.get(site)
+            known = None if remote is None else remote.lineages.get(name)
             acked = {} if known is None else known.acked
             origins = {origin: n for origin, n in vector.origins.items() if acked.get(origin, 0) < n}
             seen = None if known is None else known.acked_view

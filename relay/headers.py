@@ -166,8 +166,9 @@ class RemoteState:
 
 @dataclass(frozen=True, slots=True)
 class RelayState(Header):
-    """The whole replicated relay state at a point of the stream (R3, R23, S9)."""
+    """The whole replicated relay state at a point of the stream (R3, R23, S9), and the view that the giver was in."""
 
+    view: ViewId | None
     first: int
     entries: tuple[HeldEntry, ...]
     base_view: View | None

@@ -86,7 +86,8 @@ class Inflow:
     def _numbers(self, site: str) -> dict[Address, int]:
         found = self._reached.get(site)
         if found is None:
-            found = self._reached[site] = dict(self._state.remote(site).admitted)
+            remote = self._state.remotes.get(site)
+            found = self._reached[site] = {} if remote is None else dict(remote.admitted)
         return found
 
     @staticmethod

@@ -42,9 +42,10 @@ from relay.headers import (
     UnicastReply,
 )
 from relay.horizon import Admitted
-from relay.remote_unicast import NO_MEMBER, UnicastConfig, UnicastReceiver, UnicastSender
+from relay.remote_unicast import UnicastConfig
 from relay.state import Admission, ReplicatedState
-from relay.wire import Unicast
+from relay.statistics import RelayStatistics, relay_statistics
+from relay.unicast_routes import UnicastRoutes
 from sitestack.address import Address, ProxyUUID
 from sitestack.events import Blocked, Disconnect, Event, Held, Left, Stable, ViewInstalled
 from sitestack.frame import Frame, Header
@@ -74,13 +75,15 @@ class RelayLayer(Layer):
         self.state = ReplicatedState(local.site, config.buffer)
         self.caster = Caster(local.address)
         self.gateway = Gateway(local, config.gateway, self.state, self.caster)
-        self.sender = UnicastSender(config.unicast)
-        self.receiver = UnicastReceiver(local.site, local.address)
+        self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
+        self.sender = self.unicasts.sender
         self._site = local.site
         self._me = local.address
         #: A site that relays to nobody holds nothing.
         self._holds = bool(config.gateway.peers)
         self._leaving = False
+        #: What other parts of a split site gave, just before the merge view.
+        self._parts: list[RelayState] = []
         self._shown: GlobalView | None = None
         self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
         self._now = 0.0
@@ -115,8 +118,7 @@ class RelayLayer(Layer):
         assert batch is not None
         if dest.site == self._site:
             return [Down(Frame(frame.source, dest.original, frame.headers, batch))]
-        self.sender.send(dest, batch, now)
-        return self._route(now)
+        return self.unicasts.send(dest, batch, now)
 
     # -- from below ----------------------------------------------------------------------------------------------------
 
@@ -145,12 +147,9 @@ class RelayLayer(Layer):
                 self._hold(frame, frame.batch, now)
             return [Up(frame)]
         header = frame.headers[-1]
-        if isinstance(header, Forward):
-            return self._relay_unicast(frame, header)
-        if isinstance(header, Deliver):
-            return self._deliver_unicast(header.after, frame.batch)
-        if isinstance(header, UnicastReply):
-            return [*self._reply(header, now), *self._route(now)]
+        if isinstance(header, Forward | Deliver | UnicastReply):
+            self._waiting_since = now
+            return self._unicast(frame, header, now)
         if type(header) not in _ENTRIES:
             return [Up(frame)]
         if frame.source == self._me:
@@ -158,6 +157,13 @@ class RelayLayer(Layer):
         if self.gateway.active:
             self._waiting_since = now
         return self._entry(frame, header)
+
+    def _unicast(self, frame: Frame, header: Forward | Deliver | UnicastReply, now: float) -> list[Effect]:
+        if isinstance(header, Forward):
+            return self.unicasts.relay(frame, header)
+        if isinstance(header, Deliver):
+            return self.unicasts.deliver(header.after, frame.batch)
+        return [*self.unicasts.reply(header, now), *self.unicasts.forward(now)]
 
     def _hold(self, frame: Frame, batch: Batch, now: float) -> None:
         """Seed 001: "buffers the last N messages"; here everybody does, and drops them when the other sites have them."""
@@ -202,19 +208,26 @@ class RelayLayer(Layer):
                 self.gateway.refused(batch.site)
             return [Dropped(answer.value)]
         self._admitted(Admitted(frame.seqno, batch.site, batch.origin, batch.first - 1, batch.last, None, None))
+        if self.state.has_been_delivered(batch.site, batch.origin, batch.last):
+            return [Dropped("relay_delivered_before_merge")]
         return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, seqno=frame.seqno))]
 
     def _gap(self, frame: Frame, gap: RemoteGap) -> list[Effect]:
-        first = self.state.apply_gap(gap)
-        if first is None:
+        skipped = self.state.apply_gap(gap)
+        if skipped is None:
             return [Dropped("relay_gap_settled")]
-        self._admitted(Admitted(frame.seqno, gap.site, gap.origin, first - 1, gap.last, None, None))
-        return [Up(Gap(gap.site, gap.origin, first, gap.last, gap.reason))]
+        before, here = skipped
+        self._admitted(Admitted(frame.seqno, gap.site, gap.origin, before, gap.last, None, None))
+        if self.state.has_been_delivered(gap.site, gap.origin, gap.last):
+            return []
+        return [Up(Gap(gap.site, gap.origin, here + 1, gap.last, gap.reason))]
 
     def _baseline(self, frame: Frame, baseline: RemoteBaseline) -> list[Effect]:
         fresh = self.state.apply_baseline(baseline)
         for origin, n in fresh.items():
             self._admitted(Admitted(frame.seqno, baseline.site, origin, 0, n, None, None))
+        delivered = [origin for origin, n in fresh.items() if self.state.has_been_delivered(baseline.site, origin, n)]
+        fresh = {origin: n for origin, n in fresh.items() if origin not in delivered}
         return [Up(Baseline(baseline.site, fresh))] if fresh else []
 
     def _remote_view(self, frame: Frame, entry: RemoteView) -> list[Effect]:
@@ -240,9 +253,14 @@ class RelayLayer(Layer):
     def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         """Seed 001, "Becoming coordinator", "Ceasing to be coordinator", "Local view changed"."""
         old, view = self.state.view, event.view
+        effects: list[Effect] = []
+        if self._parts:
+            self.state.merge(self._parts, now)
+            self._parts.clear()
+            self.caster.close()
+            effects += self.gateway.start_over(now) if self.gateway.active else []
         self.state.install(view, now, self._holds)
         self._proxies.clear()
-        effects: list[Effect] = []
         if event.previous is None:
             effects += [Up(Baseline(site, origins)) for site, origins in self.state.baselines()]
         if view.coordinator == self._me and not self._leaving:
@@ -254,7 +272,7 @@ class RelayLayer(Layer):
         effects += self._show()
         if old is None or old.coordinator != view.coordinator:
             self.sender.again(now)
-            effects += self._route(now)
+            effects += self.unicasts.forward(now)
         self._waiting_since = now
         return [*effects, *self.caster.take()]
 
@@ -266,76 +284,6 @@ class RelayLayer(Layer):
             found = self._proxies[(site, origin)] = ProxyUUID(origin, site, self.state.view.coordinator)
         return found
 
-    # -- unicasts ------------------------------------------------------------------------------------------------------
-
-    def _route(self, now: float) -> list[Effect]:
-        """Seed 001, forwardToCoord: to the relay, or at once onto the bridge when that is this member."""
-        effects: list[Effect] = []
-        relay = None if self.state.view is None else self.state.view.coordinator
-        for unicast in self.sender.take():
-            batch = unicast.batch
-            if self.gateway.active:
-                reason = self.gateway.send_unicast(batch.target_site, unicast)
-                self._waiting_since = now
-            elif relay is None or relay == self._me:
-                reason = "no_relay"
-            else:
-                reason = ""
-                effects.append(Down(Frame(self._me, relay, (Forward(unicast.after, unicast.attempt),), batch)))
-            if reason:
-                self.sender.handle_reply(_refusal(unicast, reason), now)
-        effects += [Up(failure) for failure in self.sender.failures]
-        self.sender.failures.clear()
-        return effects
-
-    def _relay_unicast(self, frame: Frame, header: Forward) -> list[Effect]:
-        """A member wants a unicast brought to another site. What cannot be done is said, not dropped (R16, REL-27)."""
-        batch = frame.batch
-        if batch is None or batch.target is None or batch.origin != frame.source:
-            return [Dropped("relay_malformed")]
-        unicast = Unicast(header.after, header.attempt, batch)
-        reason = self.gateway.send_unicast(batch.target_site, unicast) if self.gateway.active else "not_relay"
-        if reason:
-            return [Down(Frame(self._me, frame.source, (_refusal(unicast, reason),)))]
-        return []
-
-    def _deliver_unicast(self, after: int, batch: Batch | None) -> list[Effect]:
-        if batch is None or batch.target != self._me:
-            return [Dropped("relay_malformed")]
-        if not self.receiver.receive(after, batch):
-            return [Dropped("relay_unicast_again")]
-        return [Up(Frame(self._proxy(batch.site, batch.origin), self._me, (), batch))]
-
-    def _reply(self, reply: UnicastReply, now: float) -> list[Effect]:
-        """Bring a reply one step nearer to the origin of its unicast."""
-        view = self.state.view
-        if reply.site == self._site and reply.origin == self._me:
-            self.sender.handle_reply(reply, now)
-            return []
-        if reply.site == self._site and self.gateway.active:
-            return [Down(Frame(self._me, reply.origin, (reply,)))] if view and view.rank(reply.origin) >= 0 else []
-        if reply.site != self._site and self.gateway.active:
-            reason = self.gateway.send_unicast(reply.site, reply)
-            return [Dropped(f"relay_reply_{reason}")] if reason else []
-        if view is None or view.coordinator == self._me or reply.target != self._me:
-            return [Dropped("relay_reply_no_relay")]
-        return [Down(Frame(self._me, view.coordinator, (reply,)))]
-
-    def _arrived(self, site: str, frame: Unicast | UnicastReply, now: float) -> list[Effect]:
-        """From the bridge: for this member, for another one, or for nobody here."""
-        if isinstance(frame, UnicastReply):
-            ours = frame.target_site == site and frame.site == self._site
-            return self._reply(frame, now) if ours else [Dropped("foreign_site")]
-        batch = frame.batch
-        if batch.site != site or batch.target_site != self._site or batch.target is None:
-            return [Dropped("foreign_site")]
-        if batch.target == self._me:
-            return self._deliver_unicast(frame.after, batch)
-        view = self.state.view
-        if view is None or view.rank(batch.target) < 0:
-            return self._reply(_refusal(frame, NO_MEMBER), now)
-        return [Down(Frame(self._me, batch.target, (Deliver(frame.after, frame.attempt),), batch))]
-
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def _settle(self, now: float) -> list[Effect]:
@@ -343,26 +291,27 @@ class RelayLayer(Layer):
         effects: list[Effect] = []
         arrived, self.gateway.arrived = self.gateway.arrived, []
         for site, frame in arrived:
-            effects += self._arrived(site, frame, now)
-        return [*effects, *self._route(now), *self.caster.take()]
+            effects += self.unicasts.arrived(site, frame, now)
+        return [*effects, *self.unicasts.forward(now), *self.caster.take()]
 
     def flush(self, now: float) -> list[Effect]:
         """End of a turn: acknowledge unicasts, fill the links, cast what came of it."""
         self._now, self._waiting_since = now, None
-        effects: list[Effect] = []
-        for reply in self.receiver.take_replies():
-            effects += self._reply(reply, now)
-        return [*effects, *self.gateway.pump(now), *self.caster.take()]
+        return [*self.unicasts.acknowledge(now), *self.gateway.pump(now), *self.caster.take()]
 
     def expire(self, now: float) -> list[Effect]:
         """Forward unicasts again; the links run in `flush`."""
         self.sender.expire(now)
-        return [*self._route(now), *self.flush(now)]
+        return [*self.unicasts.forward(now), *self.flush(now)]
 
     def deadline(self) -> float | None:
         """The earliest of the links' and the unicasts'; at once when something came after `flush`."""
         dues = [self._waiting_since, self.gateway.deadline(), self.sender.deadline()]
         return min([due for due in dues if due is not None], default=None)
+
+    def statistics(self) -> RelayStatistics:
+        """What is held for the other sites, and how far each is behind."""
+        return relay_statistics(self.state, self.gateway, self.caster, self.sender, self._now)
 
     # -- joiners -------------------------------------------------------------------------------------------------------
 
@@ -375,8 +324,7 @@ class RelayLayer(Layer):
         assert isinstance(state, RelayState)
         self.state.take(state, self._now)
 
-
-def _refusal(unicast: Unicast, reason: str) -> UnicastReply:
-    batch = unicast.batch
-    assert batch.target is not None
-    return UnicastReply(batch.site, batch.origin, batch.target_site, batch.target, batch.last, unicast.attempt, reason)
+    def merge_state(self, state: Header) -> None:
+        """Another part of this site, split until now; the merge view follows."""
+        assert isinstance(state, RelayState)
+        self._parts.append(state)

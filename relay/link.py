@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from relay.buffer import Entry
 from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
 from relay.horizon import Horizon
-from relay.state import ReplicatedState, later, raise_to
+from relay.state import ReplicatedState
+from relay.vectors import later, raise_to
 from relay.wire import (
     DATA_OVERHEAD_BYTES,
     HELLO_BYTES_MAX,

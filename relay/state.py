@@ -11,6 +11,7 @@ from enum import Enum
 
 from relay.buffer import Buffer, BufferConfig, Entry
 from relay.events import GlobalView
+from relay.halves import merge_parts
 from relay.headers import (
     Acked,
     LineageState,
@@ -23,6 +24,7 @@ from relay.headers import (
     SiteDown,
     SiteVector,
 )
+from relay.vectors import later, raise_to
 from sitestack.address import Address, ProxyUUID
 from sitestack.message import Batch
 from sitestack.view import View, ViewId
@@ -81,6 +83,8 @@ class Remote:
     down: bool = False
     #: The last number admitted per origin.
     admitted: dict[Address, int] = field(default_factory=dict)
+    #: Not replicated: where this member is ahead of that, after a merge with a part that had less.
+    ahead: dict[Address, int] = field(default_factory=dict)
     lineages: dict[ViewId, Lineage] = field(default_factory=dict)
 
     @property
@@ -93,10 +97,18 @@ class Remote:
         """The lineage of this name, made when it is new; at the bound the oldest is forgotten."""
         found = self.lineages.get(name)
         if found is None:
-            if len(self.lineages) >= LINEAGES_MAX:
+            while len(self.lineages) >= LINEAGES_MAX:
                 del self.lineages[next(iter(self.lineages))]
             found = self.lineages[name] = Lineage()
         return found
+
+    def forget_merged(self, view: View) -> None:
+        """A merge view continues the lineages that it joins: when its own is linked, it alone says what its site has."""
+        joined = [part.id for part in view.subviews]
+        own = self.lineages[view.lineage]
+        for name, each in list(self.lineages.items()):
+            if each is not own and own.epoch is not None and each.view is not None and each.view.id in joined:
+                del self.lineages[name]
 
 
 class ReplicatedState:
@@ -143,15 +155,23 @@ class ReplicatedState:
             _bound(remote.admitted)
         return answer
 
-    def apply_gap(self, gap: RemoteGap) -> int | None:
-        """Skip what a site no longer holds; the first number that is missing here, None when nothing is."""
+    def has_been_delivered(self, site: str, origin: Address, last: int) -> bool:
+        """True when this member had it already in its part of a split site; others had not, so it was admitted again."""
+        ahead = self.remote(site).ahead
+        reached = ahead.get(origin, 0)
+        if 0 < reached <= last:
+            del ahead[origin]
+        return last <= reached
+
+    def apply_gap(self, gap: RemoteGap) -> tuple[int, int] | None:
+        """Skip what a site no longer holds: after what it begins, and after what it does for this member. None: not at all."""
         remote = self.remote(gap.site)
         reached = remote.admitted.get(gap.origin, 0)
         if gap.last <= reached or gap.first > reached + 1:
             return None
         remote.known = True
         remote.admitted[gap.origin] = gap.last
-        return reached + 1
+        return reached, max(reached, remote.ahead.get(gap.origin, 0))
 
     def apply_baseline(self, baseline: RemoteBaseline) -> dict[Address, int]:
         """Begin to know a site after these numbers; those that were new."""
@@ -169,6 +189,7 @@ class ReplicatedState:
             return False
         lineage.view = entry.view
         remote.known, remote.down = True, False
+        remote.forget_merged(entry.view)
         _bury(remote.admitted, entry.view.members)
         return True
 
@@ -258,7 +279,18 @@ class ReplicatedState:
             for site, remote in self.remotes.items()
         ]
         buffer = self.buffer
-        return RelayState(buffer.first, buffer.give(), buffer.base_view, dict(self.produced), tuple(remotes))
+        view = None if self.view is None else self.view.id
+        return RelayState(view, buffer.first, buffer.give(), buffer.base_view, dict(self.produced), tuple(remotes))
+
+    def merge(self, parts: list[RelayState], now: float) -> None:
+        """Go on from the states of all parts of a split site. What this member has it will not be given again."""
+        reached = {site: dict(remote.admitted) for site, remote in self.remotes.items()}
+        for site, remote in self.remotes.items():
+            raise_to(reached[site], remote.ahead)
+        self.take(merge_parts([self.give(), *parts], self.buffer.config.budget_entries), now)
+        for site, numbers in reached.items():
+            remote = self.remote(site)
+            remote.ahead = {origin: n for origin, n in numbers.items() if n > remote.admitted.get(origin, 0)}
 
     def take(self, state: RelayState, now: float) -> None:
         """Start from another member's point of the stream. Nothing of it is delivered here (S9)."""
@@ -269,21 +301,7 @@ class ReplicatedState:
             lineages = {}
             for each in given.lineages:
                 lineages[each.lineage] = Lineage(each.epoch, each.view, dict(each.acked.origins), each.acked.view)
-            self.remotes[given.site] = Remote(given.known, given.down, dict(given.admitted), lineages)
-
-
-def raise_to(vector: dict[Address, int], other: dict[Address, int]) -> None:
-    """Raise each number of a vector to that of the other one."""
-    for origin, n in other.items():
-        if vector.get(origin, 0) < n:
-            vector[origin] = n
-
-
-def later(one: ViewId | None, other: ViewId | None) -> ViewId | None:
-    """The later of two views, either of which may be missing."""
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other)
+            self.remotes[given.site] = Remote(given.known, given.down, dict(given.admitted), {}, lineages)
 
 
 def _bury(numbers: dict[Address, int], members: tuple[Address, ...]) -> None:

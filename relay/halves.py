@@ -1,0 +1,90 @@
+"""Two halves of one site become one again: one replicated relay state out of several, the same at every member.
+
+Of this site: all batches that either part holds for the other sites, to be relayed and never delivered in the other part (M2),
+and the higher number of every origin. Of the other sites: what both parts have, so that they send again what one of them lacks;
+each member drops what it has (`ReplicatedState.merge`). What the others have of ours is a fact, so the higher number counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from relay.headers import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
+from relay.vectors import later, lower_of, raise_to
+from sitestack.address import Address
+from sitestack.view import View, ViewId
+
+
+def merge_parts(parts: Sequence[RelayState], entries_max: int) -> RelayState:
+    """One state out of those of all parts, whatever order they come in."""
+
+    def place(part: RelayState) -> ViewId:
+        assert part.view is not None, "a part of a split site has a view"
+        return part.view
+
+    merged = reduce(_merge, sorted(parts, key=place))
+    excess = max(0, len(merged.entries) - entries_max)
+    first = max(part.first + len(part.entries) for part in parts)
+    base = merged.base_view
+    for entry in merged.entries[:excess]:
+        base = _newer(base, entry.view)
+    return RelayState(merged.view, first, merged.entries[excess:], base, merged.produced, merged.remotes)
+
+
+def _merge(one: RelayState, other: RelayState) -> RelayState:
+    produced = dict(one.produced)
+    raise_to(produced, other.produced)
+    theirs = {remote.site: remote for remote in other.remotes}
+    mine = {remote.site: remote for remote in one.remotes}
+    sites = sorted({**mine, **theirs})
+    remotes = [_merge_remote(mine.get(site, _nothing(site)), theirs.get(site, _nothing(site))) for site in sites]
+    base = _newer(one.base_view, other.base_view)
+    return RelayState(other.view, 0, _merge_entries(one.entries, other.entries), base, produced, tuple(remotes))
+
+
+def _merge_entries(one: tuple[HeldEntry, ...], other: tuple[HeldEntry, ...]) -> tuple[HeldEntry, ...]:
+    """Each origin's batches in order, each once; of every origin both hold a piece without holes, perhaps the same."""
+    held = {_name(entry): None for entry in one}
+    first: dict[Address, int] = {}
+    for entry in one:
+        if entry.batch is not None:
+            first.setdefault(entry.batch.origin, entry.batch.first)
+    new = [entry for entry in other if _name(entry) not in held]
+    before = [e for e in new if e.batch is not None and e.batch.first < first.get(e.batch.origin, 0)]
+    after = [e for e in new if e.batch is None or e.batch.first >= first.get(e.batch.origin, 0)]
+    return (*before, *one, *after)
+
+
+def _name(entry: HeldEntry) -> object:
+    if entry.batch is not None:
+        return entry.batch.origin, entry.batch.first
+    assert entry.view is not None
+    return entry.view.id
+
+
+def _merge_remote(one: RemoteState, other: RemoteState) -> RemoteState:
+    lineages = {each.lineage: each for each in one.lineages}
+    for each in other.lineages:
+        known = lineages.get(each.lineage)
+        lineages[each.lineage] = each if known is None else _merge_lineage(known, each)
+    admitted = lower_of(one.admitted, other.admitted)
+    down = one.down and other.down
+    return RemoteState(one.site, one.known or other.known, down, admitted, tuple(lineages.values()))
+
+
+def _merge_lineage(one: LineageState, other: LineageState) -> LineageState:
+    acked = dict(one.acked.origins)
+    raise_to(acked, other.acked.origins)
+    vector = SiteVector(acked, later(one.acked.view, other.acked.view))
+    return LineageState(one.lineage, later(one.epoch, other.epoch), _newer(one.view, other.view), vector)
+
+
+def _newer(one: View | None, other: View | None) -> View | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one if one.id >= other.id else other
+
+
+def _nothing(site: str) -> RemoteState:
+    return RemoteState(site, False, True, {}, ())

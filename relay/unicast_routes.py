@@ -1,0 +1,123 @@
+"""The way of a unicast between sites: origin -> relay -> bridge -> relay -> target, and of its reply back (REL-9, REL-10).
+
+Each step is one call: what this member does with it depends on whether it relays. Nothing is kept here; the origin keeps a
+unicast until the target has acknowledged it, so whatever cannot be done is said to the origin, or left to its patience.
+"""
+
+from __future__ import annotations
+
+from relay.events import Unreachable
+from relay.gateway import Gateway
+from relay.headers import Deliver, Forward, UnicastReply
+from relay.remote_unicast import NO_MEMBER, UnicastConfig, UnicastReceiver, UnicastSender
+from relay.state import ReplicatedState
+from relay.wire import Unicast
+from sitestack.address import ProxyUUID
+from sitestack.frame import Frame
+from sitestack.layer import Down, Dropped, Effect, Local, Up
+from sitestack.message import Batch
+
+
+class UnicastRoutes:
+    """Unicasts to and from other sites, at one member."""
+
+    def __init__(self, local: Local, config: UnicastConfig, state: ReplicatedState, gateway: Gateway) -> None:
+        self.sender = UnicastSender(config)
+        self.receiver = UnicastReceiver(local.site, local.address)
+        self._site = local.site
+        self._me = local.address
+        self._state = state
+        self._gateway = gateway
+
+    # -- the origin ----------------------------------------------------------------------------------------------------
+
+    def send(self, dest: ProxyUUID, batch: Batch, now: float) -> list[Effect]:
+        """A batch of mine for a member of another site."""
+        self.sender.send(dest, batch, now)
+        return self.forward(now)
+
+    def forward(self, now: float) -> list[Effect]:
+        """Seed 001, forwardToCoord: to the relay, or at once onto the bridge when that is this member."""
+        effects: list[Effect] = []
+        view = self._state.view
+        for unicast in self.sender.take():
+            batch, reason = unicast.batch, ""
+            if self._gateway.active:
+                reason = self._gateway.send_unicast(batch.target_site, unicast)
+            elif view is None or view.coordinator == self._me:
+                reason = "no_relay"
+            else:
+                header = Forward(unicast.after, unicast.attempt)
+                effects.append(Down(Frame(self._me, view.coordinator, (header,), batch)))
+            if reason:
+                self.sender.handle_reply(_refusal(unicast, reason), now)
+        failures: list[Unreachable] = self.sender.failures
+        effects += [Up(failure) for failure in failures]
+        failures.clear()
+        return effects
+
+    # -- the relays ----------------------------------------------------------------------------------------------------
+
+    def relay(self, frame: Frame, header: Forward) -> list[Effect]:
+        """A member wants a unicast brought to another site. What cannot be done is said, not dropped (R16, REL-27)."""
+        batch = frame.batch
+        if batch is None or batch.target is None or batch.origin != frame.source:
+            return [Dropped("relay_malformed")]
+        unicast = Unicast(header.after, header.attempt, batch)
+        reason = self._gateway.send_unicast(batch.target_site, unicast) if self._gateway.active else "not_relay"
+        return [Down(Frame(self._me, frame.source, (_refusal(unicast, reason),)))] if reason else []
+
+    def arrived(self, site: str, frame: Unicast | UnicastReply, now: float) -> list[Effect]:
+        """From the bridge: for this member, for another one, or for nobody here."""
+        if isinstance(frame, UnicastReply):
+            ours = frame.target_site == site and frame.site == self._site
+            return self.reply(frame, now) if ours else [Dropped("foreign_site")]
+        batch = frame.batch
+        if batch.site != site or batch.target_site != self._site or batch.target is None:
+            return [Dropped("foreign_site")]
+        if batch.target == self._me:
+            return self.deliver(frame.after, batch)
+        view = self._state.view
+        if view is None or view.rank(batch.target) < 0:
+            return self.reply(_refusal(frame, NO_MEMBER), now)
+        return [Down(Frame(self._me, batch.target, (Deliver(frame.after, frame.attempt),), batch))]
+
+    # -- the target ----------------------------------------------------------------------------------------------------
+
+    def deliver(self, after: int, batch: Batch | None) -> list[Effect]:
+        """For this member: REL-10, its source is the origin by way of the local relay."""
+        if batch is None or batch.target != self._me or self._state.view is None:
+            return [Dropped("relay_malformed")]
+        if not self.receiver.receive(after, batch):
+            return [Dropped("relay_unicast_again")]
+        source = ProxyUUID(batch.origin, batch.site, self._state.view.coordinator)
+        return [Up(Frame(source, self._me, (), batch))]
+
+    def acknowledge(self, now: float) -> list[Effect]:
+        """Once a turn: say how far each sender's unicasts have been delivered."""
+        return [effect for reply in self.receiver.take_replies() for effect in self.reply(reply, now)]
+
+    # -- the way back --------------------------------------------------------------------------------------------------
+
+    def reply(self, reply: UnicastReply, now: float) -> list[Effect]:
+        """Bring a reply one step nearer to the origin of its unicast."""
+        view, relaying = self._state.view, self._gateway.active
+        if reply.site == self._site and reply.origin == self._me:
+            self.sender.handle_reply(reply, now)
+            return []
+        if view is None:
+            return [Dropped("relay_reply_no_relay")]
+        if reply.site == self._site and relaying and view.rank(reply.origin) >= 0:
+            return [Down(Frame(self._me, reply.origin, (reply,)))]
+        if reply.site != self._site and relaying:
+            reason = self._gateway.send_unicast(reply.site, reply)
+            return [Dropped(f"relay_reply_{reason}")] if reason else []
+        if reply.target == self._me and view.coordinator != self._me:
+            return [Down(Frame(self._me, view.coordinator, (reply,)))]
+        return [Dropped("relay_reply_no_relay")]
+
+
+def _refusal(unicast: Unicast, reason: str) -> UnicastReply:
+    batch = unicast.batch
+    assert batch.target is not None
+    return UnicastReply(batch.site, batch.origin, batch.target_site, batch.target, batch.last, unicast.attempt, reason)
