@@ -90,6 +90,7 @@ class NodeStatus:
             "relays_to": [] if self._role is None else list(self._role.sites),
             "view": self._view and {"id": _plain(self._view.id), "members": list(self._view.names)},
             "global_view": self._global_view and {"sites": self._sites(), "down": list(self._global_view.down)},
+            "links": plain.get("stack", {}).get("relay", {}).get("sites", []),
             "messages": {
                 "sent": self._sent,
                 "delivered": dict(self._delivered),

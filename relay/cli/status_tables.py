@@ -10,12 +10,15 @@ from rich.text import Text
 
 
 def status_tables(statuses: Sequence[dict[str, Any]]) -> Iterator[Table]:
-    """One row a node; then what does not work, what fills up, and what was dropped.
+    """One row a node; then how far the other sites are, what does not work, what fills up, and what was dropped.
 
     Names come from the network: no markup in them counts.
     """
     if statuses:
         yield _nodes(statuses)
+    links = [[_who(status), *_link(link)] for status in statuses for link in status.get("links", ())]
+    if links:
+        yield _table("Other sites", links, "node", "site", "link", "behind", "bytes", "oldest")
     problems = [[_who(status), problem] for status in statuses for problem in status.get("problems", ())]
     if problems:
         yield _table("Problems", problems, "node", "what")
@@ -43,6 +46,11 @@ def _queues(queues: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> Table:
         for status, each in queues
     ]
     return _table("Queues in use", rows, "node", "queue", "now", "highest", "bound")
+
+
+def _link(link: dict[str, Any]) -> list[object]:
+    state = "down" if link["down"] else "linked" if link["linked"] else ""
+    return [link["site"], state, link["behind_entries"], link["behind_bytes"], f"{link['behind_s']:.1f} s"]
 
 
 def _is_used(queue: dict[str, Any]) -> bool:

@@ -30,6 +30,10 @@ STATUS: dict[str, Any] = {
         {"queue": "stack.unicast.held", "now": 0, "high": 0, "max": 11},
     ],
     "drops": {"late": 4},
+    "links": [
+        {"site": "SFO", "linked": True, "down": False, "behind_entries": 6, "behind_bytes": 600, "behind_s": 1.23},
+        {"site": "LON", "linked": False, "down": True, "behind_entries": 31, "behind_bytes": 3100, "behind_s": 90.0},
+    ],
     "problems": ["relay.bridge.bind: cannot listen."],
 }
 
@@ -44,7 +48,7 @@ def printed(*statuses: dict[str, Any]) -> str:
 
 def test_everything_an_operator_asks_for_is_there() -> None:
     text = printed(STATUS)
-    for words in ("A@NYC", "relay to SFO", "3: A B", "NYC: A B; SFO: D; LON: down", "12", "late", "cannot listen"):
+    for words in ("A@NYC", "relay to SFO", "3: A B", "NYC: A B; SFO: D; LON: down", "12", "late", "cannot listen", "linked", "31", "1.2 s"):
         assert words in text
     assert "stack.nakack.held" in text
     assert "stack.unicast.held" not in text  # never used, so it does not crowd the table

@@ -1,0 +1,89 @@
+"""The numbers of the relay layer: what is held, and how far each other site is behind.
+
+Every member can say that, not only the one that relays: what the others have acknowledged is replicated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from relay.buffer import Entry
+from relay.casting import Caster
+from relay.gateway import Gateway
+from relay.remote_unicast import UnicastSender
+from relay.state import Remote, ReplicatedState
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStatistics:
+    """How another site is doing, as seen from here."""
+
+    site: str
+    #: Whether this member has a link to it.
+    linked: bool
+    #: Taken out of the global view: it has had no link for longer than the grace time.
+    down: bool
+    #: Batches and views of this site that it has not acknowledged.
+    behind_entries: int
+    behind_bytes: int
+    #: The age of the oldest of them.
+    behind_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RelayStatistics:
+    """What this member holds for the other sites."""
+
+    sites: tuple[SiteStatistics, ...]
+    buffer_entries: int
+    buffer_entries_max: int
+    buffer_bytes: int
+    buffer_bytes_high: int
+    buffer_bytes_max: int
+    #: Bytes from other sites that wait for their place in the stream of this one.
+    waiting_bytes: int
+    waiting_bytes_max: int
+    #: Messages to members of other sites that have not been acknowledged.
+    pending_bytes: int
+    pending_bytes_high: int
+    pending_bytes_max: int
+    connections: int
+    connections_max: int
+
+
+def relay_statistics(
+    state: ReplicatedState, gateway: Gateway, caster: Caster, sender: UnicastSender, now: float
+) -> RelayStatistics:
+    """Everything at this moment. It looks at every entry of the buffer."""
+    buffer = state.buffer
+    entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
+    names = sorted({*gateway.config.peers, *state.remotes})
+    return RelayStatistics(
+        sites=tuple([_site(name, gateway, state.remotes.get(name), entries, now) for name in names]),
+        buffer_entries=len(entries),
+        buffer_entries_max=buffer.config.budget_entries,
+        buffer_bytes=buffer.bytes,
+        buffer_bytes_high=buffer.bytes_high,
+        buffer_bytes_max=buffer.config.budget_bytes,
+        waiting_bytes=caster.waiting_bytes,
+        waiting_bytes_max=gateway.config.waiting_bytes_max,
+        pending_bytes=sender.pending_bytes,
+        pending_bytes_high=sender.pending_bytes_high,
+        pending_bytes_max=sender.config.pending_bytes_max,
+        connections=len(gateway.connections),
+        connections_max=gateway.config.connections_max,
+    )
+
+
+def _site(name: str, gateway: Gateway, remote: Remote | None, entries: Sequence[Entry], now: float) -> SiteStatistics:
+    lineages = () if remote is None else tuple(remote.lineages.values())
+    behind = [entry for entry in entries if not lineages or not all(lineage.has(entry) for lineage in lineages)]
+    return SiteStatistics(
+        site=name,
+        linked=gateway.linked(name),
+        down=remote is not None and remote.down,
+        behind_entries=len(behind),
+        behind_bytes=sum(entry.size for entry in behind),
+        behind_s=round(max(now - behind[0].since, 0.0), 3) if behind else 0.0,
+    )
