@@ -54,7 +54,38 @@ class Burst:
     length: float
 
 
-Fault = Kill | Leave | CutStream | Burst
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A site falls apart for a while: the first hosts do not reach the others, nor (unless `one_way`) the others them."""
+
+    at: float
+    length: float
+    site: str
+    #: How many of the hosts, in order of their numbers, are on the first side.
+    hosts: int
+    one_way: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A process stands still for a while, as by SIGSTOP and SIGCONT."""
+
+    at: float
+    length: float
+    site: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class WanCut:
+    """No bytes pass between two sites for a while, in both directions or in one; nothing is reported either."""
+
+    at: float
+    length: float
+    one_way: bool
+
+
+Fault = Kill | Leave | CutStream | Burst | Split | Pause | WanCut
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +159,23 @@ def _faults(rng: random.Random, sites: tuple[tuple[str, int], ...]) -> tuple[Fau
     faults += [CutStream(_moment(rng)) for _ in range(rng.choice((0, 0, 1, 3)))]
     if rng.random() < 0.3:
         faults.append(Burst(_moment(rng), rng.uniform(0.2, 1.0)))
+    faults += _partitions(rng, sites)
     return tuple(sorted(faults, key=lambda fault: fault.at))
+
+
+def _partitions(rng: random.Random, sites: tuple[tuple[str, int], ...]) -> list[Fault]:
+    faults: list[Fault] = []
+    if rng.random() < 0.3:
+        for _ in range(rng.choice((1, 1, 2))):
+            site, members = rng.choice(sites)
+            length = rng.choice((rng.uniform(0.1, 2.0), rng.uniform(3.0, 15.0)))
+            faults.append(Split(_moment(rng), length, site, rng.randrange(members) or 1, rng.random() < 0.2))
+    if rng.random() < 0.3:
+        length = rng.choice((rng.uniform(0.1, 2.0), rng.uniform(3.0, 12.0)))
+        faults.append(Pause(_moment(rng), length, rng.choice(sites)[0], rng.choice((0, 0, 1, 2))))
+    if rng.random() < 0.3:
+        faults.append(WanCut(_moment(rng), rng.uniform(0.1, 15.0), rng.random() < 0.3))
+    return faults
 
 
 def _moment(rng: random.Random) -> float:

@@ -14,7 +14,7 @@ from functools import partial
 from relay.buffer import BufferConfig
 from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
-from relay.simulation.plan import TROUBLE_S, Burst, CutStream, Fault, Kill, Leave, Plan
+from relay.simulation.plan import TROUBLE_S, Burst, CutStream, Fault, Kill, Leave, Pause, Plan, Split, WanCut
 from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from sitestack.address import Physical, ProxyUUID
 from sitestack.config import SiteConfig
@@ -117,6 +117,10 @@ class Run:
 
     def _settle(self) -> None:
         self.world.fabric.rules.clear()
+        self.world.fabric.cuts.clear()
+        self.world.streams.cuts.clear()
+        for process in self.world.alive():
+            process.resume()
         if not self._wait(self.quiet, SETTLE_S):
             self.violations.append(f"did not settle in {SETTLE_S} s: {self._stand()}")
         self.world.run(DRAIN_S)
@@ -181,9 +185,33 @@ class Run:
                 for stream in world.streams.connections():
                     self._cover("cut bridge")
                     stream.cut(self.rng)
+            case Split():
+                hosts = [host.host for host in self.hosts[fault.site]]
+                if len(hosts) > 1:
+                    self._cover("split one way" if fault.one_way else "split")
+                    self._break(world.fabric.cuts, frozenset(hosts[: fault.hosts]), frozenset(hosts[fault.hosts :]), fault)
+            case Pause():
+                sleeper = self._ranked(fault.site, fault.rank)
+                if sleeper is not None:
+                    self._cover("pause")
+                    sleeper.pause()
+                    world.schedule.after(fault.length, sleeper.resume)
+            case WanCut():
+                self._cover("wan cut one way" if fault.one_way else "wan cut")
+                first, *others = [frozenset(host.host for host in hosts) for hosts in self.hosts.values()]
+                for other in others:
+                    self._break(world.streams.cuts, first, other, fault)
             case Burst():
                 self._cover("burst")
                 world.fabric.rules.append(rules.burst_loss(world.now, fault.length))
+
+    def _break(
+        self, cuts: list[tuple[frozenset[str], frozenset[str]]], a: frozenset[str], b: frozenset[str], fault: Split | WanCut
+    ) -> None:
+        """Break the route, one way or both, and mend it when it is time."""
+        broken = [(a, b)] if fault.one_way else [(a, b), (b, a)]
+        cuts += broken
+        self.world.schedule.after(fault.length, partial(_mend, cuts, broken))
 
     def _restart(self, victim: Process) -> None:
         """A new process at the address of a dead one (LA-4), unless another has taken it already."""
@@ -237,6 +265,12 @@ class Run:
 
     def _cover(self, what: str, times: int = 1) -> None:
         self.covered[what] = self.covered.get(what, 0) + times
+
+
+def _mend(cuts: list[tuple[frozenset[str], frozenset[str]]], broken: list[tuple[frozenset[str], frozenset[str]]]) -> None:
+    for cut in broken:
+        if cut in cuts:
+            cuts.remove(cut)
 
 
 def _idle(process: Process) -> bool:

@@ -6,6 +6,7 @@ are recorded before datagrams leave. A process can be killed at any effect: in t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from sitestack import records
@@ -44,6 +45,8 @@ class Process:
         self.recorder.start(local.name, 0, int(schedule.now * 1e9), "sim", seed)
         #: Set to die after this many further datagrams: "at any effect".
         self.dies_after: int | None = None
+        #: Told of everything that comes out, at its place: whoever listens may kill the process before anything else happens.
+        self.on_event: Callable[[Event | Frame], None] = lambda event: None
         self._dirty = False
         self._wake: float | None = None
         self._paused = False
@@ -92,6 +95,8 @@ class Process:
 
     def resume(self) -> None:
         """SIGCONT."""
+        if not self._paused:
+            return
         self._paused = False
         missed, self._missed = self._missed, []
         for each in missed:
@@ -156,6 +161,9 @@ class Process:
         for event in turn.events:
             self.recorder.record(event)
             self.handle(event)
+            self.on_event(event)
+            if not self.alive and not self.left:
+                return
         for to, data in turn.datagrams:
             if self.dies_after is not None:
                 if self.dies_after == 0:

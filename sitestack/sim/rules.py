@@ -1,7 +1,8 @@
 """Faults of a network, as rules: each looks at a packet on its way and says what becomes of it.
 
 A rule is a callable `(Packet, random) -> list[Packet]`: an empty list loses it, two entries duplicate it, a changed delay
-reorders it. Rules form a chain; each is applied to every packet that the one before it let through. All randomness comes from the seed.
+reorders it. Rules form a chain; each is applied to every packet that the one before it let through. All randomness comes from
+the seed.
 """
 
 from __future__ import annotations

@@ -87,7 +87,8 @@ class Streams:
     def __init__(self, schedule: Schedule, rng: random.Random) -> None:
         self.schedule = schedule
         self.latency = Latency(0.005, 0.005)
-        self.stalls: set[tuple[str, str]] = set()
+        #: Broken routes: nothing gets from the first hosts to the second ones.
+        self.cuts: list[tuple[frozenset[str], frozenset[str]]] = []
         self._rng = rng
         self._listeners: dict[Physical, Callable[[Stream], None]] = {}
         self._open: list[Stream] = []
@@ -122,7 +123,7 @@ class Streams:
 
     def stalled(self, source: Physical, target: Physical) -> bool:
         """Whether the route between two hosts is broken in this direction."""
-        return (source.host, target.host) in self.stalls
+        return any(source.host in a and target.host in b for a, b in self.cuts)
 
     def plan(self, earliest: float) -> float:
         """When something sent now arrives: after what was sent before."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from sitestack import records
+from sitestack.message import Scope
 from sitestack.sim.checkers.history import History, by_site
 from sitestack.sim.checkers.violation import Findings, Violation
 from sitestack.view import ViewId
@@ -34,9 +35,10 @@ def check_views(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_membership(histories: Sequence[History]) -> list[Violation]:
-    """L5. A message of the own site is delivered in a view that has its origin as a member, and in the view it names.
+    """L5. A multicast of the own site is delivered in a view that has its origin as a member, and in the view it names.
 
-    The first view precedes the first delivery.
+    The first view precedes the first delivery. Unicasts go by connections, not by views: a process may talk to one that is
+    not a member yet, or not any more (U2-10).
     """
     findings = Findings("L5")
     for history in histories:
@@ -48,8 +50,8 @@ def check_membership(histories: Sequence[History]) -> list[Violation]:
                 continue
             vid, members = stay.view.vid, frozenset(stay.view.members)
             for place in dict.fromkeys(map(_PLACE, stay.delivers)):
-                named, site, origin = place
-                is_stranger = site == history.site and origin not in members
+                named, site, origin, scope = place
+                is_stranger = site == history.site and scope is not Scope.UNICAST and origin not in members
                 if named == vid and not is_stranger:
                     continue
                 what = f"delivered {_name(next(each for each in stay.delivers if _PLACE(each) == place))}"
@@ -61,7 +63,7 @@ def check_membership(histories: Sequence[History]) -> list[Violation]:
 
 
 #: Distinct places are few where deliveries are many.
-_PLACE = attrgetter("vid", "site", "origin")
+_PLACE = attrgetter("vid", "site", "origin", "scope")
 
 
 def _contents(view: records.View) -> tuple[object, ...]:

@@ -19,7 +19,7 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
     baseline + unreached.
 
     "Sent" by a crashed origin is what some survivor of its site has delivered: the rest died with it. So it is when the
-    origin left and nobody who was in a view with it lives: its whole site has been replaced. A process that
+    origin left and nobody lives who was in its last view: the other holders have died since. A process that
     joined a view whose members had dealt with a message before that view does not owe it. Sites that never journaled
     a global view are not joined by relays.
     """
@@ -72,7 +72,8 @@ def check_single_relay(histories: Sequence[History]) -> list[Violation]:
 
 
 def _sent(origin: History, stream: Stream, members: Sequence[History]) -> Ranges:
-    heirs = [each for each in members if each.survives and not origin.stay_in.keys().isdisjoint(each.stay_in)]
+    last = origin.stays[-1].view
+    heirs = [each for each in members if each.survives and last is not None and last.vid in each.stay_in]
     if origin.survives or (origin.fate is Fate.STOPPED and heirs):
         return origin.sent.get(stream, Ranges())
     delivered = Ranges()

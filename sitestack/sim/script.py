@@ -1,0 +1,179 @@
+"""Directed stories: processes with names, packets held back by rule, deaths at an exact point, and a transcript.
+
+A script drives a `World` step by step, where a seed would draw what happens. It tells what chance meets too rarely:
+
+    script = Script(World(1, site_maker(config)), Forward, Sequenced)
+    script.site("NYC", "A", "B", "C")
+    late = script.hold("A", "C", Sequenced, carrying=["5"])
+    script.send("C", "5")
+    script.run(0.1)
+    script.kill("A")
+    script.view("B", "C")
+    assert script.delivered("C") == ["5"]
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+
+from sitestack.address import Address, Physical
+from sitestack.errors import ProtocolError
+from sitestack.events import Event
+from sitestack.frame import Frame, Header
+from sitestack.message import Scope
+from sitestack.sim.process import Process
+from sitestack.sim.rules import Packet
+from sitestack.sim.transcript import Transcript, texts
+from sitestack.sim.world import World
+
+#: A process, several of them, or (empty) all.
+Names = str | Collection[str]
+
+
+@dataclass(slots=True)
+class Held:
+    """What a rule has caught, in the order in which it was sent. What is never released is lost."""
+
+    sources: Names
+    targets: Names
+    kind: type[Header]
+    carrying: Collection[str]
+    catching: bool = True
+    packets: list[Packet] = field(default_factory=list)
+
+    def stop(self) -> None:
+        """Catch no more; what was caught stays here."""
+        self.catching = False
+
+    def fits(self, frame: Frame) -> bool:
+        """Whether this frame is what the rule waits for."""
+        if self.kind is not Header and not any(isinstance(header, self.kind) for header in frame.headers):
+            return False
+        return not self.carrying or any(text in self.carrying for text in texts(frame.batch))
+
+
+class Script:
+    """A story that is told on a world. Processes have names, each its own."""
+
+    def __init__(self, world: World, *shown: type[Header] | type[Event]) -> None:
+        """`shown` are the headers and events that the transcript tells of, besides views and deliveries."""
+        self.world = world
+        self.processes: dict[str, Process] = {}
+        self.transcript = Transcript(shown)
+        self._rules: list[Held] = []
+        world.fabric.rules.insert(0, self._route)
+
+    # -- processes -------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Process:
+        return self.processes[name]
+
+    def start(self, site: str, name: str, at: Physical | None = None) -> Process:
+        """Start a process, at a host of its own or at this address, that of a dead one for instance."""
+        assert name not in self.processes, f"there was a {name} already"
+        self.transcript.note(f"{name} starts")
+        process = self.processes[name] = self.world.spawn(site, name, at)
+        self.transcript.names[bytes(process.local.address)] = name
+        process.on_event = lambda event: self.transcript.event(name, event)
+        return process
+
+    def site(self, site: str, *names: str) -> None:
+        """Form a site with these ranks: one after the other joins."""
+        for count, name in enumerate(names, 1):
+            self.start(site, name)
+            self.view(*names[:count])
+
+    def kill(self, name: str, after_datagrams: int = 0) -> None:
+        """Gone as by kill -9: now, or when so many more datagrams have left."""
+        self.transcript.note(f"{name} is killed" + (f" after {after_datagrams} datagrams" if after_datagrams else ""))
+        if after_datagrams:
+            self[name].dies_after = after_datagrams
+        else:
+            self[name].kill()
+
+    def kill_at(self, name: str, point: Callable[[Event | Frame], bool]) -> None:
+        """Let it die right after this comes out of its stack: it is recorded, and nothing after it leaves the process."""
+
+        def listen(event: Event | Frame) -> None:
+            self.transcript.event(name, event)
+            if point(event):
+                self.kill(name)
+
+        self[name].on_event = listen
+
+    def send(self, name: str, *words: str, scope: Scope = Scope.ALL, to: Address | None = None) -> None:
+        """Send messages, in one turn. Raises AssertionError when one is refused."""
+        self.transcript.note(" ".join([name, "sends", *words] + ([] if to is None else ["to", self.transcript.say(to)])))
+        for word in words:
+            accepted = self[name].send(word.encode(), scope if to is None else Scope.UNICAST, to)
+            assert accepted, f"{name} could not send {word!r}"
+
+    def delivered(self, name: str) -> list[str]:
+        """The texts that a process has delivered, in order."""
+        return [text for event in self[name].events if isinstance(event, Frame) for text in texts(event.batch)]
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self.world.run(seconds)
+
+    def until(self, reached: Callable[[], bool], what: str, within: float = 30.0) -> None:
+        """Let time pass until this holds. Raises AssertionError, with the transcript, when it does not come to that."""
+        if not self.world.run_until(reached, within):
+            raise AssertionError("\n".join([f"not within {within} s: {what}", *self.transcript.lines]))
+
+    def view(self, *names: str, within: float = 30.0) -> None:
+        """Wait until exactly these processes stand in one view of their site."""
+        members = [self[name] for name in names]
+        self.until(lambda: self.world.settled(members[0].local.site, members), f"a view of {' '.join(names)}", within)
+
+    def everywhere(self, names: Names, *words: str, within: float = 30.0) -> None:
+        """Wait until each of these processes has delivered all of these texts."""
+        for name in names:
+            self.until(lambda name=name: set(words) <= set(self.delivered(name)), f"{' '.join(words)} at {name}", within)  # type: ignore[misc]
+
+    # -- packets ---------------------------------------------------------------------------------------------------
+
+    def hold(
+        self, sources: Names = (), targets: Names = (), kind: type[Header] = Header, carrying: Collection[str] = ()
+    ) -> Held:
+        """Catch from now on every datagram from these to those with such a header, on a frame that carries such a text."""
+        held = Held(sources, targets, kind, carrying)
+        self._rules.append(held)
+        return held
+
+    def release(self, held: Held, count: int | None = None) -> None:
+        """Let what was caught arrive at once, in order: all of it, and catch no more; or only the first so many."""
+        if count is None:
+            held.stop()
+        packets, held.packets = held.packets[:count], [] if count is None else held.packets[count:]
+        for packet in packets:
+            self._show(packet, "released: ")
+            self.world.fabric.deliver(replace(packet, delay=0.0))
+
+    def _route(self, packet: Packet, rng: random.Random) -> list[Packet]:
+        frames = self._show(packet)
+        source, target = self._at(packet.source), self._at(packet.target)
+        for held in self._rules:
+            named = (not held.sources or source in held.sources) and (not held.targets or target in held.targets)
+            if held.catching and named and any(map(held.fits, frames)):
+                held.packets.append(packet)
+                self.transcript.held(target, packet.data)
+                return []
+        return [packet]
+
+    def _show(self, packet: Packet, prefix: str = "") -> tuple[Frame, ...]:
+        """Parse a packet as its receiver would (a site has one codec), and tell of it."""
+        try:
+            frames = self[self._at(packet.source)].stack.codec.decode(packet.data).frames
+        except ProtocolError:
+            return ()
+        self.transcript.packet(self._at(packet.source), self._at(packet.target), packet.data, frames, prefix)
+        return frames
+
+    def _at(self, physical: Physical) -> str:
+        """Who is there, or was there last."""
+        return next((name for name in reversed(self.processes) if self[name].physical == physical), str(physical))
