@@ -218,15 +218,16 @@ class ReplicatedState:
         lineage.acked_view = later(lineage.acked_view, entry.vector.view)
         if len(lineage.acked) > ORIGINS_MAX:
             lineage.acked = {origin: n for origin, n in lineage.acked.items() if origin in produced}
-        pins = [self._pins(site) for site in entry.sites]
+        pins = [self.pinning(site) for site in entry.sites]
         if not all(pins):
             return 0  # a site that has never been linked has nothing yet
         waiting = [lineage for lineages in pins for lineage in lineages]
         return self.buffer.drop_while(lambda held: all(each.has(held) for each in waiting))
 
-    def _pins(self, site: str) -> list[Lineage]:
+    def pinning(self, site: str) -> list[Lineage]:
         """The lineages of a site that entries are held for: those that have ever linked."""
-        return [lineage for lineage in self.remote(site).lineages.values() if lineage.epoch is not None]
+        remote = self.remotes.get(site)
+        return [] if remote is None else [each for each in remote.lineages.values() if each.epoch is not None]
 
     # -- answers -------------------------------------------------------------------------------------------------------
 

@@ -31,10 +31,10 @@ from relay.layer import RelayConfig, RelayLayer
 from sitestack.address import Address, Physical, ProxyUUID
 from sitestack.codec import Codec
 from sitestack.events import Blocked, Disconnect, Event, Held, Stable, ViewInstalled
-from sitestack.frame import Frame
+from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.message import Batch, Scope, pack_body
-from sitestack.view import View, ViewId, next_lineage
+from sitestack.view import SubView, View, ViewId, next_lineage
 
 
 @dataclass
@@ -169,6 +169,61 @@ class FakeSite:
         for frame in again:
             self._sequence(frame)
 
+    def split(self, members: list[Member]) -> FakeSite:
+        """These members do not hear the others any more: two parts, each with a view of its own."""
+        other = FakeSite(self.world, self.name, 0, self.config)
+        other.view, other.stream, other.reached = self.view, list(self.stream), dict(self.reached)
+        other.members = members
+        self.members = [each for each in self.members if each not in members]
+        for member in members:
+            member.site = other
+        self.world.sites[f"{self.name} {self.world.joiner_seed()}"] = other
+        for part in (self, other):
+            part.block()
+            part.install()
+        return other
+
+    def merge(self, other: FakeSite) -> None:
+        """The two parts become one: each is brought to its cut, hands over its state, and installs the merge view."""
+        again = []
+        for part in (self, other):
+            part.block()
+            again += part._flush()
+        assert self.view is not None
+        assert other.view is not None
+        views = {id(part): part.view for part in (self, other)}
+        states = {id(part): self.codec.pack(part._given()) for part in (self, other)}
+        everybody = [*self.members, *other.members]
+        addresses = tuple(each.address for each in everybody)
+        view_id = ViewId(max(self.view.id.counter, other.view.id.counter) + 1, addresses[0])
+        names = tuple(each.name for each in everybody)
+        parts = tuple(SubView(view.id, view.members) for view in (self.view, other.view))
+        view = self.view = View(view_id, view_id, addresses, names, parts)
+        self.stream, self._said, self.blocked = [], (0, 0), False
+        self.reached = dict.fromkeys(addresses, 0)
+        for member in everybody:
+            stranger = other if member in self.members else self
+            member.layer.merge_state(self.codec.parse(states[id(stranger)]))
+        answers: list[tuple[Member, list[Effect]]] = []
+        for member in everybody:
+            event = ViewInstalled(view, views[id(member.site)])
+            member.events.append(event)
+            effects = member.layer.up(event, self.world.now)
+            answers.append((member, effects))
+        self.members, other.members = everybody, []
+        for member in everybody:
+            member.site = self
+        self.world.sites = {name: site for name, site in self.world.sites.items() if site is not other}
+        for member, effects in answers:
+            self.carry_out(member, effects)
+        for frame in again:
+            self._sequence(frame)
+
+    def _given(self) -> Header:
+        state = self.members[-1].layer.give_state()
+        assert state is not None
+        return state
+
     def _flush(self) -> list[Frame]:
         best = max((self.reached.get(each.address, 0) for each in self.members), default=0)
         for member in self.members:
@@ -188,7 +243,8 @@ class FakeSite:
 
     def free_place(self) -> Physical:
         """The first configured address that no living member has."""
-        taken = [each.physical for each in self.members]
+        taken = [each.physical for site in self.world.sites.values() for each in site.members]
+        taken += [each.physical for each in self.members]
         return next(each for each in places(self.name) if each not in taken)
 
     def join(self, name: str) -> Member:
@@ -359,8 +415,8 @@ class World:
 
     def break_links(self, one: str, other: str, rng: random.Random | None = None) -> None:
         """All connections between two sites break; a random prefix of what is under way arrives, or none of it."""
-        for site in (one, other):
-            for member in self.sites[site].members:
+        for site in [each for each in self.sites.values() if each.name in (one, other)]:
+            for member in site.members:
                 for connection, pipe in list(member.pipes.items()):
                     if pipe.target.site.name in (one, other):
                         if rng is not None:
@@ -368,6 +424,15 @@ class World:
                             self._deliver(pipe)
                         if member.pipes.pop(connection, None) is not None:
                             member.say(BridgeClosed(connection))
+
+    def break_all(self, rng: random.Random) -> None:
+        """Every connection breaks somewhere in its bytes."""
+        for member in [each for site in self.sites.values() for each in site.members]:
+            for connection, pipe in list(member.pipes.items()):
+                del pipe.data[rng.randint(0, len(pipe.data)) :]
+                self._deliver(pipe)
+                if member.pipes.pop(connection, None) is not None:
+                    member.say(BridgeClosed(connection))
 
     def part(self, one: str, other: str) -> None:
         """No connection between these sites, until `heal`."""

@@ -1,0 +1,204 @@
+"""A site that splits, relays from both parts and becomes one again: nothing twice, nothing silently lost."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from relay.events import Baseline, Gap
+from relay.halves import merge_parts
+from relay.headers import HeldEntry, RelayState, RemoteState
+from sitestack.address import Address, ProxyUUID
+from sitestack.frame import Frame
+from sitestack.view import ViewId
+from tests.relay.fake_sites import FakeSite, Member, two_sites
+from tests.relay.puppet import D, E, F, batch
+from tests.relay.test_relay_campaign import received
+
+
+def settled(member: Member, origin: Member) -> list[int]:
+    """The numbers of an origin that a member has delivered, or been told that they will never come, in order."""
+    numbers: list[int] = []
+    for event in member.events:
+        if isinstance(event, Gap) and event.origin == origin.address:
+            numbers += range(event.first, event.last + 1)
+        elif isinstance(event, Baseline):
+            numbers += range(1, event.origins.get(origin.address, 0) + 1)
+        elif isinstance(event, Frame) and event.batch is not None and event.batch.origin == origin.address:
+            numbers.append(event.batch.first)
+    return numbers
+
+
+def test_both_parts_relay_and_neither_hears_the_other() -> None:
+    """R10, M2, F32."""
+    world, nyc, sfo = two_sites(4)
+    world.run(1)
+    other = sfo.split(sfo.members[2:])
+    sfo.relay.send("from one")
+    other.relay.send("from the other")
+    nyc.relay.send("to both")
+    world.run(3)
+    assert len(nyc.relay.layer.gateway.links) == 2
+    for member in nyc.members:
+        assert sorted(member.delivered()) == ["from one", "from the other", "to both"]
+    assert sorted(sfo.members[1].delivered()) == ["from one", "to both"]
+    assert sorted(other.members[1].delivered()) == ["from the other", "to both"]
+    sfo.merge(other)
+    world.run(3)
+    assert sorted(sfo.members[1].delivered()) == ["from one", "to both"]
+    assert sorted(sfo.members[3].delivered()) == ["from the other", "to both"]
+    proxies = [ProxyUUID(member.address, "SFO") for member in sfo.members]
+    for member in nyc.members + sfo.members:
+        view = member.global_views()[-1]
+        assert [each for each in view.members if each.site == "SFO"] == proxies
+        assert len(view.members) == 8
+
+
+def test_what_only_one_part_could_not_relay_is_relayed_after_the_merge_and_not_delivered_in_the_other() -> None:
+    world, nyc, sfo = two_sites(4)
+    world.run(1)
+    world.part("NYC", "SFO")
+    other = sfo.split(sfo.members[2:])
+    for n in range(3):
+        sfo.members[1].send(f"one {n}")
+        other.members[1].send(f"other {n}")
+    sfo.merge(other)
+    assert [len(member.layer.state.buffer) for member in sfo.members] == [len(sfo.relay.layer.state.buffer)] * 4
+    world.heal()
+    world.run(10)
+    for member in nyc.members:
+        assert [text for text in member.delivered() if text.startswith("one")] == ["one 0", "one 1", "one 2"]
+        assert [text for text in member.delivered() if text.startswith("other")] == ["other 0", "other 1", "other 2"]
+    assert all(not text.startswith("other") for text in sfo.members[0].delivered())
+    assert all(not text.startswith("one") for text in sfo.members[3].delivered())
+
+
+def test_what_one_part_missed_is_sent_again_and_the_other_does_not_deliver_it_twice() -> None:
+    world, nyc, sfo = two_sites(4)
+    world.run(1)
+    nyc.relay.send("1")
+    world.run(1)
+    other = sfo.split(sfo.members[2:])
+    world.run(1)
+    for number in list(other.relay.pipes):
+        other.relay.pipes.pop(number)  # its link hangs, NYC waits for its acknowledgements
+    nyc.relay.send("2")
+    nyc.relay.send("3")
+    world.settle()
+    assert sfo.members[1].delivered() == ["1", "2", "3"]
+    assert other.members[1].delivered() == ["1"]
+    sfo.merge(other)
+    world.run(3)
+    for member in sfo.members:
+        assert member.delivered() == ["1", "2", "3"]
+        assert member.gaps() == []
+    joiner = sfo.join("J")
+    nyc.relay.send("4")
+    world.run(1)
+    assert joiner.delivered() == ["4"]
+
+
+def test_a_merged_lineage_replaces_those_it_joins() -> None:
+    world, nyc, sfo = two_sites(4)
+    world.run(1)
+    other = sfo.split(sfo.members[2:])
+    world.run(3)
+    assert len(nyc.relay.layer.state.remotes["SFO"].lineages) == 2
+    sfo.merge(other)
+    world.run(3)
+    assert sfo.view is not None
+    for member in nyc.members:
+        assert list(member.layer.state.remotes["SFO"].lineages) == [sfo.view.lineage]
+    nyc.relay.send("x")
+    world.run(1)
+    assert [len(member.layer.state.buffer) for member in nyc.members] == [0] * 4
+
+
+def part(view: int, creator: Address, entries: list[HeldEntry], admitted: dict[Address, int]) -> RelayState:
+    remote = RemoteState("NYC", True, False, admitted, ())
+    produced = {each.batch.origin: each.batch.last for each in entries if each.batch}
+    return RelayState(ViewId(view, creator), 10 * view, tuple(entries), None, produced, (remote,))
+
+
+def test_the_order_of_the_parts_does_not_matter() -> None:
+    held = [HeldEntry(batch(n, origin), None) for origin, n in ((D, 3), (E, 1), (D, 4), (D, 5), (F, 1), (E, 2))]
+    parts = [
+        part(3, D, held[:4], {D: 4, E: 2}),
+        part(4, E, [held[1], held[5]], {D: 6, F: 1}),
+        part(4, F, held[:2] + held[4:5], {D: 5, E: 9}),
+    ]
+    merged = [merge_parts([parts[n] for n in order], 100) for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0))]
+    assert merged[0] == merged[1] == merged[2]
+    batches = [entry.batch for entry in merged[0].entries if entry.batch]
+    for origin, numbers in ((D, [3, 4, 5]), (E, [1, 2]), (F, [1])):
+        assert [each.first for each in batches if each.origin == origin] == numbers
+    assert merged[0].remotes[0].admitted == {D: 4}
+    assert merged[0].first == 43
+
+
+def test_what_the_budget_cannot_hold_after_a_merge_goes_from_the_front() -> None:
+    held = [HeldEntry(batch(n, D), None) for n in range(1, 9)]
+    merged = merge_parts([part(1, D, held, {}), part(1, E, [], {})], 3)
+    assert [entry.batch.first for entry in merged.entries if entry.batch] == [6, 7, 8]
+
+
+class SplitHistory:
+    """SFO splits and merges at random, NYC talks to it; links break."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.world, self.nyc, self.sfo = two_sites(4)
+        self.other: FakeSite | None = None
+
+    def play(self, steps: int) -> None:
+        for _ in range(steps):
+            self.step()
+        if self.other is not None:
+            self.sfo.merge(self.other)
+        for site in self.world.sites.values():
+            site.lag = None
+        self.world.run(30)
+
+    def step(self) -> None:
+        rng, world = self.rng, self.world
+        dice = rng.random()
+        if dice < 0.5:
+            site = rng.choice(list(world.sites.values()))
+            rng.choice(site.members).send("x")
+        elif dice < 0.75:
+            world.turn()
+        elif dice < 0.85:
+            world.run(rng.choice([0.01, 0.3, 2.0]))
+        elif dice < 0.9:
+            rng.choice(list(world.sites.values())).lag = rng.choice([None, random.Random(rng.random())])
+        elif dice < 0.95:
+            world.break_all(random.Random(rng.random()))
+        elif self.other is None:
+            self.other = self.sfo.split(rng.choice([self.sfo.members[2:], self.sfo.members[:2], self.sfo.members[1:2]]))
+        else:
+            self.sfo.merge(self.other)
+            self.other = None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_random_history_of_splits_repeats_nothing_and_accounts_for_everything(seed: int) -> None:
+    """M4: X1, X2 and X5 hold over a split with both parts relaying, followed by a merge."""
+    history = SplitHistory(seed)
+    history.play(120)
+    nyc, sfo = history.nyc.members, history.sfo.members
+    for origin in nyc:
+        for member in nyc:
+            assert received(member, origin.address, "NYC") == list(range(1, origin.sent + 1))
+        for member in sfo:
+            assert settled(member, origin) == list(range(1, origin.sent + 1))
+    for origin in sfo:
+        for member in nyc:
+            assert received(member, origin.address, "SFO") == list(range(1, origin.sent + 1)), "what a part held was relayed"
+        for member in sfo:
+            numbers = received(member, origin.address, "SFO")
+            assert numbers == sorted(set(numbers))
+    views = [member.global_views()[-1] for member in nyc + sfo]
+    assert all(view == views[0] for view in views)
+    states = [member.layer.give_state() for member in sfo]
+    assert all(state == states[0] for state in states)
