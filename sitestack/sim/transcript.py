@@ -1,7 +1,7 @@
 """What happened in a script, to be read and to be compared: who said what to whom, by name.
 
-The same script gives the same lines, so a transcript can be a golden file. It shows the headers and the events of the kinds that
-were asked for, views and deliveries, and what the script did (lines with a star).
+The same script gives the same lines, so a transcript can be a golden file. It shows the headers and the events of the kinds
+that were asked for, views and deliveries, and what the script did (lines with a star).
 """
 
 from __future__ import annotations
