@@ -14,9 +14,9 @@ from typing import Any, Literal
 import trio
 
 from relay.check import Report, check_directories
-from relay.drills.layout import Discovery, seat_members
+from relay.drills.layout import Discovery, Seat, seat_members
 from relay.drills.member import MemberProcess
-from relay.drills.sites import POLL_S, Sites, is_member, running_sites
+from relay.drills.sites import POLL_S, Sites, Status, is_member, running_sites
 from relay.drills.verdict import MemberLog, MemberVerdict, judge, longest_silence_s, order_agrees, read_log
 from relay.journal import Problem, find_journals, read_journal
 
@@ -133,7 +133,7 @@ async def _load(plan: DrillPlan, sites: Sites, observe: Observe) -> int:
 
     async def watch() -> None:
         while True:
-            observe("sending", *_progress(await sites.statuses(), len(senders) * len(plan.lines)))
+            observe("sending", *_progress(sites, await sites.statuses(), len(senders) * len(plan.lines)))
             await trio.sleep(POLL_S)
 
     async with trio.open_nursery() as watching:
@@ -153,7 +153,7 @@ async def _quiesce(sites: Sites, fed: int, observe: Observe) -> list[str]:
     best, since = -1, trio.current_time()
     while trio.current_time() - since < QUIET_S:
         statuses = await sites.statuses()
-        delivered, due = _progress(statuses, fed)
+        delivered, due = _progress(sites, statuses, fed)
         observe("quieting", delivered, due)
         if delivered >= due and all(is_member(status) for status in statuses.values()):
             await trio.sleep(SETTLE_S)
@@ -164,9 +164,10 @@ async def _quiesce(sites: Sites, fed: int, observe: Observe) -> list[str]:
     return [f"Of {due} deliveries {due - delivered} had not come {QUIET_S:g} s after the last one."]
 
 
-def _progress(statuses: dict[Any, dict[str, Any]], fed: int) -> tuple[int, int]:
+def _progress(sites: Sites, statuses: dict[Seat, Status], fed: int) -> tuple[int, int]:
     """How many deliveries there have been at all members alive, and how many there have to be."""
-    return sum(sum(status["messages"]["delivered"].values()) for status in statuses.values()), fed * len(statuses)
+    alive = sum(member.killed_ns is None for member in sites.members)
+    return sum(sum(status["messages"]["delivered"].values()) for status in statuses.values()), fed * alive
 
 
 def _read(journal: Path, members: Sequence[MemberProcess]) -> tuple[Report, list[MemberLog]]:

@@ -17,6 +17,8 @@ from relay.drills.member import MemberProcess
 POLL_S = 0.1
 #: How long it may take until everybody sees everybody, on a slow machine.
 START_TIMEOUT_S = 60.0
+#: How long a site may be without a relay when one is to be killed.
+RELAY_TIMEOUT_S = 20.0
 #: How long a graceful leave may take before the process is killed.
 LEAVE_TIMEOUT_S = 15.0
 #: The same when the drill is being given up.
@@ -69,12 +71,15 @@ class Sites:
         return {seat: status for seat, status in answers.items() if status is not None}
 
     async def relay_of(self, site: str) -> MemberProcess:
-        """The member that relays for a site now. Raises NotReady when none does."""
-        for member in self.of(site):
-            status = await member.status()
-            if status is not None and status.get("role") == "relay":
-                return member
-        raise NotReady(f"Nobody relays for {site}.")
+        """The member that relays for a site now, or as soon as one does. Raises NotReady when that takes too long."""
+        with trio.move_on_after(RELAY_TIMEOUT_S):
+            while True:
+                for member in self.of(site):
+                    status = await member.status()
+                    if status is not None and status.get("role") == "relay":
+                        return member
+                await trio.sleep(POLL_S)
+        raise NotReady(f"Nobody has been relaying for {site} for {RELAY_TIMEOUT_S:g} s.")
 
     async def leave(self, timeout_s: float = LEAVE_TIMEOUT_S) -> None:
         """Everybody leaves gracefully; who does not in time is killed."""
