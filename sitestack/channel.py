@@ -17,7 +17,7 @@ import trio
 from sitestack.address import Address
 from sitestack.config import SiteConfig
 from sitestack.driver import Driver, DriverStatistics
-from sitestack.errors import JoinFailed, LocalError, ProtocolError
+from sitestack.errors import ChannelClosed, JoinFailed, LocalError, ProtocolError
 from sitestack.events import Connect, Credit, Disconnect, Event, ViewInstalled
 from sitestack.frame import Frame
 from sitestack.inbox import Delivery, Inbox
@@ -70,7 +70,7 @@ class Channel:
         self._stack = stack
         self._batching = topmost
         self._append = topmost.append
-        #: No credit: whoever wants to send waits.
+        #: No credit, or no channel any more: whoever wants to send has to wait, or to be told.
         self._full = False
         self._driver = Driver(stack, transport, self._take_turn, recorder)
         self._recorder = recorder
@@ -94,8 +94,8 @@ class Channel:
         It waits only while this member has no credit, and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`.
         Raises MessageTooLarge, ChannelClosed; then nothing was sent.
         """
-        while self._full and not self._leaving:
-            await self._writers.park()
+        if self._full:
+            await self._wait_for_credit()
         try:
             self._full = not self._append(payload, _SCOPES[scope] if target is None else Scope.UNICAST, target)
         except LocalError as error:
@@ -109,6 +109,12 @@ class Channel:
         if self._burst_messages >= BURST_MESSAGES or self._burst_bytes >= BURST_BYTES:
             self._burst_messages = self._burst_bytes = 0
             await trio.lowlevel.checkpoint()
+
+    async def _wait_for_credit(self) -> None:
+        while self._full and not self._leaving:
+            await self._writers.park()
+        if self._gone.is_set():
+            raise ChannelClosed("the channel is closed")
 
     # -- receiving -------------------------------------------------------------------------------------------------
 
@@ -196,7 +202,7 @@ class Channel:
         try:
             await self._serve()
         finally:
-            self._leaving = True
+            self._leaving = self._full = True
             self._gone.set()
             self._readers.unpark_all()
             self._writers.unpark_all()

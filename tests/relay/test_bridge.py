@@ -137,6 +137,21 @@ async def test_a_closed_connection_still_sends_its_farewell_and_is_never_heard_o
         assert nyc.bridge.statistics().connections == 0
 
 
+async def test_a_farewell_returns_when_everything_has_left() -> None:
+    async with two_sites() as (_, sfo), trio.open_nursery() as other:
+        nyc = Site(BridgeConfig(bind=Physical("127.0.0.1", free_port()), linger_s=5), other)
+        nyc.bridge.carry_out(Listen())
+        await nyc.until(lambda: nyc.bridge.statistics().listening)
+        sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        number = (await nyc.hears(BridgeConnected)).connection
+        last_words = os.urandom(5_000_000)
+        nyc.bridge.carry_out(BridgeSend(number, last_words))
+        await nyc.bridge.farewell()
+        assert nyc.bridge.statistics().connections == 0
+        other.cancel_scope.cancel()
+        assert await sfo.receives(len(last_words)) == last_words
+
+
 async def test_a_peer_that_does_not_read_the_farewell_is_left_after_the_linger_time() -> None:
     config = BridgeConfig(bind=Physical("127.0.0.1", free_port()), linger_s=0.05)
     with trio.fail_after(5):

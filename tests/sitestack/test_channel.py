@@ -113,6 +113,15 @@ async def test_send_takes_a_checkpoint_once_in_a_burst(autojump_clock: MockClock
             await a.send(bytes(BURST_BYTES))
 
 
+async def test_a_lone_message_waits_for_no_timer(autojump_clock: MockClock) -> None:
+    async with members("A", "B") as (a, b):
+        await trio.sleep(1.1)  # between two heartbeats
+        started = trio.current_time()
+        await a.send(b"x")
+        await take(b, 1)
+        assert trio.current_time() - started < 1e-6
+
+
 async def test_a_sender_without_credit_waits_until_it_has_some(autojump_clock: MockClock) -> None:
     """What is not delivered anywhere stops the sender; it goes on by itself."""
     cut = False
@@ -219,6 +228,35 @@ async def test_a_sender_that_waits_is_told_when_the_channel_closes(autojump_cloc
             await trio.sleep(0.1)
             await b.leave()
             await refused.wait()
+        network.allow = lambda source, to: True
+
+
+async def test_whoever_waits_is_released_when_the_membership_ends_by_itself(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    config = with_batching(NYC, send_credit_bytes=10_000, window_bytes=5_000)
+    async with members("A", "B", config=config, network=network) as (a, b):
+        ended: list[str] = []
+
+        async def read() -> None:
+            async for _ in a:
+                pass
+            ended.append("reader")
+
+        async def write() -> None:
+            with suppress(ChannelClosed):
+                while True:
+                    await a.send(bytes(1_000), target=b.address)
+            ended.append("writer")
+
+        network.allow = lambda source, to: False
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            nursery.start_soon(write)
+            await trio.sleep(0.1)
+            assert ended == []
+            a._driver.left = True
+            a._driver.wake()
+        assert sorted(ended) == ["reader", "writer"]
         network.allow = lambda source, to: True
 
 

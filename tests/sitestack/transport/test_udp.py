@@ -121,12 +121,15 @@ async def test_what_the_kernel_has_no_room_for_waits_in_order_and_beyond_the_bou
     monkeypatch.setattr(a, "_unicast", full)
     a.send([(b.physical()[0], b"0123456789"), (b.physical()[0], b"abcdefghij"), (b.physical()[0], b"too much")])
     assert (a.statistics().queued_bytes, a.statistics().unsent_datagrams) == (20, 1)
+    assert a.statistics().delayed_datagrams == 2
 
     full.full = False
+    a.send([(b.physical()[0], b"!")])
     with trio.fail_after(5):
         await a.wait()
     a.receive()
-    assert await receive(b, 2) == [b"0123456789", b"abcdefghij"]
+    a.send([(b.physical()[0], b"later")])
+    assert await receive(b, 3) == [b"0123456789", b"abcdefghij", b"later"], "nothing overtakes what waits"
     assert (a.statistics().queued_bytes, a.statistics().queued_bytes_high) == (0, 20)
 
     with trio.move_on_after(0.05) as waited:
