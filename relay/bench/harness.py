@@ -102,6 +102,7 @@ def summarise(results: Sequence[dict[str, Any]]) -> dict[str, float]:
     summary = {
         "rate": sum(result["delivered"] / result["seconds"] for result in results) / len(results),
         "cpu_s_per_million": sum(result["cpu_s"] for result in results) / max(delivered, 1) * 1e6,
+        "batch_messages": delivered / max(sum(result["batches"] for result in results), 1),
         "rss_mb": max(result["rss_mb"] for result in results),
     }
     if all(result["p50_us"] is not None for result in results):

@@ -41,7 +41,7 @@ class BenchMember:
         self._channel = channel
         self._members = members
         self._profile = profile
-        self._delivered = 0
+        self._delivered = self._batches = 0
         self._last_delivery = 0.0
         self._latencies_ns: list[int] | None = None
         self.complete = trio.Event()
@@ -52,6 +52,7 @@ class BenchMember:
             if isinstance(item, Delivery):
                 batch = item.batch
                 self._delivered += batch.count
+                self._batches += 1
                 if self._latencies_ns is not None:
                     self._latencies_ns.append(time.monotonic_ns() - _STAMP.unpack_from(batch.body, 4 * batch.count)[0])
             elif len(self._channel.view.members) == self._members:
@@ -82,7 +83,7 @@ class BenchMember:
             self._profile.take()
         latencies: list[int] = []
         self._latencies_ns = latencies
-        delivered, used, started = self._delivered, os.times(), time.perf_counter()
+        delivered, batches, used, started = self._delivered, self._batches, os.times(), time.perf_counter()
         await trio.sleep(window_s)
         seconds = time.perf_counter() - started
         now = os.times()
@@ -90,6 +91,7 @@ class BenchMember:
         latencies.sort()
         return {
             "delivered": self._delivered - delivered,
+            "batches": self._batches - batches,
             "seconds": seconds,
             "cpu_s": now.user + now.system - used.user - used.system,
             "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

@@ -73,10 +73,15 @@ def _table(answer: dict[str, Any]) -> Table:
     machine = answer["machine"]
     title = f"{answer['scenario']}, journal {'on' if answer['journal'] else 'off'}, {machine['cpus']} x {machine['cpu']}"
     table = Table(title=title, title_justify="left")
-    for column in ("bytes", "messages/s at each member", "CPU s per million", "memory MB", "p50 us", "p99 us"):
+    for column in ("bytes", "messages/s at each member", "CPU s per million", "per batch", "memory MB", "p50 us", "p99 us"):
         table.add_column(column, justify="right")
     for size, numbers in answer["ours"].items():
         latencies = [f"{numbers[key]:,.0f}" if key in numbers else "" for key in ("p50_us", "p99_us")]
-        costs = [f"{numbers['rate']:,.0f}", f"{numbers['cpu_s_per_million']:.2f}", f"{numbers['rss_mb']:.0f}"]
+        costs = [
+            f"{numbers['rate']:,.0f}",
+            f"{numbers['cpu_s_per_million']:.2f}",
+            f"{numbers['batch_messages']:,.0f}",
+            f"{numbers['rss_mb']:.0f}",
+        ]
         table.add_row(size, *costs, *latencies)
     return table
