@@ -1,0 +1,66 @@
+"""What the directed stories share: sites where every message is a batch of its own, the verdict, golden transcripts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypeVar
+
+from sitestack.config import Order, ProtocolsConfig, SiteConfig
+from sitestack.events import Event
+from sitestack.frame import Header
+from sitestack.layer import Layer
+from sitestack.layers.batching import BatchingConfig
+from sitestack.sim.checkers import History, check_all
+from sitestack.sim.script import Script
+from sitestack.sim.world import World, site_maker
+
+L = TypeVar("L", bound=Layer)
+
+TRANSCRIPTS = Path(__file__).parents[1] / "transcripts"
+#: Long enough for every answer, much too short for anything that waits for a timer of its own.
+SOON = 0.02
+#: Everybody knows everybody, and nothing is left over from the last view.
+SETTLED = 2.0
+
+
+def one_each(site: str, order: Order = "total") -> SiteConfig:
+    """A site in which every message travels in a batch of its own, so that a story can tell them apart."""
+    return SiteConfig(site=site, order=order, protocols=ProtocolsConfig(batching=BatchingConfig(batch_count_max=1)))
+
+
+def site(*names: str, shown: tuple[type[Header] | type[Event], ...] = (), order: Order = "total", seed: int = 1) -> Script:
+    """A script with one site of these members, the first of which coordinates; the transcript begins when it stands."""
+    script = Script(World(seed, site_maker(one_each("NYC", order))), *shown)
+    script.site("NYC", *names)
+    script.run(SETTLED)
+    script.transcript.lines.clear()
+    return script
+
+
+def layer(script: Script, name: str, kind: type[L]) -> L:
+    """The layer of this kind of a process."""
+    return next(each for each in script[name].stack.layers if isinstance(each, kind))
+
+
+def say(script: Script, name: str, *words: str) -> None:
+    """Send these, each in a datagram of its own, one soon after the other."""
+    for word in words:
+        script.send(name, word)
+        script.run(SOON)
+
+
+def verdict(script: Script, *, settled: bool = True, order: Order = "total") -> None:
+    """All that is promised holds over the journals of the story; `settled` judges the end too."""
+    histories = [History.of(process.records, running=process.alive) for process in script.processes.values()]
+    report = check_all(histories, quiescent=settled, total_order=order == "total")
+    assert not report.violations, "\n".join([str(report.violations[0]), *script.transcript.lines])
+
+
+def told(script: Script, name: str) -> None:
+    """The transcript is the one in tests/transcripts. To accept another one, run with WRITE_TRANSCRIPTS=1 and read it."""
+    path = TRANSCRIPTS / f"{name}.txt"
+    text = "\n".join(script.transcript.lines) + "\n"
+    if os.environ.get("WRITE_TRANSCRIPTS"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")

@@ -1,0 +1,201 @@
+"""The coordinator dies in the middle of its work: each test tells the story of a trap of seed 000."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.layers.membership import Membership
+from sitestack.layers.membership_headers import Commit, FlushReply, FlushRequest, Prepare
+from sitestack.layers.nakack import NakAck, Retransmit
+from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
+from sitestack.sim.script import Script
+from tests.simulation.stories import SOON, layer, say, site, told, verdict
+
+FLUSH = (Forward, Sequenced, Retransmit, FlushRequest, FlushReply, Prepare, Commit)
+
+
+def at_rest(script: Script, *names: str) -> bool:
+    """Whether none of these holds anything of its own any more."""
+    numbers = [layer(script, name, Sequencer).statistics() for name in names]
+    return all(each.undelivered == each.unstable == 0 for each in numbers)
+
+
+@pytest.mark.conforms("SEQ-4", "SEQ-5", "SEQ-6", "SEQ-13")
+def test_a_multicast_costs_one_unicast_and_one_multicast_and_the_coordinators_own_only_the_latter() -> None:
+    script = site("A", "B", "C", shown=(Forward, Sequenced))
+    say(script, "B", "b1")
+    say(script, "A", "a1")
+    told(script, "sequencer")
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-14", "SEQ-12", "SEQ-3")
+def test_the_example_of_seed_000_who_missed_the_last_two_gets_them_once() -> None:
+    """SEQ-14: C sends 1 to 6, A sequences all, C misses 5 and 6, A dies."""
+    script = site("A", "B", "C", shown=FLUSH)
+    missed = script.hold("A", "C", Sequenced, carrying=["5", "6"])
+    say(script, "C", "1", "2", "3", "4", "5", "6")
+    assert script.delivered("B") == ["1", "2", "3", "4", "5", "6"]
+    assert script.delivered("C") == ["1", "2", "3", "4"]
+    missed.stop()
+    script.kill("A")
+    script.view("B", "C")
+    script.until(lambda: at_rest(script, "B", "C"), "nobody holds anything")
+    assert script.delivered("C") == script.delivered("B") == ["1", "2", "3", "4", "5", "6"]
+    told(script, "failover-1-to-6")
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-23", "SEQ-10")
+def test_what_one_survivor_had_delivered_comes_first_everywhere() -> None:
+    """S5, SEQ-23: only B got A's last two messages; D would send its own again before C does."""
+    script = site("A", "B", "C", "D", shown=FLUSH)
+    missed = script.hold("A", "CD", Sequenced)
+    say(script, "C", "c1")
+    say(script, "D", "d1")
+    assert [script.delivered(name) for name in "BCD"] == [["c1", "d1"], [], []]
+    missed.stop()
+    late = script.hold("C", "B", Forward)
+    script.kill("A")
+    script.view("B", "C", "D")
+    script.run(SOON)
+    script.release(late)
+    script.everywhere("BCD", "c1", "d1")
+    assert script.delivered("B") == script.delivered("C") == script.delivered("D") == ["c1", "d1"]
+    told(script, "failover-hole")
+    verdict(script)
+
+
+def test_what_its_sender_alone_had_delivered_reaches_the_others() -> None:
+    """S6: C has seen its own message delivered and will not send it again; nobody else has it, and A is dead."""
+    script = site("A", "B", "C", "D")
+    script.hold("A", "BD", Sequenced)
+    say(script, "C", "c1")
+    assert [script.delivered(name) for name in "BCD"] == [[], ["c1"], []]
+    script.kill("A")
+    script.view("B", "C", "D")
+    assert script.delivered("B") == script.delivered("C") == script.delivered("D") == ["c1"]
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-24")
+def test_what_a_survivor_has_delivered_reaches_all_even_when_origin_and_coordinator_died() -> None:
+    script = site("A", "B", "C", "D")
+    script.hold("A", "CD", Sequenced)
+    say(script, "D", "d1")
+    script.kill("A")
+    script.kill("D")
+    script.view("B", "C")
+    assert script.delivered("B") == script.delivered("C") == ["d1"]
+    verdict(script)
+
+
+def test_what_only_the_dead_had_delivered_is_delivered_by_no_survivor() -> None:
+    """The other half of SEQ-24: agreement is among survivors, and that is said in the documentation."""
+    script = site("A", "B", "C", "D")
+    script.hold("A", "BCD", Sequenced, carrying=["d1"])
+    say(script, "D", "d1")
+    assert script.delivered("A") == ["d1"]
+    script.kill("A")
+    script.kill("D")
+    script.view("B", "C")
+    say(script, "C", "c1")
+    assert script.delivered("B") == script.delivered("C") == ["c1"]
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-12", "SEQ-11", "SEQ-18")
+def test_what_is_sent_again_goes_before_what_is_new() -> None:
+    """S2: a message that is sent during the failover must not overtake those that have to be sent again."""
+    script = site("A", "B", "C", shown=(Forward, Sequenced, Commit))
+    script.hold("A", "BC", Sequenced)
+    say(script, "C", "1", "2", "3")
+    commit = script.hold("B", "C", Commit)
+    script.kill("A")
+    script.until(lambda: bool(commit.packets), "B commits")
+    script.send("C", "4", "5")
+    script.run(SOON)
+    script.release(commit)
+    script.everywhere("BC", "1", "2", "3", "4", "5", within=1.0)
+    assert script.delivered("B") == script.delivered("C") == ["1", "2", "3", "4", "5"]
+    told(script, "failover-resend")
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-13")
+def test_a_new_coordinator_sequences_its_old_messages_before_its_newer_ones() -> None:
+    """S4: it casts by itself now, but not ahead of what the dead coordinator had left undone."""
+    script = site("A", "B", "C")
+    script.hold("A", "BC", Sequenced)
+    say(script, "B", "1", "2", "3")
+    reply = script.hold("C", "B", FlushReply)
+    script.kill("A")
+    script.until(lambda: bool(reply.packets), "C has stopped")
+    script.send("B", "4", "5")
+    script.run(SOON)
+    script.release(reply)
+    script.everywhere("BC", "1", "2", "3", "4", "5", within=1.0)
+    assert script.delivered("B") == script.delivered("C") == ["1", "2", "3", "4", "5"]
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-7", "SEQ-20")
+def test_a_forward_that_is_faster_than_the_view_waits_for_it() -> None:
+    """S3: A leaves; C knows already that B coordinates, B does not yet."""
+    script = site("A", "B", "C", shown=(Forward, Sequenced, Commit))
+    commit = script.hold("A", "B", Commit)
+    request = script.hold("A", "C", FlushRequest)
+    script["A"].leave()
+    script.until(lambda: bool(request.packets), "A wants to leave")
+    script.release(request)
+    script.send("C", "1", "2")
+    old = script["B"].view
+    script.until(lambda: script["C"].view is not old and bool(commit.packets), "C knows the new view")
+    script.run(SOON)
+    assert script["B"].view is old
+    assert layer(script, "B", Membership).statistics().held_frames == 2
+    script.release(commit)
+    script.everywhere("BC", "1", "2", within=1.0)  # the next attempt would be made after two seconds
+    assert script.delivered("B") == script.delivered("C") == ["1", "2"]
+    script.until(lambda: script["A"].left, "A has left")
+    told(script, "forward-before-view")
+    verdict(script)
+
+
+def test_nobody_sequences_a_message_of_a_member_that_the_view_has_excluded() -> None:
+    """S10: D's forward is still under way when D is dead and gone."""
+    script = site("A", "B", "C", "D")
+    late = script.hold("D", "A", Forward)
+    say(script, "D", "d1")
+    script.kill("D")
+    script.view("A", "B", "C")
+    script.release(late)
+    script.run(3.0)
+    assert [script.delivered(name) for name in "ABC"] == [[], [], []]
+    verdict(script)
+
+
+def test_what_a_dead_member_had_sequenced_is_delivered_before_the_view_without_it() -> None:
+    """S10: A had sequenced it for D already; whoever delivers it does so while D is a member."""
+    script = site("A", "B", "C", "D", shown=(Sequenced,))
+    late = script.hold("A", "C", Sequenced)
+    say(script, "D", "d1")
+    late.stop()
+    script.kill("D")
+    script.view("A", "B", "C")
+    assert [script.delivered(name) for name in "ABC"] == [["d1"]] * 3
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-8")
+def test_a_hole_is_filled_by_the_one_who_sequenced_and_not_asked_of_the_sender() -> None:
+    script = site("A", "B", "C", shown=(Sequenced, Retransmit))
+    lost = script.hold("A", "C", Sequenced, carrying=["b1"])
+    say(script, "B", "b1")
+    lost.stop()
+    say(script, "B", "b2")
+    script.everywhere("C", "b1", "b2", within=1.0)
+    assert script.delivered("C") == ["b1", "b2"]
+    assert layer(script, "A", NakAck).statistics().retransmitted == 1
+    told(script, "hole")
+    verdict(script)

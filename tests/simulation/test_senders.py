@@ -1,0 +1,169 @@
+"""One sender and the way between it and the others: traps of seed 000 that need no dead coordinator."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.events import ViewInstalled
+from sitestack.frame import Frame
+from sitestack.layers.membership_headers import FlushRequest
+from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
+from sitestack.message import Scope
+from sitestack.sim.script import Script
+from sitestack.sim.world import World, site_maker
+from tests.simulation.stories import SOON, layer, one_each, say, site, told, verdict
+
+
+@pytest.mark.conforms("SEQ-9", "SEQ-11")
+def test_what_overtakes_an_earlier_message_on_the_way_waits_for_it() -> None:
+    """S1: "discard everything up to the highest number" would lose the one that comes late."""
+    script = site("A", "B", "C", shown=(Forward, Sequenced))
+    late = script.hold("C", "A", Forward, carrying=["1"])
+    say(script, "C", "1", "2", "3")
+    assert script.delivered("A") == []
+    script.release(late)
+    script.everywhere("ABC", "1", "2", "3", within=1.0)
+    assert [script.delivered(name) for name in "ABC"] == [["1", "2", "3"]] * 3
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-9", "SEQ-18")
+def test_what_is_forwarded_twice_is_delivered_once() -> None:
+    script = site("A", "B", "C", shown=(Forward, Sequenced))
+    copies = script.hold("A", "BC", Sequenced)
+    say(script, "C", "1")
+    script.run(3.0)  # C does not see it come back, and forwards it again
+    script.release(copies)
+    script.everywhere("ABC", "1")
+    script.run(1.0)
+    assert [script.delivered(name) for name in "ABC"] == [["1"]] * 3
+    assert script["B"].stack.drops["duplicate"] > 0
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-15", "SEQ-20")
+def test_who_was_excluded_while_it_lived_delivers_nothing_twice_when_it_is_back() -> None:
+    """S7: A and B have delivered D's messages, D and C have not; both halves go on, and merge before D sent them again."""
+    script = site("A", "B", "C", "D", shown=(Forward, Sequenced), seed=_with_leader("A", "C"))
+    lost = script.hold("A", "CD", Sequenced)
+    say(script, "D", "d1", "d2")
+    split = [script.hold("AB", "CD"), script.hold("CD", "AB")]
+    again = script.hold("D", "C", Forward)
+    script.view("A", "B")
+    script.view("C", "D")
+    for held in (lost, *split):
+        held.stop()
+    script.until(lambda: script["D"].view is not None and len(script["D"].view.members) == 4, "both halves are one again")
+    again.stop()
+    script.view("A", "B", "C", "D")
+    script.everywhere("ABCD", "d1", "d2")
+    say(script, "D", "d3")
+    script.everywhere("ABCD", "d3")
+    assert [script.delivered(name) for name in "ABCD"] == [["d1", "d2", "d3"]] * 4
+    verdict(script)
+
+
+def _with_leader(lower: str, higher: str) -> int:
+    """A seed with which the first of these members has the lower address, and so leads the merge."""
+    for seed in range(1, 100):
+        script = site("A", "B", "C", "D", seed=seed)
+        if script[lower].local.address < script[higher].local.address:
+            return seed
+    raise AssertionError("no such seed")
+
+
+@pytest.mark.conforms("SEQ-9")
+def test_a_joiner_begins_where_the_others_are() -> None:
+    """S9: it waits neither for number 1, nor begins in the middle of a hole."""
+    script = site("A", "B")
+    say(script, "B", "1", "2")
+    late = script.hold("A", "B", Sequenced)
+    say(script, "B", "3")
+    script.start("NYC", "C")
+    script.until(lambda: script["C"].view is not None or bool(late.packets), "C asks to be let in")
+    late.stop()
+    script.view("A", "B", "C")
+    say(script, "B", "4", "5")
+    script.everywhere("ABC", "4", "5", within=1.0)
+    assert script.delivered("C") == ["4", "5"]
+    assert script.delivered("A") == script.delivered("B") == ["1", "2", "3", "4", "5"]
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-3")
+def test_what_the_same_coordinator_could_not_take_is_forwarded_again_after_the_view() -> None:
+    """S11: a joiner makes the coordinator stop; C, not asked yet, forwards into the pause, and its coordinator never leaves."""
+    script = site("A", "B", "C", shown=(Forward, Sequenced, FlushRequest))
+    request = script.hold("A", "C", FlushRequest)
+    script.start("NYC", "D")
+    script.until(lambda: bool(request.packets), "A stops for the joiner")
+    script.send("C", "1", "2")
+    script.run(SOON)
+    assert script["A"].stack.drops["blocked"] == 2
+    script.release(request)
+    script.view("A", "B", "C", "D")
+    script.everywhere("ABCD", "1", "2", within=1.0)  # without waiting for the timer
+    assert [script.delivered(name) for name in "ABCD"] == [["1", "2"]] * 4
+    told(script, "forward-into-a-flush")
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-16")
+def test_who_leaves_stays_until_its_messages_are_delivered() -> None:
+    """S16: accepted is accepted, even when the application stops a moment later."""
+    script = site("A", "B", "C", shown=(Forward, Sequenced))
+    late = script.hold("C", "A", Forward)
+    say(script, "C", "1", "2")
+    script["C"].leave()
+    script.run(1.0)
+    assert not script["C"].left
+    script.release(late)
+    script.until(lambda: script["C"].left, "C has left")
+    script.view("A", "B")
+    assert [script.delivered(name) for name in "ABC"] == [["1", "2"]] * 3
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-22")
+def test_what_is_sent_before_the_first_view_is_delivered_in_it() -> None:
+    script = Script(World(1, site_maker(one_each("NYC"))))
+    for name in "ABC":
+        script.start("NYC", name)
+        script.send(name, f"{name.lower()}1", f"{name.lower()}2")
+    script.view("A", "B", "C")
+    script.run(1.0)
+    for name in "ABC":
+        first = next(i for i, event in enumerate(script[name].events) if isinstance(event, ViewInstalled))
+        assert not any(isinstance(event, Frame) for event in script[name].events[:first])
+        mine = [text for text in script.delivered(name) if text.startswith(name.lower())]
+        assert mine == [f"{name.lower()}1", f"{name.lower()}2"]
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-1")
+def test_a_unicast_takes_no_part_in_the_order() -> None:
+    script = site("A", "B", "C", shown=(Forward, Sequenced))
+    held = script.hold("B", "A", Forward)
+    say(script, "B", "multicast")
+    script.send("B", "unicast", to=script["C"].local.address)
+    script.run(SOON)
+    assert script.delivered("C") == ["unicast"]
+    script.release(held)
+    script.everywhere("ABC", "multicast")
+    assert layer(script, "A", Sequencer).statistics().sequenced == 1
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-11")
+@pytest.mark.parametrize("scope", [Scope.ALL, Scope.SITE])
+def test_in_fifo_order_a_dead_senders_last_messages_reach_all_survivors_or_none(scope: Scope) -> None:
+    script = site("A", "B", "C", order="fifo")
+    lost = script.hold("B", "C", Sequenced)
+    script.send("B", "1", "2", scope=scope)
+    script.run(SOON)
+    assert [script.delivered(name) for name in "AC"] == [["1", "2"], []]
+    script.kill("B")
+    lost.stop()
+    script.view("A", "C")
+    assert script.delivered("C") == ["1", "2"]
+    verdict(script, order="fifo")

@@ -1,0 +1,96 @@
+"""The simulator does what scripts and plans rely on: deaths, packets held back, deaths at an exact point, transcripts."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.frame import Frame
+from sitestack.layers.sequencer import Forward, Sequenced
+from sitestack.sim.script import Script
+from sitestack.sim.world import World, site_maker
+from tests.simulation.stories import SOON, one_each, site
+
+
+def test_a_killed_process_is_noticed_by_its_closed_connections() -> None:
+    script = site("A", "B", "C")
+    script.kill("A")
+    script.view("B", "C", within=1.0)
+
+
+def test_what_is_held_is_not_delivered_before_it_is_released() -> None:
+    script = site("A", "B")
+    held = script.hold("A", "B", Sequenced, carrying=["2"])
+    for word in "123":
+        script.send("A", word)
+        script.run(SOON)
+    assert script.delivered("B") == ["1"]
+    script.release(held)
+    script.run(SOON)
+    assert script.delivered("B") == ["1", "2", "3"]
+
+
+def test_a_rule_that_stops_keeps_what_it_has_and_the_first_of_it_can_be_released_alone() -> None:
+    script = site("A", "B")
+    held = script.hold("A", "B", Sequenced)
+    script.send("A", "1")
+    script.run(SOON)
+    script.send("A", "2")
+    script.run(SOON)
+    assert len(held.packets) == 2
+    script.release(held, 1)
+    script.run(SOON)
+    assert script.delivered("B") == ["1"]
+    assert len(held.packets) == 1
+    held.stop()
+    script.send("A", "3")
+    script.run(1.0)
+    assert script.delivered("B") == ["1", "2", "3"], "the hole is asked for"
+
+
+def test_who_dies_at_a_point_has_recorded_it_and_says_nothing_after_it() -> None:
+    script = site("A", "B", shown=(Forward, Sequenced))
+    script.kill_at("A", lambda event: isinstance(event, Frame) and event.batch is not None)
+    script.send("B", "1")
+    script.run(SOON)
+    assert script.transcript.lines == ["* B sends 1", "B -> A: Forward 1", "A delivers 1 from B", "* A is killed"]
+    assert not script["A"].alive
+
+
+def test_who_dies_after_so_many_datagrams_has_sent_them() -> None:
+    script = site("A", "B", shown=(Sequenced,))
+    script.kill("A", after_datagrams=1)
+    script.send("A", "1")
+    script.run(SOON)
+    assert script.delivered("B") == ["1"]
+    script.run(1.0)
+    assert not script["A"].alive
+
+
+def test_a_script_that_waits_in_vain_says_for_what_with_the_transcript() -> None:
+    script = site("A", "B")
+    script.send("A", "1")
+    with pytest.raises(AssertionError, match=r"(?s)not within 1\.0 s: 2 at A.*A delivers 1 from A"):
+        script.everywhere("A", "2", within=1.0)
+
+
+def test_names_are_not_used_twice() -> None:
+    script = site("A")
+    with pytest.raises(AssertionError, match="there was a A already"):
+        script.start("NYC", "A")
+
+
+def test_the_same_script_tells_the_same_story() -> None:
+    transcripts = []
+    for _ in range(2):
+        script = site("A", "B", "C", shown=(Forward, Sequenced))
+        script.send("C", "1", "2")
+        script.kill("A")
+        script.view("B", "C")
+        transcripts.append(script.transcript.lines)
+    assert transcripts[0] == transcripts[1]
+
+
+def test_a_script_needs_no_site_that_stands_already() -> None:
+    script = Script(World(1, site_maker(one_each("NYC"))))
+    script.site("NYC", "A", "B")
+    assert script.transcript.lines[:2] == ["* A starts", "A installs A|1 [A]"]
