@@ -21,9 +21,11 @@ from relay.events import (
     BridgeConnected,
     BridgeReceived,
     BridgeWritten,
+    Certainty,
     DialFailed,
     Gap,
     GlobalView,
+    Unreachable,
 )
 from relay.gateway import Gateway, GatewayConfig
 from relay.headers import (
@@ -47,10 +49,11 @@ from relay.state import Admission, ReplicatedState
 from relay.statistics import RelayStatistics, relay_statistics
 from relay.unicast_routes import UnicastRoutes
 from sitestack.address import Address, ProxyUUID
-from sitestack.events import Blocked, Disconnect, Event, Held, Left, Stable, ViewInstalled
+from sitestack.events import Blocked, Disconnect, Event, Held, Left, Stable, Undeliverable, ViewInstalled
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.message import Batch, Scope
+from sitestack.recorder import own_unicasts
 
 #: What only the coordinator puts into the stream.
 _ENTRIES = (Relayed, RemoteView, SiteDown, LinkUp, Acked, Trim, RemoteGap, RemoteBaseline)
@@ -133,6 +136,8 @@ class RelayLayer(Layer):
             return []
         if isinstance(event, Left):
             return self.gateway.resign("left", now)
+        if isinstance(event, Undeliverable):
+            return [Up(_unreachable(batch)) for batch in own_unicasts(event, self._site, self._me)]
         if isinstance(event, Held | Stable):
             if self.gateway.active:
                 held = isinstance(event, Held)
@@ -328,3 +333,10 @@ class RelayLayer(Layer):
         """Another part of this site, split until now; the merge view follows."""
         assert isinstance(state, RelayState)
         self._parts.append(state)
+
+
+def _unreachable(batch: Batch) -> Unreachable:
+    """Unicasts inside this site that were not acknowledged in time: the sender hears of them as of those to other sites."""
+    assert batch.target is not None, "a unicast has a target"
+    target = ProxyUUID(batch.target, batch.target_site)
+    return Unreachable(target, batch.first, batch.last, "unacknowledged", Certainty.UNKNOWN)

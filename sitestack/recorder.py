@@ -12,7 +12,7 @@ from typing import Literal
 
 from sitestack import records
 from sitestack.address import Address
-from sitestack.events import Event, Sent, ViewInstalled
+from sitestack.events import Event, Sent, Undeliverable, ViewInstalled
 from sitestack.frame import Frame
 from sitestack.message import Batch, Scope
 from sitestack.view import View, ViewId
@@ -65,6 +65,8 @@ class Recorder:
             self._send(event.batch)
         elif isinstance(event, ViewInstalled):
             self._install(event.view)
+        elif isinstance(event, Undeliverable):
+            self._give_up(event)
 
     def drops(self, counts: Mapping[str, int]) -> None:
         """Record how much each counter of refused input has grown since the last call."""
@@ -127,6 +129,24 @@ class Recorder:
             )
         )
 
+    def _give_up(self, event: Undeliverable) -> None:
+        """Unicasts of one's own to a member of one's own site; the other frames are the business of the protocols."""
+        for batch in own_unicasts(event, self.site, self.address):
+            self.write(
+                records.Unreach(
+                    *self.clock(),
+                    batch.site,
+                    batch.origin,
+                    batch.scope,
+                    batch.first,
+                    batch.count,
+                    batch.target,
+                    batch.target_site,
+                    "unacknowledged",
+                    "unknown",
+                )
+            )
+
     def _digest(self, batch: Batch) -> bytes:
         known = self._digests.pop(id(batch.body), None) if batch.origin == self.address else None
         return known[1] if known is not None and known[0] is batch.body else hashlib.sha256(batch.body).digest()
@@ -145,3 +165,9 @@ class Recorder:
             self.role("coord", view.id)
         else:
             self.role("member", None)
+
+
+def own_unicasts(event: Undeliverable, site: str, address: Address) -> list[Batch]:
+    """The application's unicasts among the frames that were given up: of this member, to a member of its own site."""
+    batches = [frame.batch for frame in event.frames if frame.batch is not None]
+    return [b for b in batches if b.scope is Scope.UNICAST and b.origin == address and b.site == b.target_site == site]

@@ -47,25 +47,35 @@ def check_equal_vectors(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_monotonic(histories: Sequence[History]) -> list[Violation]:
-    """G3. Per process no component goes backwards.
+    """G3. Per process no component goes backwards within a lineage of its site, and none returns to a view that it had left.
 
-    A site that comes with members of whom none was ever seen is another incarnation and counts from anew.
+    View ids of different lineages say nothing about each other: when one part of a split site is lost for good, the other
+    part, which stands for the site from then on, may have counted less.
     """
     findings = Findings("G3")
+    lineages = {
+        (history.site, stay.view.vid): stay.view.lineage
+        for history in histories
+        for stay in history.stays
+        if stay.view is not None
+    }
     for history in histories:
-        highest: dict[str, ViewId] = {}
-        seen: dict[str, set[Address]] = {}
+        highest: dict[tuple[str, ViewId], ViewId] = {}
+        shown: dict[str, ViewId] = {}
+        left: set[tuple[str, ViewId]] = set()
         for view in history.global_views:
             for site, vid in view.gvec.items():
-                if site in view.down:
-                    continue
-                members = {member for home, member in view.members if home == site}
-                before = highest.get(site, vid)
-                known = seen.setdefault(site, set())
-                if vid < before and known & members:
-                    findings.add(history.label, site, f"{site} went from {before} back to {vid}")
-                highest[site] = vid
-                known |= members
+                lineage = lineages.get((site, vid))
+                if lineage is None or site in view.down:
+                    continue  # nobody that left a journal installed this view
+                before = highest.setdefault((site, lineage), vid)
+                last = shown.get(site, vid)
+                if vid != last:
+                    left.add((site, last))
+                shown[site] = vid
+                if vid < before or (vid != last and (site, vid) in left):
+                    findings.add(history.label, site, f"{site} went from {max(last, before)} back to {vid}")
+                highest[(site, lineage)] = max(vid, before)
     return findings.violations()
 
 
