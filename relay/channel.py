@@ -106,12 +106,12 @@ async def open_channel(
     As `sitestack.open_channel`, and nothing that the site's own members see depends on the other sites.
     """
     require_sound(find_problems(config))
-    config = await resolve_seeds(config)
+    config, names = await resolve_seeds(config)
     local = make_local(config.site, name or config.name)
     recorder = (
         None if journal is None else RelayRecorder(local.site, local.address, journal(local), read_clocks, keep_payloads=True)
     )
     stack = build_stack(local, config, relay_layer=RelayLayer(local, config.relay_layer()))
     carrier = transport or UdpTransport(config.transport, config.transport.group(config.site))
-    async with member(RelayChannel(local, stack, carrier, config, recorder)) as channel:
+    async with member(RelayChannel(local, stack, carrier, config, recorder), names) as channel:
         yield channel

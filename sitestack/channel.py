@@ -14,11 +14,11 @@ from typing import Literal
 
 import trio
 
-from sitestack.address import Address
+from sitestack.address import Address, Physical
 from sitestack.config import SiteConfig
 from sitestack.driver import Driver, DriverStatistics
 from sitestack.errors import ChannelClosed, JoinFailed, LocalError, ProtocolError
-from sitestack.events import Connect, Credit, Disconnect, Event, ViewInstalled
+from sitestack.events import Connect, Credit, Disconnect, Event, SetSeeds, ViewInstalled
 from sitestack.frame import Frame
 from sitestack.inbox import Delivery, Inbox
 from sitestack.layer import Local
@@ -184,6 +184,11 @@ class Channel:
             self._driver.wake()
             self._writers.unpark_all()
         await self._gone.wait()
+
+    def set_seeds(self, seeds: tuple[Physical, ...]) -> None:
+        """Members may be found at these addresses now, instead of those in the configuration."""
+        self._stack.down(SetSeeds(seeds), trio.current_time())
+        self._driver.wake()
 
     # -- the driver ------------------------------------------------------------------------------------------------
 

@@ -35,7 +35,8 @@ POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
 class TransportConfig:
     """The sockets of a member."""
 
-    #: The IPv4 address or the name of the network interface to use. Empty: the one by which the machine reaches the group.
+    #: The network interface to use: its IPv4 address, its name, or the subnet that it is in (10.1.0.0/24), which suits machines
+    #: that are on several networks. Empty: the one by which the machine reaches the group.
     interface: str = ""
     #: UDP port of this member; 0 takes a free one. Fix it when others name this member in `discovery.seeds`.
     port: int = 0
@@ -77,8 +78,10 @@ class ChannelConfig:
 
     #: How long opening a channel may take before it fails: finding the others, joining, installing the first view.
     join_timeout_s: float = 60.0
-    #: How long to try again while no name in `discovery.seeds` is known; then this member looks around without them.
+    #: How long to try again while no name in `discovery.seeds` or `discovery.dns` is known; then this member starts without.
     resolve_timeout_s: float = 10.0
+    #: How often these names are looked up again: members move.
+    resolve_interval_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +143,14 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
         yield "site: the site has no name."
     elif len(config.site) > SITE_CHARS_MAX or not config.site.isprintable():
         yield f"site: a name has at most {SITE_CHARS_MAX} printable characters."
-    if not config.transport.multicast and not config.discovery.seeds:
-        yield "discovery.seeds: without transport.multicast some members must be named here, or nobody finds the others."
+    discovery = config.discovery
+    if not config.transport.multicast and not discovery.seeds and discovery.dns is None:
+        yield (
+            "discovery.seeds: without transport.multicast some members must be named here, or all of them by discovery.dns, "
+            "or nobody finds the others."
+        )
+    if discovery.dns is not None and discovery.dns.port == 0:
+        yield "discovery.dns: the port cannot be 0; it is the transport.port of all members."
     protocols = config.protocols
     if protocols.batching.batch_bytes_max > protocols.flow_control.window_bytes:
         yield "protocols.batching.batch_bytes_max: a batch must fit into protocols.flow_control.window_bytes."

@@ -180,6 +180,16 @@ class Found(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SetSeeds(Event):
+    """Down from the shell to discovery: the seeds are here now; they replace those known so far.
+
+    Names may stand for other addresses than before (a pod has moved). Not everybody at these addresses need be up.
+    """
+
+    seeds: tuple[Physical, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetPhysical(Event):
     """Down from discovery to the resolver: where a member is (SET_PHYSICAL_ADDRESS). A higher version wins (A1)."""
 

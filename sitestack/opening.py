@@ -20,7 +20,7 @@ from sitestack.errors import ConfigurationError
 from sitestack.layer import Local
 from sitestack.recorder import Recorder, Write
 from sitestack.transport import Transport
-from sitestack.transport.names import resolve
+from sitestack.transport.names import Names
 from sitestack.transport.udp import UdpTransport
 
 C = TypeVar("C", bound=Channel)
@@ -39,12 +39,12 @@ async def open_channel(
     `transport` replaces UDP in tests. Raises ConfigurationError, and JoinFailed when there is no view in time.
     """
     require_sound(find_problems(config))
-    config = await resolve_seeds(config)
+    config, names = await resolve_seeds(config)
     local = make_local(config.site, name)
     recorder = None if journal is None else Recorder(local.site, local.address, journal(local), read_clocks, keep_payloads=True)
     stack = build_stack(local, config)
     carrier = transport or UdpTransport(config.transport, config.transport.group(config.site))
-    async with member(Channel(local, stack, carrier, config, recorder)) as channel:
+    async with member(Channel(local, stack, carrier, config, recorder), names) as channel:
         yield channel
 
 
@@ -54,10 +54,12 @@ def require_sound(problems: Sequence[str]) -> None:
         raise ConfigurationError("\n".join(problems))
 
 
-async def resolve_seeds(config: S) -> S:
-    """The same with addresses instead of names: nothing is looked up once the member runs."""
-    seeds = await resolve(config.discovery.seeds, config.channel.resolve_timeout_s)
-    return replace(config, discovery=replace(config.discovery, seeds=seeds))
+async def resolve_seeds(config: S) -> tuple[S, Names]:
+    """The same with addresses instead of names; and the names, for `member` to look up again."""
+    discovery = config.discovery
+    names = Names(discovery.seeds if discovery.dns is None else (*discovery.seeds, discovery.dns))
+    seeds = await names.find(config.channel.resolve_timeout_s)
+    return replace(config, discovery=replace(discovery, seeds=seeds)), names
 
 
 def make_local(site: str, name: str) -> Local:
@@ -72,17 +74,19 @@ def read_clocks() -> tuple[int, int]:
 
 
 @asynccontextmanager
-async def member(channel: C) -> AsyncIterator[C]:
+async def member(channel: C, names: Names) -> AsyncIterator[C]:
     """Run a channel: joined inside the block, left after it. Cancelling it leaves no task and no socket."""
     try:
         with unwrapped():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(channel.run, name=f"channel of {channel.name} in {channel.site}")
+                nursery.start_soon(names.follow, channel.config.channel.resolve_interval_s, channel.set_seeds)
                 await channel.join()
                 try:
                     yield channel
                 finally:
                     await channel.leave()
+                    nursery.cancel_scope.cancel()
     finally:
         channel.transport.close()
 

@@ -33,6 +33,7 @@ from sitestack.events import (
     Left,
     RemovePhysical,
     SetPhysical,
+    SetSeeds,
     ViewInstalled,
     Watch,
     WatchAt,
@@ -54,6 +55,8 @@ from sitestack.view import View
 
 #: A change of my own address is announced so often, since nobody acknowledges it.
 ANNOUNCEMENTS = 3
+#: Seeds that are asked; a name that stands for more places than this is asked at the first ones.
+SEEDS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,9 @@ class DiscoveryConfig:
 
     #: Asked directly, besides the multicast: any members that are likely to be up (initial hosts).
     seeds: tuple[Physical, ...] = ()
+    #: A name that stands for all members, those that are not ready included (a headless service), with the port of all of them.
+    #: It is looked up again and again while the member runs.
+    dns: Physical | None = None
     #: How long a joiner waits before it takes itself for the first.
     join_wait_s: float = 1.0
     #: The request is repeated at this interval while waiting: it may be lost, and others may start a little later.
@@ -118,6 +124,7 @@ class Discovery(Layer):
         self._directory = Directory(local.address, local.name, config.contacts_max, config.tombstone_s)
         self._contacts = self._directory.contacts
         self._search: Search | None = None
+        self._seeds = config.seeds
         self._watched: tuple[tuple[Address, Physical], ...] = ()
         self._announcements = 0
         self._announce_at = 0.0
@@ -144,6 +151,8 @@ class Discovery(Layer):
             self._search = Search(now, config.join_wait_s, config.settle_s, config.peers_max)
             self._searches += 1
             return self._ask(self._search, now)
+        if isinstance(event, SetSeeds):
+            return self._set_seeds(event.seeds[:SEEDS_MAX])
         if isinstance(event, Watch):
             known = [contact for member in event.members if (contact := self._contacts.get(member)) is not None]
             targets = tuple([(contact.address, contact.physical[0]) for contact in known])
@@ -160,10 +169,16 @@ class Discovery(Layer):
         me = directory.me()
         return [Down(SetPhysical(me.address, me.physical, me.version)), Down(event)]
 
+    def _set_seeds(self, seeds: tuple[Physical, ...]) -> list[Effect]:
+        """New ones are asked at once: who started alone, when no name was known yet, meets the others this way."""
+        known, self._seeds = (*self._seeds, *self._directory.physical), seeds
+        new = [seed for seed in seeds if seed not in known]
+        return self._send(new, self._request()) if new and self._directory.physical else []
+
     def _ask(self, search: Search, now: float) -> list[Effect]:
         search.ask_at = now + self.config.request_interval_s
         self._requests += 1
-        return self._send((None, *self.config.seeds), self._request())
+        return self._send((None, *self._seeds), self._request())
 
     def _request(self) -> WhoIsThere:
         return WhoIsThere(self._directory.me(), *self._directory.standing())
@@ -195,7 +210,7 @@ class Discovery(Layer):
         if self._announcements and now >= self._announce_at:
             self._announcements -= 1
             self._announce_at = now + self.config.request_interval_s
-            effects += self._send((None, *self.config.seeds), IHave((self._directory.me(),)))
+            effects += self._send((None, *self._seeds), IHave((self._directory.me(),)))
         if self._sweep_at is not None and now >= self._sweep_at:
             self._sweep_at = now + self.config.stranger_s
             for stranger in self._contacts.silent(now - self.config.stranger_s):
@@ -261,7 +276,7 @@ class Discovery(Layer):
             learnt = self._directory.learn(contact, source, now)
             effects += learnt
             # Those that only the seeds know have not heard my request.
-            if learnt and contact.address in self._contacts and self._search is not None and self.config.seeds:
+            if learnt and contact.address in self._contacts and self._search is not None and self._seeds:
                 effects += self._send((contact.address,), self._request())
         return effects
 
@@ -274,7 +289,7 @@ class Discovery(Layer):
         if not self._directory.physical:
             return [Dropped("not_connected")]
         self._who_has += 1
-        dests = dict.fromkeys((None, *self.config.seeds, *self._contacts.last_known(member)))
+        dests = dict.fromkeys((None, *self._seeds, *self._contacts.last_known(member)))
         return self._send(dests, WhoHas(member, self._directory.me()))
 
     def _handle_who_has(self, header: WhoHas, source: Address, now: float) -> list[Effect]:

@@ -1,9 +1,14 @@
-"""Names to addresses, before anything starts: a name may stand for many members (a headless service, a compose service)."""
+"""Names to addresses: a name may stand for many members (a headless service, a compose service), and for others later.
+
+Not being known is nothing unusual: when everything starts at once, names come after members; and when a name server is away,
+what a name stood for last is still the best guess.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import trio
 
@@ -13,27 +18,55 @@ from sitestack.address import Physical
 RETRY_S = 0.5
 
 
-async def resolve(seeds: Iterable[Physical], timeout_s: float) -> tuple[Physical, ...]:
-    """The IPv4 addresses of these hosts, each once, in a stable order.
+class Names:
+    """Some names with their ports, and what they stand for."""
 
-    A name that is not known is left out. While none is known it tries again, until the time is up; then the answer is empty.
-    """
-    wanted = tuple(seeds)
-    found: tuple[Physical, ...] = ()
-    with trio.move_on_after(timeout_s):
-        while wanted and not found:
-            found = await _look_up(wanted)
-            if not found:
-                await trio.sleep(RETRY_S)
-    return found
+    def __init__(self, names: Iterable[Physical]) -> None:
+        self._names = tuple(dict.fromkeys(names))
+        self._known: dict[Physical, tuple[Physical, ...]] = {}
 
+    def addresses(self) -> tuple[Physical, ...]:
+        """The IPv4 addresses last found, each once, in a stable order."""
+        found = [self._known.get(name, ()) for name in self._names]
+        return tuple(dict.fromkeys([address for addresses in found for address in addresses]))
 
-async def _look_up(seeds: tuple[Physical, ...]) -> tuple[Physical, ...]:
-    addresses: dict[Physical, None] = {}
-    for host, port in seeds:
+    async def find(self, timeout_s: float) -> tuple[Physical, ...]:
+        """The addresses, as soon as any name is known; when the time is up before that, the answer is empty."""
+        with trio.move_on_after(timeout_s):
+            while self._names and not self._known:
+                await self._look_up_all()
+                if not self._known:
+                    await trio.sleep(RETRY_S)
+        return self.addresses()
+
+    async def follow(self, interval_s: float, changed: Callable[[tuple[Physical, ...]], None]) -> None:
+        """Look again and again, and tell the addresses when they are others than before. Without names it returns at once."""
+        told = self.addresses()
+        while not all(map(_is_address, self._names)):
+            await trio.sleep(interval_s if told else min(interval_s, RETRY_S))
+            await self._look_up_all()
+            addresses = self.addresses()
+            if addresses != told:
+                told = addresses
+                changed(addresses)
+
+    async def _look_up_all(self) -> None:
+        """All at once: a name server that does not answer for one of them takes its time."""
+        async with trio.open_nursery() as nursery:
+            for name in self._names:
+                nursery.start_soon(self._look_up, name)
+
+    async def _look_up(self, name: Physical) -> None:
         try:
-            answers = await trio.socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_DGRAM)
-        except socket.gaierror:
-            continue
-        addresses.update(dict.fromkeys(sorted(Physical(str(answer[4][0]), port) for answer in answers)))
-    return tuple(addresses)
+            answers = await trio.socket.getaddrinfo(name.host, name.port, socket.AF_INET, socket.SOCK_DGRAM)
+        except (OSError, UnicodeError):  # unknown, unanswered, or no possible name
+            return
+        self._known[name] = tuple(sorted({Physical(str(answer[4][0]), name.port): None for answer in answers}))
+
+
+def _is_address(name: Physical) -> bool:
+    try:
+        ipaddress.IPv4Address(name.host)
+    except ValueError:
+        return False
+    return True

@@ -116,7 +116,7 @@ class UdpTransport:
         except OSError as error:
             raise ConfigurationError(
                 f"transport.multicast: the interface {host} has no multicast ({error.strerror}); choose another "
-                "transport.interface, or set transport.multicast to false and name discovery.initial_hosts."
+                "transport.interface, or set transport.multicast to false and name discovery.seeds."
             ) from error
 
     def _add_socket(self) -> socket.socket:

@@ -1,0 +1,67 @@
+"""Discovery alone: seeds that change while it runs, as names come to stand for other addresses."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.address import Physical
+from sitestack.events import Connect, FindMembers, SetSeeds
+from sitestack.frame import Destination, Frame
+from sitestack.layer import Down, Effect
+from sitestack.layers.discovery import SEEDS_MAX, Discovery, DiscoveryConfig
+from sitestack.layers.discovery_headers import WhoIsThere
+from tests.sitestack.layers.lower_world import World, local_of, place_of
+
+SEED = Physical("seed", 7)
+POD = Physical("pod", 7)
+
+
+def make(*seeds: Physical) -> Discovery:
+    """The discovery of A, which is connected."""
+    discovery = Discovery(local_of("A"), DiscoveryConfig(seeds=seeds))
+    discovery.down(Connect((place_of("A"),)), 0.0)
+    return discovery
+
+
+def asked(effects: list[Effect]) -> list[Destination]:
+    """Who is asked who is there."""
+    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
+    assert all(isinstance(frame.headers[-1], WhoIsThere) for frame in frames)
+    return [frame.dest for frame in frames]
+
+
+@pytest.mark.conforms("LA-13")
+def test_new_seeds_are_asked_at_once_and_all_of_them_by_the_next_search() -> None:
+    discovery = make(SEED)
+    pods = (place_of("A"), SEED, POD)
+    assert asked(discovery.down(SetSeeds(pods), 0.0)) == [POD]
+    assert discovery.down(SetSeeds(pods), 0.0) == []
+    assert asked(discovery.down(FindMembers(), 0.0)) == [None, *pods]
+    discovery.down(SetSeeds((POD,)), 0.0)
+    assert asked(discovery.down(FindMembers(), 0.0)) == [None, POD]
+
+
+def test_seeds_before_the_connect_wait_for_the_search() -> None:
+    discovery = Discovery(local_of("A"), DiscoveryConfig())
+    assert discovery.down(SetSeeds((SEED,)), 0.0) == []
+    discovery.down(Connect((place_of("A"),)), 0.0)
+    assert asked(discovery.down(FindMembers(), 0.0)) == [None, SEED]
+
+
+def test_a_name_that_stands_for_too_many_is_asked_at_the_first_ones() -> None:
+    many = tuple(Physical("pod", port) for port in range(1, SEEDS_MAX + 2))
+    assert asked(make().down(SetSeeds(many), 0.0)) == list(many[:SEEDS_MAX])
+
+
+@pytest.mark.conforms("LA-13", "LA-19")
+def test_who_started_before_its_name_was_known_meets_the_others_afterwards() -> None:
+    world = World(multicast=False)
+    for name in "AB":
+        world.start(name)
+        world.run(2.0)
+        world.install(1, name)
+    world.run(5.0)
+    assert [world[name].knows() for name in "AB"] == ["", ""]
+    world.down("A", SetSeeds((place_of("A"), place_of("B"))))
+    world.run(1.0)
+    assert [world[name].knows() for name in "AB"] == ["B", "A"]
