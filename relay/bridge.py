@@ -201,8 +201,9 @@ class Bridge:
         await self._run(stream, None)
 
     async def _dial(self, site: str, address: Physical) -> None:
+        """A name is looked up at every call, since a relay that has moved has kept its name; each of its addresses is tried."""
         stream: trio.SocketStream | None = None
-        with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError):
+        with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, UnicodeError):
             stream = await trio.open_tcp_stream(address.host, address.port)
         if stream is None:
             self._dials_failed += 1
