@@ -12,7 +12,7 @@ from relay.buffer import Entry
 from relay.casting import Caster
 from relay.gateway import Gateway
 from relay.remote_unicast import UnicastSender
-from relay.state import Remote, ReplicatedState
+from relay.state import ReplicatedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def relay_statistics(
     entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
     names = sorted({*gateway.config.peers, *state.remotes})
     return RelayStatistics(
-        sites=tuple([_site(name, gateway, state.remotes.get(name), entries, now) for name in names]),
+        sites=tuple([_site(name, state, gateway, entries, now) for name in names]),
         buffer_entries=len(entries),
         buffer_entries_max=buffer.config.budget_entries,
         buffer_bytes=buffer.bytes,
@@ -76,8 +76,8 @@ def relay_statistics(
     )
 
 
-def _site(name: str, gateway: Gateway, remote: Remote | None, entries: Sequence[Entry], now: float) -> SiteStatistics:
-    lineages = () if remote is None else tuple(remote.lineages.values())
+def _site(name: str, state: ReplicatedState, gateway: Gateway, entries: Sequence[Entry], now: float) -> SiteStatistics:
+    remote, lineages = state.remotes.get(name), state.pinning(name)
     behind = [entry for entry in entries if not lineages or not all(lineage.has(entry) for lineage in lineages)]
     return SiteStatistics(
         site=name,

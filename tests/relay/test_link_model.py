@@ -123,9 +123,9 @@ class LinkModel(RuleBasedStateMachine):
             elif answer is Admission.HOLE:
                 self.far.report_hole()
         elif isinstance(frame, RemoteGap):
-            first = self.receiver.apply_gap(frame)
-            if first is not None:
-                self.skipped[frame.origin] += range(first, frame.last + 1)
+            skipped = self.receiver.apply_gap(frame)
+            if skipped is not None:
+                self.skipped[frame.origin] += range(skipped[0] + 1, frame.last + 1)
                 self.unstable.append((frame.origin, frame.last))
         elif isinstance(frame, RemoteBaseline):
             for origin, n in self.receiver.apply_baseline(frame).items():
