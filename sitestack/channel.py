@@ -29,12 +29,13 @@ from sitestack.stack import Stack
 from sitestack.transport import Transport
 from sitestack.view import View
 
-#: `send` gives the other tasks a turn after this many messages or bytes: often enough to keep sending steady, and seldom
-#: enough that batches fill.
-BURST_MESSAGES = 64
-BURST_BYTES = 16 * 1024
-#: Taking from a full inbox gives the other tasks a turn after this many messages.
-TAKE_MESSAGES = 256
+#: `send` gives the other tasks a turn after this many messages or bytes: about one full batch. A coordinator that sends closes
+#: a batch in each turn, so with a quarter of this its messages cost more than twice as much.
+BURST_MESSAGES = 256
+BURST_BYTES = 32 * 1024
+#: Taking from a full inbox gives the other tasks a turn after this many messages: more than a turn delivers, or a reader that is
+#: fast enough would fall behind all the same.
+TAKE_MESSAGES = 4_096
 
 _SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
 

@@ -79,8 +79,10 @@ async def member(channel: C, names: Names) -> AsyncIterator[C]:
     try:
         with unwrapped():
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(channel.run, name=f"channel of {channel.name} in {channel.site}")
-                nursery.start_soon(names.follow, channel.config.channel.resolve_interval_s, channel.set_seeds)
+                owner = f"{channel.name} in {channel.site}"
+                nursery.start_soon(channel.run, name=f"channel of {owner}")
+                interval_s = channel.config.channel.resolve_interval_s
+                nursery.start_soon(names.follow, interval_s, channel.set_seeds, name=f"names for {owner}")
                 await channel.join()
                 try:
                     yield channel
