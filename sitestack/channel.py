@@ -33,8 +33,8 @@ from sitestack.view import View
 #: a batch in each turn, so with a quarter of this its messages cost more than twice as much.
 BURST_MESSAGES = 256
 BURST_BYTES = 32 * 1024
-#: Taking from a full inbox gives the other tasks a turn after this many messages: more than a turn delivers, or a reader that is
-#: fast enough would fall behind all the same.
+#: Taking from a full inbox gives the other tasks a turn after this many messages. With about as many as one turn delivers, a
+#: reader that is fast enough would fall behind all the same.
 TAKE_MESSAGES = 4_096
 
 _SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
