@@ -77,7 +77,9 @@ def _merge_lineage(one: LineageState, other: LineageState) -> LineageState:
     acked = dict(one.acked.origins)
     raise_to(acked, other.acked.origins)
     vector = SiteVector(acked, later(one.acked.view, other.acked.view))
-    return LineageState(one.lineage, later(one.epoch, other.epoch), _newer(one.view, other.view), vector)
+    return LineageState(
+        one.lineage, later(one.epoch, other.epoch), _newer(one.view, other.view), later(one.reached, other.reached), vector
+    )
 
 
 def _newer(one: View | None, other: View | None) -> View | None:

@@ -150,6 +150,7 @@ class LineageState:
     lineage: ViewId
     epoch: ViewId | None
     view: View | None
+    reached: ViewId | None
     acked: SiteVector
 
 

@@ -62,6 +62,8 @@ class Lineage:
     epoch: ViewId | None = None
     #: Its newest view; None before the first and after it went down.
     view: View | None = None
+    #: The newest view that it ever had. When it comes back it may show that one again, and none before (G3).
+    reached: ViewId | None = None
     #: What is stable there of our own site.
     acked: dict[Address, int] = field(default_factory=dict)
     acked_view: ViewId | None = None
@@ -187,7 +189,9 @@ class ReplicatedState:
         lineage = remote.lineage(entry.view.lineage)
         if lineage.view is not None and lineage.view.id >= entry.view.id:
             return False
-        lineage.view = entry.view
+        if lineage.reached is not None and lineage.reached > entry.view.id:
+            return False
+        lineage.view, lineage.reached = entry.view, entry.view.id
         remote.known, remote.down = True, False
         remote.forget_merged(entry.view)
         _bury(remote.admitted, entry.view.members)
@@ -272,7 +276,7 @@ class ReplicatedState:
                 dict(remote.admitted),
                 tuple(
                     [
-                        LineageState(name, each.epoch, each.view, SiteVector(dict(each.acked), each.acked_view))
+                        LineageState(name, each.epoch, each.view, each.reached, SiteVector(dict(each.acked), each.acked_view))
                         for name, each in remote.lineages.items()
                     ]
                 ),
@@ -301,7 +305,7 @@ class ReplicatedState:
         for given in state.remotes:
             lineages = {}
             for each in given.lineages:
-                lineages[each.lineage] = Lineage(each.epoch, each.view, dict(each.acked.origins), each.acked.view)
+                lineages[each.lineage] = Lineage(each.epoch, each.view, each.reached, dict(each.acked.origins), each.acked.view)
             self.remotes[given.site] = Remote(given.known, given.down, dict(given.admitted), {}, lineages)
 
 

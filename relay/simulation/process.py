@@ -46,14 +46,15 @@ class RelayProcess(Process):
         self.global_view: GlobalView | None = None
         self.bridge = Physical(physical.host, BRIDGE_PORT)
         self._world = world
-        self._connections: dict[int, Stream] = {}
+        #: The ends of its bridges, by the numbers that the relay layer knows them by.
+        self.connections: dict[int, Stream] = {}
         self._numbers = 0
 
     def kill(self) -> None:
         """Gone; the kernel closes its connections."""
         super().kill()
         self._world.streams.unlisten(self.bridge)
-        connections, self._connections = self._connections, {}
+        connections, self.connections = self.connections, {}
         for stream in connections.values():
             stream.close()
 
@@ -87,12 +88,12 @@ class RelayProcess(Process):
             case Dial():
                 streams.dial(self.bridge, effect.address, lambda stream: self._dialed(effect, stream))
             case BridgeSend():
-                stream = self._connections.get(effect.connection)
+                stream = self.connections.get(effect.connection)
                 if stream is not None:
                     stream.send(effect.data)
                     self.schedule.after(0.0, lambda: self._tell(BridgeWritten(effect.connection)))
             case BridgeClose():
-                stream = self._connections.pop(effect.connection, None)
+                stream = self.connections.pop(effect.connection, None)
                 if stream is not None:
                     stream.close()
 
@@ -111,17 +112,17 @@ class RelayProcess(Process):
     def _adopt(self, stream: Stream, dialed: tuple[str, Physical] | None) -> None:
         self._numbers += 1
         number = self._numbers
-        self._connections[number] = stream
+        self.connections[number] = stream
         stream.on_receive = lambda data: self._heard(number, data)
         stream.on_close = lambda: self._closed(number)
         self._tell(BridgeConnected(number, dialed))
 
     def _heard(self, number: int, data: bytes) -> None:
-        if number in self._connections:
+        if number in self.connections:
             self._tell(BridgeReceived(number, data))
 
     def _closed(self, number: int) -> None:
-        if self._connections.pop(number, None) is not None:
+        if self.connections.pop(number, None) is not None:
             self._tell(BridgeClosed(number))
 
     def _tell(self, event: Event) -> None:

@@ -55,6 +55,8 @@ class Run:
         self.rng = random.Random(f"run {plan.seed}")
         self.covered: dict[str, int] = {}
         self.violations: list[str] = []
+        #: Processes that are still to be started again.
+        self.restarts = 0
         hosts = {
             name: [Physical(f"10.{site}.0.{n + 1}", 7800) for n in range(count)]
             for site, (name, count) in enumerate(plan.sites, 1)
@@ -175,6 +177,7 @@ class Run:
                     victim.dies_after = fault.datagrams
                     world.schedule.after(0.3, lambda: self._make_sure(victim))
                     if fault.restart_after is not None:
+                        self.restarts += 1
                         world.schedule.after(0.5 + fault.restart_after, lambda: self._restart(victim))
             case Leave():
                 leaver = self._ranked(fault.site, fault.rank)
@@ -215,6 +218,7 @@ class Run:
 
     def _restart(self, victim: Process) -> None:
         """A new process at the address of a dead one (LA-4), unless another has taken it already."""
+        self.restarts -= 1
         if all(p.physical != victim.physical for p in self.world.alive()):
             self._cover("restart")
             self.world.spawn(victim.local.site, victim.local.name, victim.physical)
@@ -237,7 +241,7 @@ class Run:
     def converged(self) -> bool:
         """Whether every living process has the one global view of all living processes."""
         world = self.world
-        if len(world.processes) < sum(len(hosts) for hosts in self.hosts.values()):
+        if self.restarts or len(world.processes) < sum(len(hosts) for hosts in self.hosts.values()):
             return False
         living = world.alive()
         everybody = {ProxyUUID(p.local.address, p.local.site) for p in living}

@@ -96,12 +96,15 @@ class Script:
     def kill_at(self, name: str, point: Callable[[Event | Frame], bool]) -> None:
         """Let it die right after this comes out of its stack: it is recorded, and nothing after it leaves the process."""
 
+        process = self[name]
+        tell = process.on_event
+
         def listen(event: Event | Frame) -> None:
-            self.transcript.event(name, event)
+            tell(event)
             if point(event):
                 self.kill(name)
 
-        self[name].on_event = listen
+        process.on_event = listen
 
     def send(self, name: str, *words: str, scope: Scope = Scope.ALL, to: Address | None = None) -> None:
         """Send messages, in one turn. Raises AssertionError when one is refused."""

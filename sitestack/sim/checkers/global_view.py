@@ -47,10 +47,10 @@ def check_equal_vectors(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_monotonic(histories: Sequence[History]) -> list[Violation]:
-    """G3. Per process no component goes backwards within a lineage of its site, and none returns to a view that it had left.
+    """G3. Per process no component goes backwards within a lineage of its site, and two lineages do not take turns.
 
     View ids of different lineages say nothing about each other: when one part of a split site is lost for good, the other
-    part, which stands for the site from then on, may have counted less.
+    part, which stands for the site again from then on, may have counted less; once, for what is lost stays lost (R10).
     """
     findings = Findings("G3")
     lineages = {
@@ -62,6 +62,7 @@ def check_monotonic(histories: Sequence[History]) -> list[Violation]:
     for history in histories:
         highest: dict[tuple[str, ViewId], ViewId] = {}
         shown: dict[str, ViewId] = {}
+        returned: set[tuple[str, ViewId]] = set()
         left: set[tuple[str, ViewId]] = set()
         for view in history.global_views:
             for site, vid in view.gvec.items():
@@ -73,9 +74,12 @@ def check_monotonic(histories: Sequence[History]) -> list[Violation]:
                 if vid != last:
                     left.add((site, last))
                 shown[site] = vid
-                if vid < before or (vid != last and (site, vid) in left):
+                again = vid != last and (site, vid) in left
+                if vid < before or (again and (site, vid) in returned):
                     findings.add(history.label, site, f"{site} went from {max(last, before)} back to {vid}")
                 highest[(site, lineage)] = max(vid, before)
+                if again:
+                    returned.add((site, vid))
     return findings.violations()
 
 

@@ -315,6 +315,9 @@ class TestGlobalView:
         e.view("2E", "E", lineage="2E")
         for counter, member in (("2D", "D"), ("2E", "E"), ("2D", "D")):
             a.global_view({"NYC": "1A", "SFO": counter}, f"NYC:A SFO:{member}")
+        assert broken(check(a, d, e, quiescent=False)) == set(), "one part was lost, the other stands for the site again"
+        for counter, member in (("2E", "E"), ("2D", "D")):
+            a.global_view({"NYC": "1A", "SFO": counter}, f"NYC:A SFO:{member}")
         assert broken(check(a, d, e, quiescent=False)) == {"G3"}
 
     def test_survivors_end_with_one_view_of_themselves(self) -> None:
