@@ -51,7 +51,9 @@ def say(script: Script, name: str, *words: str) -> None:
 
 
 def verdict(script: Script, *, settled: bool = True, order: Order = "total") -> None:
-    """All that is promised holds over the journals of the story; `settled` judges the end too."""
+    """All that is promised holds over the journals of the story; `settled` gives it time and judges the end too."""
+    if settled:
+        script.run(2 * SETTLED)
     histories = [History.of(process.records, running=process.alive) for process in script.processes.values()]
     report = check_all(histories, quiescent=settled, total_order=order == "total")
     assert not report.violations, "\n".join([str(report.violations[0]), *script.transcript.lines])

@@ -1,0 +1,139 @@
+"""Two whole sites on one world, NYC (A, B, C) and SFO (D, E, F), linked by their coordinators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from relay.buffer import BufferConfig
+from relay.events import BridgeSend
+from relay.gateway import GatewayConfig
+from relay.layer import RelayConfig
+from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
+from relay.wire import FrameParser
+from sitestack import records
+from sitestack.address import Physical, ProxyUUID
+from sitestack.events import Event
+from sitestack.frame import Frame, Header
+from sitestack.sim.process import Process
+from sitestack.sim.script import Script
+from sitestack.sim.world import World
+from tests.simulation.stories import SETTLED, one_each
+
+#: Long enough for a message to cross the bridge and to be acknowledged, shorter than any timer.
+ACROSS = 0.15
+
+
+class Sites(Script):
+    """A script with sites of fixed hosts, so that bridges know whom to call."""
+
+    def __init__(self, sites: dict[str, str], budget: BufferConfig, *shown: type[Header] | type[Event]) -> None:
+        self.hosts = {
+            name: Physical(f"10.{number}.0.{rank}", 7800)
+            for number, names in enumerate(sites.values(), 1)
+            for rank, name in enumerate(names, 1)
+        }
+        self.home = {name: site for site, names in sites.items() for name in names}
+        bridges = {site: tuple([Physical(self.hosts[name].host, BRIDGE_PORT) for name in sites[site]]) for site in sites}
+        configs = {
+            site: (
+                one_each(site),
+                RelayConfig(GatewayConfig({other: bridges[other] for other in sites if other != site}), budget),
+            )
+            for site in sites
+        }
+        super().__init__(World(1, relay_maker(configs)), *shown)
+        self._shown_frames = shown
+        self._parsers: dict[tuple[str, int], FrameParser] = {}
+
+    def start(self, site: str, name: str, at: Physical | None = None) -> Process:
+        """Start a process; the transcript tells what it says on bridges too, with a double arrow."""
+        process = super().start(site, name, at or self.hosts.get(name))
+        tell = process.on_event
+
+        def listen(event: Event | Frame) -> None:
+            tell(event)
+            if isinstance(event, BridgeSend):
+                self._show_bridge(name, event)
+
+        process.on_event = listen
+        return process
+
+    def _show_bridge(self, name: str, event: BridgeSend) -> None:
+        stream = self.relay(name).connections.get(event.connection)
+        parser = self._parsers.setdefault((name, event.connection), FrameParser(1 << 24))
+        parser.feed(event.data)
+        said = []
+        while (frame := parser.next_frame()) is not None:
+            if isinstance(frame, self._shown_frames):
+                said.append(self.transcript.say(frame))
+        if said and stream is not None:
+            peer = next(each for each in reversed(self.processes) if self[each].physical.host == stream.remote.host)
+            self.transcript.lines.append(f"{name} => {peer}: {', '.join(said)}")
+
+    def form(self, *names: str) -> None:
+        """These start, one after the other; each waits for the view that it makes."""
+        formed: dict[str, list[str]] = {}
+        for name in names:
+            members = formed.setdefault(self.home[name], [])
+            members.append(name)
+            self.start(self.home[name], name)
+            self.view(*members)
+
+    def relay(self, name: str) -> RelayProcess:
+        """A process with what the relay adds."""
+        process = self[name]
+        assert isinstance(process, RelayProcess)
+        return process
+
+    def linked(self, *names: str, within: float = 30.0) -> None:
+        """Wait until these, and nobody else, see each other in one global view."""
+        everybody = {ProxyUUID(self[name].local.address, self.home[name]) for name in names}
+        views = [self.relay(name) for name in names]
+        self.until(
+            lambda: all(each.global_view is not None and set(each.global_view.members) == everybody for each in views),
+            f"a global view of {' '.join(names)}",
+            within,
+        )
+
+    def stall(self, sources: str, targets: str) -> Callable[[], None]:
+        """Bytes of bridges from these to those stay on their way, and nobody is told; the answer mends it."""
+        cuts = self.world.streams.cuts
+        cut = (frozenset(self.hosts[name].host for name in sources), frozenset(self.hosts[name].host for name in targets))
+        self.transcript.note(f"bridges from {' '.join(sources)} to {' '.join(targets)} stall")
+        cuts.append(cut)
+
+        def mend() -> None:
+            self.transcript.note(f"bridges from {' '.join(sources)} to {' '.join(targets)} go on")
+            cuts.remove(cut)
+
+        return mend
+
+    def proxy(self, name: str) -> ProxyUUID:
+        """The address of a process in the eyes of another site."""
+        return ProxyUUID(self[name].local.address, self.home[name])
+
+    def everybody_has(self, names: str, *words: str) -> None:
+        """Wait until these have delivered these: in this order, each once, and nothing was declared lost."""
+        self.everywhere(names, *words)
+        for name in names:
+            assert [text for text in self.delivered(name) if text in words] == list(words), name
+            assert self.gaps(name) == [], name
+
+    def gaps(self, name: str) -> list[tuple[int, int]]:
+        """What was declared lost to a process: first and last number."""
+        return [(each.first, each.last) for each in self[name].records if isinstance(each, records.Gap)]
+
+    def sources(self, name: str) -> list[object]:
+        """Whom the application took its messages to be from."""
+        return [event.source for event in self[name].events if isinstance(event, Frame) and event.batch is not None]
+
+
+def two_sites(*shown: type[Header] | type[Event], budget: BufferConfig | None = None, spare: str = "") -> Sites:
+    """Both sites stand and are linked; the transcript begins here. The spare hosts are NYC's, and nobody is there yet."""
+    nyc, sfo = "ABC", "DEF"
+    script = Sites({"NYC": nyc + spare, "SFO": sfo}, budget or BufferConfig(), *shown)
+    script.form(*nyc, *sfo)
+    script.linked(*nyc, *sfo)
+    script.run(SETTLED)
+    script.transcript.lines.clear()
+    return script

@@ -1,0 +1,214 @@
+"""What travels between sites, in what order, and where it begins and ends: traps of seed 001 that need no dead relay."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.buffer import BufferConfig
+from relay.events import GlobalView
+from relay.headers import RemoteBaseline, RemoteGap, RemoteView
+from relay.wire import Data
+from sitestack import records
+from sitestack.events import Event
+from sitestack.frame import Frame
+from sitestack.message import Scope
+from tests.simulation.relay.sites import ACROSS, Sites, two_sites
+from tests.simulation.stories import SOON, say, told, verdict
+
+SMALL = BufferConfig(budget_entries=8)
+
+
+def places(script: Sites, name: str, word: str, member: str) -> tuple[int, list[int]]:
+    """Where in what an application saw a message stands, and where the global views that have this member."""
+    events = script[name].events
+    message = next(i for i, event in enumerate(events) if _carries(event, word))
+    proxy = script.proxy(member)
+    return message, [i for i, event in enumerate(events) if isinstance(event, GlobalView) and proxy in event.members]
+
+
+def _carries(event: Event | Frame, word: str) -> bool:
+    return isinstance(event, Frame) and event.batch is not None and word.encode() in event.batch.body
+
+
+@pytest.mark.conforms("REL-8", "REL-33")
+def test_with_three_sites_everybody_gets_everything_once() -> None:
+    """R12: nothing that came over a bridge goes over another one, nor back."""
+    script = Sites({"NYC": "AB", "SFO": "DE", "LON": "GH"}, BufferConfig())
+    script.form(*"ABDEGH")
+    script.linked(*"ABDEGH")
+    for name in "BEH":
+        say(script, name, f"{name}1", f"{name}2")
+    script.run(3.0)
+    for name in "ABDEGH":
+        assert sorted(script.delivered(name)) == ["B1", "B2", "E1", "E2", "H1", "H2"]
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-19", "REL-20")
+def test_nobody_hears_from_a_member_before_it_knows_that_there_is_one() -> None:
+    """R20, G5: N joins and speaks while the bridge stalls; then both arrive at once, in this order."""
+    script = two_sites(RemoteView, Data, spare="N")
+    mend = script.stall("A", "DEF")
+    script.start("NYC", "N")
+    script.view("A", "B", "C", "N")
+    say(script, "N", "n1")
+    script.run(ACROSS)
+    mend()
+    script.everybody_has("DEF", "n1")
+    for name in "DEF":
+        message, views = places(script, name, "n1", "N")
+        assert views
+        assert views[0] < message
+    told(script, "relay-view-first")
+    verdict(script)
+
+
+def test_the_last_words_of_a_member_come_before_the_view_without_it() -> None:
+    """R20: C speaks and dies while the bridge stalls."""
+    script = two_sites(RemoteView, Data)
+    mend = script.stall("A", "DEF")
+    say(script, "C", "c1")
+    script.kill("C")
+    script.view("A", "B")
+    script.run(ACROSS)
+    mend()
+    script.everybody_has("DEF", "c1")
+    script.linked(*"ABDEF")
+    for name in "DEF":
+        events = script[name].events
+        message, _ = places(script, name, "c1", "C")
+        before = [event for event in events[:message] if isinstance(event, GlobalView)]
+        assert script.proxy("C") in before[-1].members
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-13")
+def test_what_the_budget_cannot_hold_becomes_a_gap_and_the_rest_goes_on() -> None:
+    """R21: neither does the receiver wait for ever, nor does it pass over the hole in silence."""
+    script = two_sites(RemoteGap, Data, budget=SMALL)
+    stalls = [script.stall("ABC", "DEF"), script.stall("DEF", "ABC")]
+    script.run(5.0)
+    say(script, "C", *[f"c{n}" for n in range(1, 21)])
+    for mend in stalls:
+        mend()
+    script.everywhere("DEF", "c20")
+    say(script, "C", "c21")
+    script.everywhere("DEF", "c21")
+    gaps = script.gaps("D")
+    lost = sum(last - first + 1 for first, last in gaps)
+    assert lost > 0
+    for name in "DEF":
+        assert script.gaps(name) == gaps
+        assert script.delivered(name) == [f"c{n}" for n in range(lost + 1, 22)]
+    told(script, "relay-gap")
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-4")
+def test_messages_for_the_own_site_leave_no_hole_elsewhere() -> None:
+    """R28: they are numbered by a counter of their own."""
+    script = two_sites(Data, RemoteGap)
+    for n in range(1, 4):
+        script.send("C", f"site{n}", scope=Scope.SITE)
+        script.run(SOON)
+        script.send("C", f"all{n}")
+        script.run(SOON)
+    script.everybody_has("DEF", "all1", "all2", "all3")
+    script.everybody_has("AB", "site1", "all1", "site2", "all2", "site3", "all3")
+    script.run(1.0)
+    assert all("site" not in text for text in script.delivered("F"))
+    verdict(script)
+
+
+def test_a_site_that_comes_late_begins_where_the_others_are() -> None:
+    """R29: it takes what nobody holds any more for history, not for a hole, and waits for no number 1."""
+    script = Sites({"NYC": "AB", "SFO": "DE"}, SMALL, RemoteBaseline, RemoteGap, Data)
+    script.form(*"AB")
+    say(script, "B", *[f"b{n}" for n in range(1, 21)])
+    script.run(1.0)
+    script.transcript.lines.clear()
+    script.form(*"DE")
+    script.linked(*"ABDE")
+    say(script, "B", "b21")
+    script.everybody_has("DE", "b21")
+    held = len(script.delivered("D"))
+    assert 2 <= held < 21
+    assert script.delivered("D") == [f"b{n}" for n in range(22 - held, 22)]
+    told(script, "relay-late-site")
+    verdict(script)
+
+
+def test_who_joins_a_site_in_the_middle_of_a_remote_stream_begins_at_the_next_message() -> None:
+    """R23, R29: with the others' numbers, their global view, and no wish for what was before."""
+    script = two_sites(spare="N")
+    say(script, "F", "f1", "f2")
+    script.everybody_has("ABC", "f1", "f2")
+    script.start("NYC", "N")
+    script.view("A", "B", "C", "N")
+    say(script, "F", "f3")
+    script.everybody_has("ABCN", "f3")
+    assert script.delivered("N") == ["f3"]
+    baseline = [each for each in script["N"].records if isinstance(each, records.Baseline)]
+    assert [(each.site, each.next) for each in baseline] == [("SFO", 3)]
+    script.linked(*"ABCNDEF")
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-1")
+def test_a_site_does_not_notice_that_another_one_does_not_answer() -> None:
+    script = two_sites()
+    took = []
+    for word in ("free", "blocked"):
+        start = script.world.now
+        script.send("C", word)
+        script.everywhere("ABC", word)
+        took.append(script.world.now - start)
+        script.stall("ABC", "DEF")
+        script.run(60.0)
+    assert took[1] <= took[0] + SOON / 4
+    assert script["A"].view == script["C"].view
+
+
+@pytest.mark.conforms("REL-15")
+def test_payloads_arrive_byte_for_byte() -> None:
+    script = two_sites()
+    payload = bytes(range(256)) * 300
+    assert script["C"].send(payload)
+    assert script["C"].send(b"")
+    assert script["C"].send(payload, Scope.UNICAST, script.proxy("F"))
+    script.run(1.0)
+    # Unicasts take no part in the order of multicasts.
+    arrived = [event.batch for event in script["F"].events if isinstance(event, Frame) and event.batch is not None]
+    bodies: dict[Scope, list[bytes]] = {batch.scope: [] for batch in arrived}
+    for batch in arrived:
+        bodies[batch.scope] += batch.payloads()
+    assert bodies == {Scope.UNICAST: [payload], Scope.ALL: [payload, b""]}
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-30")
+def test_a_remote_sender_has_its_name_and_site_for_early_and_late_members() -> None:
+    script = two_sites(spare="N")
+    script.start("NYC", "N")
+    script.linked(*"ABCNDEF")
+    for name in "ANDF":
+        view = script.relay(name).global_view
+        assert view is not None
+        assert view.name_of(script.proxy("C")) == "C@NYC"
+        assert view.name_of(script.proxy("N")) == "N@NYC"
+        assert view.name_of(script.proxy("F")) == "F@SFO"
+
+
+@pytest.mark.conforms("REL-2", "REL-11")
+def test_exactly_the_coordinators_have_links() -> None:
+    script = two_sites()
+
+    def linked() -> list[str]:
+        return [name for name, process in script.processes.items() if process.alive and script.relay(name).connections]
+
+    assert linked() == ["A", "D"]
+    script.kill("A")
+    script.view("B", "C")
+    script.run(3.0)
+    assert linked() == ["B", "D"]
+    verdict(script)

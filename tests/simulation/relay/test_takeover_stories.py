@@ -1,0 +1,232 @@
+"""A relay dies, leaves or is replaced: traps of seed 001, told on whole sites with bridges that really break."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.events import BridgeSend, Role
+from relay.headers import Relayed
+from relay.wire import Ack, Bye, Data, Hello, State
+from sitestack.frame import Frame
+from sitestack.layers.sequencer import Sequenced
+from tests.simulation.relay.sites import ACROSS, two_sites
+from tests.simulation.stories import SOON, say, told, verdict
+
+#: What relays say to each other.
+BRIDGE = (Hello, State, Data, Ack, Bye)
+
+
+def numbers(letter: str, first: int, last: int) -> list[str]:
+    return [f"{letter}{n}" for n in range(first, last + 1)]
+
+
+@pytest.mark.conforms("REL-4", "REL-5", "REL-8")
+def test_a_multicast_reaches_every_member_of_both_sites_once_and_never_comes_back() -> None:
+    script = two_sites(Sequenced, Relayed, Data, Ack)
+    say(script, "C", "c1")
+    script.everybody_has("ABCDEF", "c1")
+    say(script, "F", "f1")
+    script.everybody_has("ABCDEF", "f1")
+    script.run(2.0)
+    assert [script.delivered(name) for name in "ABCDEF"] == [["c1", "f1"]] * 6
+    told(script, "relay")
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-13", "REL-14")
+def test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else() -> None:
+    """R1, R2: of two senders' messages one site has more of one and less of the other; then its relay's peer dies."""
+    script = two_sites(*BRIDGE)
+    say(script, "B", *numbers("b", 1, 2))
+    script.everybody_has("ABCDEF", "b1", "b2")
+    mend = script.stall("A", "DEF")
+    say(script, "C", *numbers("c", 1, 3))
+    say(script, "B", *numbers("b", 3, 4))
+    assert script.delivered("D") == ["b1", "b2"]
+    script.kill("A")
+    script.view("B", "C")
+    script.everybody_has("BCDEF", "b1", "b2", "c1", "c2", "c3", "b3", "b4")
+    mend()
+    told(script, "takeover")
+    verdict(script)
+
+
+def test_a_member_that_joined_a_moment_ago_takes_over_with_all_that_is_not_acknowledged() -> None:
+    """R3, R23: the new relay came after the messages were sent; the dead ones had them, and so has it."""
+    script = two_sites(spare="N")
+    mend = script.stall("A", "DEF")
+    say(script, "A", *numbers("a", 1, 3))
+    script.kill("B")
+    script.kill("C")
+    script.view("A")
+    script.start("NYC", "N")
+    script.view("A", "N")
+    say(script, "N", "n1")
+    script.kill("A")
+    script.view("N")
+    script.everybody_has("DEF", "a1", "a2", "a3", "n1")
+    mend()
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-14", "REL-16")
+def test_what_a_relay_read_and_took_into_its_grave_is_sent_again() -> None:
+    """R5: D has read NYC's messages and delivered them itself; nobody else in SFO has them when it dies."""
+    script = two_sites(*BRIDGE)
+    script.hold("D", "EF", Sequenced, carrying=["c1", "c2"])
+    say(script, "C", "c1", "c2")
+    script.run(ACROSS)
+    assert [script.delivered(name) for name in "DEF"] == [["c1", "c2"], [], []]
+    script.kill("D")
+    script.view("E", "F")
+    script.everybody_has("EF", "c1", "c2")
+    told(script, "takeover-unstable")
+    verdict(script)
+
+
+def test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is_not_taken() -> None:
+    """R6: A's bytes are still on their way when B has asked and replayed."""
+    script = two_sites(Relayed)
+    mend = script.stall("A", "DEF")
+    say(script, "C", *numbers("c", 1, 3))
+    script.kill("A")
+    script.view("B", "C")
+    script.everybody_has("DEF", "c1", "c2", "c3")
+    mend()
+    script.run(2.0)
+    script.everybody_has("BCDEF", "c1", "c2", "c3")
+    verdict(script)
+
+
+def test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_it() -> None:
+    """R7: "message relaying is suspended", and nothing says that it is kept meanwhile."""
+    script = two_sites(Relayed)
+    mend = script.stall("BC", "DEF")
+    say(script, "C", *numbers("c", 1, 2))
+    script.run(ACROSS)
+    script.kill("A")
+    script.view("B", "C")
+    say(script, "C", *numbers("c", 3, 6))
+    assert script.delivered("D") == ["c1", "c2"]
+    mend()
+    script.until(lambda: script.delivered("D")[2:3] == ["c3"], "the replay begins")
+    say(script, "C", *numbers("c", 7, 9))
+    script.everybody_has("BCDEF", *numbers("c", 1, 9))
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-17")
+def test_what_follows_a_farewell_is_relayed_by_the_successor() -> None:
+    """R8: "going down gracefully, no need to replay" would throw away what was delivered after the farewell."""
+    script = two_sites(*BRIDGE, Role)
+    mend = script.stall("A", "DEF")
+    say(script, "C", "c1", "c2")
+    script["A"].leave()
+    script.send("B", "b1")
+    script.view("B", "C")
+    say(script, "C", "c3")
+    script.everybody_has("BCDEF", "c1", "c2", "b1", "c3")
+    mend()
+    script.run(1.0)
+    told(script, "takeover-graceful")
+    verdict(script)
+
+
+def test_a_relay_that_was_asleep_is_not_listened_to_when_it_wakes() -> None:
+    """R9: A stood still, B relays; A wakes with live connections and believes that it is the relay."""
+    script = two_sites(Role)
+    mend = script.stall("A", "DEF")
+    say(script, "C", "c1")
+    script["A"].pause()
+    script.view("B", "C", within=20.0)
+    say(script, "C", "c2", "c3")
+    script.everybody_has("BCDEF", "c1", "c2", "c3")
+    script["A"].resume()
+    mend()
+    script.run(SOON)
+    say(script, "C", "c4")
+    script.view("A", "B", "C")
+    say(script, "A", "a1")
+    script.everywhere("ABCDEF", "a1")
+    for name in "BCDEF":
+        assert script.delivered(name) == ["c1", "c2", "c3", "c4", "a1"], name
+    verdict(script)
+
+
+def test_what_only_the_relay_holds_is_not_told_elsewhere() -> None:
+    """R11, X4: A delivers its own message and dies; if SFO had it, NYC would not, for ever."""
+    script = two_sites(Relayed)
+    script.hold("A", "BC", Sequenced)
+    script.send("A", "a1")
+    script.run(ACROSS)
+    assert script.delivered("A") == ["a1"]
+    script.kill("A")
+    script.view("B", "C")
+    script.run(2.0)
+    assert [script.delivered(name) for name in "BCDEF"] == [[]] * 5
+    verdict(script)
+
+
+def test_a_relay_that_dies_while_it_writes_to_the_bridge_loses_and_doubles_nothing() -> None:
+    """REL-13: at the very write that carries the message."""
+    script = two_sites()
+    script.kill_at("A", lambda event: isinstance(event, BridgeSend) and b"c2" in event.data)
+    say(script, "C", "c1", "c2", "c3")
+    script.view("B", "C")
+    script.everybody_has("BCDEF", "c1", "c2", "c3")
+    verdict(script)
+
+
+def test_both_relays_die_at_once() -> None:
+    """REL-14: neither question waits for the other one's answer."""
+    script = two_sites(Role)
+    stalls = [script.stall("A", "DEF"), script.stall("D", "ABC")]
+    say(script, "C", "c1", "c2")
+    say(script, "F", "f1", "f2")
+    script.kill("A")
+    script.kill("D")
+    script.view("B", "C")
+    script.view("E", "F")
+    script.everybody_has("BCEF", "c1", "c2")
+    script.everybody_has("BCEF", "f1", "f2")
+    for mend in stalls:
+        mend()
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-6", "REL-7", "REL-9", "REL-10")
+def test_after_a_takeover_the_sender_is_still_the_same_and_can_be_answered() -> None:
+    """R14: the proxy names the relay as a way, not as a part of who it is."""
+    script = two_sites()
+    say(script, "C", "c1")
+    script.everybody_has("F", "c1")
+    script.kill("D")
+    script.view("E", "F")
+    say(script, "C", "c2")
+    script.everybody_has("F", "c2")
+    one, other = script.sources("F")
+    assert one == other == script.proxy("C")
+    script.send("F", "f1", to=one)  # type: ignore[arg-type]
+    script.run(ACROSS)
+    script.send("F", "f2", to=other)  # type: ignore[arg-type]
+    script.everywhere("C", "f1", "f2")
+    answer = script.sources("C")[-1]
+    assert answer == script.proxy("F")
+    script.send("C", "c3", to=answer)  # type: ignore[arg-type]
+    script.everywhere("F", "c3")
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-6")
+def test_a_relayed_message_that_is_lost_on_the_last_hop_is_asked_of_the_local_relay() -> None:
+    """R13: the reliable layers must not take the far sender for the one who holds it."""
+    script = two_sites(Relayed)
+    lost = script.hold("D", "F", Relayed, carrying=["c1"])
+    say(script, "C", "c1")
+    script.run(SOON)
+    lost.stop()
+    say(script, "C", "c2")
+    script.everybody_has("DEF", "c1", "c2")
+    frames = [event for event in script["F"].events if isinstance(event, Frame)]
+    assert [frame.source for frame in frames] == [script.proxy("C")] * 2
+    verdict(script)

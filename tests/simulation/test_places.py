@@ -1,0 +1,91 @@
+"""Who is where: moves, restarts at the same address, many starting at once; traps of seed 003."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.address import Physical
+from sitestack.events import Connect, ViewInstalled
+from sitestack.layers.membership import Membership
+from sitestack.sim.script import Script
+from sitestack.sim.world import World, site_maker
+from tests.simulation.stories import SOON, one_each, say, site, told, verdict
+
+
+def move(script: Script, name: str, to: Physical) -> None:
+    """The process goes on at another address, as when a network interface fails over."""
+    process, fabric = script[name], script.world.fabric
+    script.transcript.note(f"{name} moves")
+    fabric.attach(to, process.local.site, process.local.address, process.receive)
+    fabric.detach(process.physical, process.receive)
+    process.physical = to
+    process.input(Connect((to,)))
+
+
+@pytest.mark.conforms("LA-5")
+def test_who_has_moved_is_reached_at_its_new_address() -> None:
+    """A1: "added to the cache if not yet present" would send to the old place for ever."""
+    script = site("A", "B", "C")
+    move(script, "C", Physical("10.0.9.9", 7800))
+    script.run(SOON)
+    script.send("B", "b1", to=script["C"].local.address)
+    script.everywhere("C", "b1", within=1.0)
+    say(script, "C", "c1")
+    script.everywhere("ABC", "c1", within=1.0)
+    verdict(script)
+
+
+@pytest.mark.conforms("LA-4")
+def test_what_is_for_the_dead_is_not_taken_by_who_starts_at_its_address() -> None:
+    """A3: unicasts and forwards of the old process's connections reach the new one's socket."""
+    script = site("A", "B", "C", "D")
+    old = script["C"]
+    late = script.hold("ABD", "C")
+    script.send("B", "for the old one", to=old.local.address)
+    say(script, "D", "d1")
+    script.run(0.3)
+    script.kill("C")
+    late.stop()
+    script.start("NYC", "C2", at=old.physical)
+    script.release(late)
+    script.view("A", "B", "D", "C2")
+    script.send("B", "for the new one", to=script["C2"].local.address)
+    say(script, "A", "a1")
+    script.everywhere(["A", "B", "D", "C2"], "a1", within=1.0)
+    script.run(1.0)
+    assert sorted(script.delivered("C2")) == ["a1", "for the new one"]
+    verdict(script)
+
+
+@pytest.mark.conforms("LA-4")
+def test_a_restarted_process_does_not_keep_its_predecessor_alive() -> None:
+    """A3: the coordinator dies and is back at the same address at once, as a new member, not as the coordinator."""
+    script = site("A", "B", "C")
+    place = script["A"].physical
+    script.kill("A")
+    script.start("NYC", "A2", at=place)
+    script.view("B", "C", "A2", within=6.0)
+    view = script["B"].view
+    assert view is not None
+    assert view.coordinator == script["B"].local.address
+    verdict(script)
+
+
+def test_when_all_start_at_once_one_founds_the_site_and_the_others_join_it() -> None:
+    """A13: otherwise each would be a coordinator, and each would open a bridge."""
+    script = Script(World(1, site_maker(one_each("NYC"))))
+    names = ["A", "B", "C", "D", "E"]
+    for name in names:
+        script.start("NYC", name)
+    script.view(*names)
+    alone = [
+        name
+        for name in names
+        for event in script[name].events
+        if isinstance(event, ViewInstalled) and event.view.members == (script[name].local.address,)
+    ]
+    assert len(alone) == 1
+    membership = [each for name in names for each in script[name].stack.layers if isinstance(each, Membership)]
+    assert [each.statistics().merges_started for each in membership] == [0] * 5
+    told(script, "all-at-once")
+    verdict(script)
