@@ -18,7 +18,7 @@ from sitestack.assembly import build_stack
 from sitestack.channel import Channel, ChannelStatistics
 from sitestack.events import Event
 from sitestack.layer import Local
-from sitestack.opening import Journal, make_local, member, read_clocks, require_sound, resolve_seeds, unwrapped
+from sitestack.opening import Journal, make_local, make_recorder, member, require_sound, resolve_seeds, unwrapped
 from sitestack.recorder import Recorder
 from sitestack.stack import Stack
 from sitestack.transport import Transport
@@ -108,9 +108,7 @@ async def open_channel(
     require_sound(find_problems(config))
     config, names = await resolve_seeds(config)
     local = make_local(config.site, name or config.name)
-    recorder = (
-        None if journal is None else RelayRecorder(local.site, local.address, journal(local), read_clocks, keep_payloads=True)
-    )
+    recorder = make_recorder(RelayRecorder, local, config, journal)
     stack = build_stack(local, config, relay_layer=RelayLayer(local, config.relay_layer()))
     carrier = transport or UdpTransport(config.transport, config.transport.group(config.site))
     async with member(RelayChannel(local, stack, carrier, config, recorder), names) as channel:

@@ -41,11 +41,19 @@ async def open_channel(
     require_sound(find_problems(config))
     config, names = await resolve_seeds(config)
     local = make_local(config.site, name)
-    recorder = None if journal is None else Recorder(local.site, local.address, journal(local), read_clocks, keep_payloads=True)
+    recorder = make_recorder(Recorder, local, config, journal)
     stack = build_stack(local, config)
     carrier = transport or UdpTransport(config.transport, config.transport.group(config.site))
     async with member(Channel(local, stack, carrier, config, recorder), names) as channel:
         yield channel
+
+
+def make_recorder(kind: type[Recorder], local: Local, config: SiteConfig, journal: Journal | None) -> Recorder | None:
+    """The recorder of a member, when it keeps a journal."""
+    if journal is None:
+        return None
+    ordered = config.order == "total"
+    return kind(local.site, local.address, journal(local), read_clocks, keep_payloads=True, total_order=ordered)
 
 
 def require_sound(problems: Sequence[str]) -> None:

@@ -30,12 +30,16 @@ RoleName = Literal["member", "coord", "relay"]
 class Recorder:
     """Records one process. `record` is given everything that comes out of the stack, in order."""
 
-    def __init__(self, site: str, address: Address, write: Write, clock: Clock, *, keep_payloads: bool = False) -> None:
+    def __init__(
+        self, site: str, address: Address, write: Write, clock: Clock, *, keep_payloads: bool = False, total_order: bool = True
+    ) -> None:
+        """`total_order` False: places in the senders' own streams are no places in one order, and are not recorded."""
         self.site = site
         self.address = address
         self.write = write
         self.clock = clock
         self._keep_payloads = keep_payloads
+        self._total_order = total_order
         #: The view id of every site in the global view in force; package `relay` fills it.
         self.global_view: Mapping[str, ViewId] = {}
         self._view: ViewId | None = None
@@ -120,7 +124,7 @@ class Recorder:
                 batch.first,
                 batch.count,
                 "local" if batch.site == self.site else "relay",
-                seqno if batch.scope is not Scope.UNICAST and seqno > 0 else None,
+                seqno if self._total_order and batch.scope is not Scope.UNICAST and seqno > 0 else None,
                 self._view,
                 self.global_view,
                 batch.sizes,

@@ -42,7 +42,7 @@ class RelayProcess(Process):
     def __init__(self, world: World, local: Local, config: SiteConfig, relay: RelayConfig, physical: Physical) -> None:
         self.relay = RelayLayer(local, relay)
         stack = build_stack(local, config, relay_layer=self.relay)
-        super().__init__(local, stack, physical, world.schedule, world.fabric, world.seed)
+        super().__init__(local, stack, physical, world.schedule, world.fabric, world.seed, config.order == "total")
         self.global_view: GlobalView | None = None
         self.bridge = Physical(physical.host, BRIDGE_PORT)
         self._world = world

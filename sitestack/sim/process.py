@@ -29,7 +29,9 @@ class Process:
 
     recorder_class: ClassVar[type[Recorder]] = Recorder
 
-    def __init__(self, local: Local, stack: Stack, physical: Physical, schedule: Schedule, fabric: Fabric, seed: int) -> None:
+    def __init__(
+        self, local: Local, stack: Stack, physical: Physical, schedule: Schedule, fabric: Fabric, seed: int, total_order: bool
+    ) -> None:
         self.local = local
         self.stack = stack
         self.physical = physical
@@ -41,7 +43,9 @@ class Process:
         self.events: list[Event | Frame] = []
         #: What this process's journal holds.
         self.records: list[records.Record] = []
-        self.recorder = self.recorder_class(local.site, local.address, self.records.append, self._clock)
+        self.recorder = self.recorder_class(
+            local.site, local.address, self.records.append, self._clock, total_order=total_order
+        )
         self.recorder.start(local.name, 0, int(schedule.now * 1e9), "sim", seed)
         #: Set to die after this many further datagrams: "at any effect".
         self.dies_after: int | None = None

@@ -91,6 +91,7 @@ def site_maker(config: SiteConfig) -> Maker:
 
     def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
         local = Local(site, Address.make(rng), name, rng)
-        return Process(local, build_stack(local, config), physical, world.schedule, world.fabric, world.seed)
+        stack = build_stack(local, config)
+        return Process(local, stack, physical, world.schedule, world.fabric, world.seed, config.order == "total")
 
     return make
