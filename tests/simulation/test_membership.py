@@ -1,0 +1,186 @@
+"""Membership as stories: who joins, leaves, dies and comes back, and what everybody agrees on meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.config import SiteConfig
+from sitestack.layers.membership_headers import Commit, FlushRequest, JoinRequest, Prepare
+from sitestack.message import Scope
+from sitestack.sim.checkers import History, check_all
+from sitestack.sim.process import Process
+from sitestack.sim.script import Script
+from sitestack.sim.world import World, site_maker
+
+CONFIG = SiteConfig(site="NYC")
+
+
+def world_of(seed: int, *names: str) -> tuple[World, list[Process]]:
+    """A formed site."""
+    world = World(seed, site_maker(CONFIG))
+    processes = [world.spawn("NYC", name) for name in names]
+    assert world.run_until(lambda: world.settled("NYC", processes), 20.0)
+    return world, processes
+
+
+def assert_sound(world: World, quiescent: bool = True) -> None:
+    histories = [History.of(p.records, running=p.alive) for p in world.processes]
+    report = check_all(histories, quiescent=quiescent, total_order=True)
+    assert [str(violation) for violation in report.violations] == []
+
+
+def membership(process: Process) -> object:
+    return process.stack.statistics()["membership"]
+
+
+def views(process: Process) -> list[str]:
+    return [str(len(r.members)) for r in process.records if type(r).__name__ == "View"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_thirty_processes_that_start_at_once_form_one_view_in_few_steps(seed: int) -> None:
+    """F38: a join storm is collected into few views, and the view is larger than a datagram (A14)."""
+    world, processes = world_of(seed, *[f"P{n}" for n in range(30)])
+    assert len(views(processes[0])) <= 6
+    assert_sound(world)
+
+
+def test_the_coordinator_leaves_under_load_and_nothing_is_missing() -> None:
+    """F40, SEQ-20: the leaver leads its own flush and goes when everybody else has installed."""
+    world, (a, b, c) = world_of(1, "A", "B", "C")
+    coordinator = world.coordinator("NYC")
+    assert coordinator is not None
+    others = [p for p in (a, b, c) if p is not coordinator]
+    for n in range(60):
+        for p in (a, b, c):
+            world.schedule.after(n * 0.01, lambda p=p, n=n: p.send(b"%d" % n))
+    world.schedule.after(0.3, coordinator.leave)
+    world.run(5.0)
+    assert coordinator.left
+    assert world.settled("NYC", others)
+    assert_sound(world)
+    assert not any(p.stack.drops.get("uncertain_at_stop") for p in world.processes)
+
+
+def test_all_leave_at_once() -> None:
+    world, processes = world_of(2, "A", "B", "C", "D")
+    for process in processes:
+        process.leave()
+    world.run(10.0)
+    assert all(process.left for process in processes)
+    assert_sound(world)
+
+
+@pytest.mark.parametrize("change", ["join", "exclude"])
+@pytest.mark.parametrize("victim", ["leader", "next"])
+def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(change: str, victim: str) -> None:
+    """S5, S6, A12: prepare and commit leave nothing undecided, wherever they are cut off."""
+    for datagrams in range(24):
+        world, processes = world_of(datagrams, "A", "B", "C", "D")
+        coordinator = world.coordinator("NYC")
+        assert coordinator is not None
+        assert coordinator.view is not None
+        by_rank = {p.local.address: p for p in processes}
+        ranked = [by_rank[m] for m in coordinator.view.members]
+        for n in range(12):
+            for p in processes:
+                world.schedule.after(n * 0.02, lambda p=p, n=n: p.send(b"%d" % n))
+        world.run(0.1)
+        dying = ranked[0] if victim == "leader" else ranked[1]
+        dying.dies_after = datagrams
+        if change == "join":
+            world.spawn("NYC", "E")
+        else:
+            ranked[3].kill()
+        world.run(3.0)
+        dying.kill()
+        living = world.alive()
+        assert world.run_until(lambda living=living, world=world: world.settled("NYC", living), 40.0), datagrams
+        world.run(5.0)
+        assert_sound(world)
+
+
+def test_a_leader_that_dies_after_committing_to_one_member_has_decided_for_all() -> None:
+    """Whoever has installed the view proves that the others are ready for it: they install it first, then the next."""
+    script = Script(World(3, site_maker(CONFIG)), JoinRequest, FlushRequest, Prepare, Commit)
+    script.site("NYC", "A", "B", "C")
+    held = script.hold("A", "C", Commit)
+    script.start("NYC", "D")
+    assert script.world.run_until(lambda: script["B"].view is not None and len(script["B"].view.members) == 4, 10.0)
+    script["B"].send(b"in the new view")
+    script.run(0.05)
+    assert [len(script[name].view.members) for name in "BC" if script[name].view is not None] == [4, 3]
+    script.kill("A")
+    held.stop()
+    survivors = [script[name] for name in "BCD"]
+    assert script.world.run_until(lambda: script.world.settled("NYC", survivors), 20.0)
+    script.run(2.0)
+    assert views(script["C"])[-3:] == ["3", "4", "3"], "C installs what B had installed, and then the view without A"
+    assert_sound(script.world)
+
+
+@pytest.mark.conforms("SEQ-20")
+@pytest.mark.parametrize("seed", range(6))
+def test_the_halves_of_a_split_become_one_view_that_names_them(seed: int) -> None:
+    """M1, M3: one merge view, its counter above all, with the subgroups; nothing of one half leaks into the other."""
+    world, processes = world_of(seed, "A", "B", "C", "D", "E")
+    left, right = frozenset(p.physical.host for p in processes[:2]), frozenset(p.physical.host for p in processes[2:])
+    world.fabric.cuts += [(left, right), (right, left)]
+    assert world.run_until(lambda: world.settled("NYC", processes[:2]) and world.settled("NYC", processes[2:]), 20.0)
+    for p in processes:
+        p.send(p.local.name.encode())
+    world.run(1.0)
+    world.fabric.cuts.clear()
+    assert world.run_until(lambda: world.settled("NYC", processes), 40.0)
+    merged = processes[0].view
+    assert merged is not None
+    assert sorted(len(sub.members) for sub in merged.subviews) == [2, 3]
+    assert all(merged.id.counter > sub.id.counter for sub in merged.subviews)
+    for p in processes:
+        p.send(b"together again")
+    world.run(3.0)
+    assert_sound(world)
+    assert all(len(views(p)) <= 5 for p in processes)
+
+
+@pytest.mark.conforms("LA-20")
+def test_singletons_that_never_heard_of_each_other_find_each_other() -> None:
+    """A13: five founders that did not hear each other at the start are one site soon after they do."""
+    world = World(9, site_maker(CONFIG))
+    hosts = [frozenset({f"10.0.0.{n + 2}"}) for n in range(5)]
+    world.fabric.cuts += [(a, b) for a in hosts for b in hosts if a != b]
+    processes = [world.spawn("NYC", f"P{n}") for n in range(5)]
+    world.run(5.0)
+    assert [p.view is not None and len(p.view.members) for p in processes] == [1] * 5
+    world.fabric.cuts.clear()
+    assert world.run_until(lambda: world.settled("NYC", processes), 60.0)
+    assert_sound(world)
+
+
+def test_who_stood_still_comes_back_by_a_merge() -> None:
+    """F15, F16: a member that slept ten times the timeout is excluded, notices, and is merged; nobody else waits for it."""
+    world, processes = world_of(4, "A", "B", "C")
+    sleeper = world.coordinator("NYC")
+    assert sleeper is not None
+    others = [p for p in processes if p is not sleeper]
+    sleeper.pause()
+    assert world.run_until(lambda: world.settled("NYC", others), 6.0)
+    others[0].send(b"without you")
+    world.run(20.0)
+    sleeper.resume()
+    assert world.run_until(lambda: world.settled("NYC", processes), 40.0)
+    world.run(3.0)
+    assert_sound(world)
+
+
+def test_a_joiner_that_dies_on_the_way_in_does_not_hold_the_others_for_long() -> None:
+    script = Script(World(5, site_maker(CONFIG)), Prepare, Commit)
+    script.site("NYC", "A", "B")
+    script.start("NYC", "C")
+    a, b = script["A"], script["B"]
+    assert script.world.run_until(lambda: membership(b).blocked, 5.0)  # type: ignore[attr-defined]
+    script.kill("C")
+    assert script.world.run_until(lambda: not membership(a).blocked and not membership(b).blocked, 4.0)  # type: ignore[attr-defined]
+    a.send(b"on we go", Scope.SITE)
+    script.run(1.0)
+    assert script.delivered("B") == ["on we go"]
