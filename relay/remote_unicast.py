@@ -50,6 +50,8 @@ class _Line:
     pending: deque[_Pending] = field(default_factory=deque)
     due: float = 0.0
     wait_s: float = 0.0
+    #: How soon to try again after a refusal: a relay that has just taken over has no link for a moment.
+    refused_s: float = 0.0
     attempt: int = 0
 
 
@@ -74,7 +76,8 @@ class UnicastSender:
             return
         line = self._lines.get(dest)
         if line is None:
-            line = self._lines[dest] = _Line(due=now + self.config.retry_s, wait_s=self.config.retry_s)
+            line = self._lines[dest] = _Line()
+            self._be_quick(line, now)
         after = line.pending[-1].batch.last if line.pending else 0
         line.pending.append(_Pending(batch, now, {line.attempt}))
         self.pending_bytes += len(batch.body)
@@ -93,8 +96,12 @@ class UnicastSender:
     def again(self, now: float) -> None:
         """The relay has changed: forward everything to the new one, in order."""
         for line in self._lines.values():
-            line.wait_s = self.config.retry_s
+            self._be_quick(line, now)
             self._repeat(line, now)
+
+    def _be_quick(self, line: _Line, now: float) -> None:
+        line.wait_s, line.refused_s = self.config.retry_s, self.config.retry_s / 8
+        line.due = now + line.wait_s
 
     def _repeat(self, line: _Line, now: float) -> None:
         line.attempt += 1
@@ -116,8 +123,7 @@ class UnicastSender:
         else:
             while line.pending and line.pending[0].batch.last <= reply.n:
                 self.pending_bytes -= len(line.pending.popleft().batch.body)
-            line.wait_s = self.config.retry_s
-            line.due = now + line.wait_s
+            self._be_quick(line, now)
         if not line.pending:
             del self._lines[dest]
 
@@ -125,6 +131,9 @@ class UnicastSender:
         for each in line.pending:
             if each.batch.last == reply.n:
                 each.open.discard(reply.attempt)
+        if reply.attempt == line.attempt and now + line.refused_s < line.due:
+            line.due = now + line.refused_s
+            line.refused_s *= 2
         if reply.reason == NO_MEMBER:
             self._give_up(dest, line, len(line.pending), NO_MEMBER)
 

@@ -72,6 +72,33 @@ def test_an_unreachable_site_does_not_cost_another_one_anything() -> None:
     assert sites["SFO"].members[1].gaps() == []
 
 
+def test_a_configured_site_that_has_never_been_linked_holds_entries_too() -> None:
+    """REL-26 for every site: what another one has acknowledged says nothing about it."""
+    world, sites = sites_of({"LAX": 1, "NYC": 2, "SFO": 2})
+    world.part("NYC", "LAX")
+    for n in range(5):
+        sites["NYC"].relay.send(f"{n}")
+        world.run(0.5)
+    assert held(sites["NYC"].members[1]) == [1, 2, 3, 4, 5]
+    world.heal()
+    world.run(10)
+    assert sites["LAX"].relay.delivered() == ["0", "1", "2", "3", "4"]
+    assert held(sites["NYC"].members[1]) == []
+
+
+def test_the_budget_is_enforced_once_even_while_nothing_can_be_sequenced() -> None:
+    world, nyc = alone(2, BufferConfig(budget_age_s=1.0))
+    nyc.relay.send("x")
+    nyc.block()
+    for _ in range(20):
+        world.now += 0.5
+        world.turn()
+    assert len(nyc.relay.layer.caster) == 1
+    nyc.install()
+    world.settle()
+    assert held(nyc.members[1]) == []
+
+
 def test_the_budget_that_runs_out_under_a_slow_link_leaves_a_gap_in_its_place() -> None:
     world, nyc = alone(1, BufferConfig(budget_entries=4))
     nyc.relay.send("0")

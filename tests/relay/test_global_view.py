@@ -10,6 +10,7 @@ from relay.events import GlobalView
 from relay.headers import RemoteView
 from sitestack.address import ProxyUUID
 from sitestack.events import ViewInstalled
+from sitestack.view import View, ViewId
 from tests.relay.fake_sites import Member, sites_of, two_sites
 from tests.relay.puppet import D, E, F, Puppet, alone, data, remote_view
 
@@ -156,6 +157,8 @@ def test_a_late_view_of_a_lost_part_does_not_flip_the_site() -> None:
     one.say(RemoteView("SFO", remote_view(4, D, E, F)), data(1))
     assert len(nyc.relay.global_views()) == seen
     assert last(nyc.relay).components["SFO"].counter == 6
+    one.say(RemoteView("SFO", View(ViewId(6, D), ViewId(1, D), (D,), ("d",))))
+    assert len(nyc.relay.global_views()) == seen, "newer for its part, and not for the site"
     assert nyc.members[2].delivered() == ["1"], "its messages count all the same"
 
 

@@ -137,6 +137,12 @@ def test_the_order_of_the_parts_does_not_matter() -> None:
     assert merged[0].first == 43
 
 
+def test_what_only_one_part_still_holds_comes_before_what_both_hold() -> None:
+    held = [HeldEntry(batch(n, D), None) for n in range(1, 6)]
+    merged = merge_parts([part(1, D, held[2:], {}), part(1, E, held[:3], {})], 100)
+    assert [entry.batch.first for entry in merged.entries if entry.batch] == [1, 2, 3, 4, 5]
+
+
 def test_what_the_budget_cannot_hold_after_a_merge_goes_from_the_front() -> None:
     held = [HeldEntry(batch(n, D), None) for n in range(1, 9)]
     merged = merge_parts([part(1, D, held, {}), part(1, E, [], {})], 3)

@@ -170,6 +170,18 @@ def test_unicasts_survive_the_failover_of_either_relay(when: int) -> None:
     assert c.layer.sender.pending_bytes == 0
 
 
+def test_a_new_relay_gets_them_at_once_and_not_after_a_while() -> None:
+    world, nyc, sfo = two_sites(3, unicast=UnicastConfig(retry_s=4.0))
+    world.run(1)
+    nyc.block()  # the old relay is stuck
+    world.vanish(nyc.relay)
+    nyc.members[2].send("x", dest=proxy(sfo.members[2]))
+    nyc.members.pop(0)
+    nyc.install()
+    world.run(2)
+    assert sfo.members[2].delivered() == ["x"]
+
+
 @pytest.mark.conforms("REL-34")
 def test_a_site_that_cannot_be_reached_is_told_to_the_sender() -> None:
     world, nyc, sfo = two_sites()

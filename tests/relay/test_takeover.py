@@ -182,6 +182,32 @@ def test_a_hole_is_refused_and_asked_for_again() -> None:
     assert nyc.relay.delivered() == ["1", "2", "3", "4"]
 
 
+def test_holes_are_asked_for_once_an_interval() -> None:
+    world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    puppet.heard()
+    for n in (3, 4, 5):
+        puppet.say(data(n))
+    assert len(puppet.states()) == 1
+    world.run(0.3)
+    assert len(puppet.states()) == 1
+
+
+def test_a_site_that_has_not_admitted_what_was_cast_is_asked_again_from_where_it_stands() -> None:
+    _world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    nyc.block()
+    puppet.say(data(1))
+    nyc.relay.layer.caster.close()  # whatever the reason may be: it is lost
+    nyc.install()
+    puppet.heard()
+    puppet.say(data(2))
+    states = puppet.states()
+    assert [state.vectors for state in states] == [{}]
+    puppet.say(data(1), data(2))
+    assert nyc.members[1].delivered() == ["1", "2"]
+
+
 def test_a_second_state_rewinds_the_sender() -> None:
     world, nyc = alone()
     puppet = Puppet(nyc).greet()
@@ -277,6 +303,18 @@ def test_an_acknowledgement_trims_at_every_member_at_once() -> None:
     puppet.say(Ack({"NYC": SiteVector({nyc.members[1].address: 3}, nyc.view.id if nyc.view else None)}))
     for member in nyc.members:
         assert [entry.batch.first for entry in entries(member) if entry.batch] == [4]
+
+
+def test_an_acknowledgement_that_says_nothing_new_is_not_sequenced() -> None:
+    _world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    nyc.relay.send("x")
+    nyc.world.settle()
+    vector = Ack({"NYC": SiteVector({nyc.relay.address: 1})})
+    puppet.say(vector)
+    sequenced = len(nyc.stream)
+    puppet.say(vector)
+    assert len(nyc.stream) == sequenced
 
 
 def entries(member: Member) -> list[Entry]:

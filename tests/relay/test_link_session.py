@@ -1,0 +1,170 @@
+"""One link session by itself: chunks, deadlines, heartbeats, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.buffer import BufferConfig
+from relay.headers import SiteVector
+from relay.horizon import Horizon
+from relay.link import LinkConfig, LinkSession
+from relay.state import ReplicatedState
+from relay.wire import Bye, FrameParser, Heartbeat, Hello, State, Unicast, encode
+from sitestack.errors import ProtocolError
+from sitestack.frame import Header
+from sitestack.message import Batch, Scope, pack_body
+from tests.relay.puppet import D, E, batch, hello, numbers, remote_view
+
+CONFIG = LinkConfig(chunk_bytes=1_000)
+
+
+def session(config: LinkConfig = CONFIG, entries: int = 0, size: int = 100) -> LinkSession:
+    """SFO, alone in its site, with some entries in its buffer; the peer is NYC."""
+    state = ReplicatedState("SFO", BufferConfig())
+    horizon = Horizon(state)
+    state.install(remote_view(1, D), 0.0, True)
+    horizon.installed(alone=True)
+    for n in range(1, entries + 1):
+        body = pack_body([b"x" * size])
+        horizon.appended(D, n, state.append(Batch("SFO", D, Scope.ALL, n, 1, body), 0.0))
+    return LinkSession(hello(), state, horizon, config, 0.0)
+
+
+def frames(data: bytes) -> list[Header]:
+    parser = FrameParser(1 << 24)
+    parser.feed(data)
+    found = []
+    while (frame := parser.next_frame()) is not None:
+        found.append(frame)
+    return found
+
+
+def drain(link: LinkSession, now: float = 0.0) -> list[bytes]:
+    chunks = []
+    while data := link.take(now):
+        chunks.append(data)
+        link.written()
+    return chunks
+
+
+def greet(link: LinkSession, now: float = 0.0) -> None:
+    link.receive(encode(hello(site="NYC")) + encode(State({"SFO": SiteVector()})), now)
+    link.accept(None, SiteVector())
+
+
+def test_nothing_but_hello_leaves_before_the_peer_is_accepted() -> None:
+    link = session(entries=3)
+    assert frames(b"".join(drain(link))) == [hello()]
+    link.receive(encode(hello(site="NYC")) + encode(State({})), 0.0)
+    assert drain(link) == []
+    link.accept(None, SiteVector())
+    sent = frames(b"".join(drain(link)))
+    assert sent[0] == State({})
+    assert numbers(sent) == [1, 2, 3]
+
+
+def test_a_chunk_is_never_larger_than_configured_and_the_next_waits_for_it() -> None:
+    """F26: what a heartbeat may have to wait for."""
+    link = session(entries=20, size=3_000)
+    greet(link)
+    first = link.take(0.0)
+    assert len(first) == 1_000
+    assert link.take(0.0) == b""
+    link.written()
+    chunks = [first, *drain(link)]
+    assert max(map(len, chunks)) == 1_000
+    assert numbers(frames(b"".join(chunks))) == list(range(1, 21))
+
+
+def test_an_idle_link_says_so_and_a_busy_one_need_not() -> None:
+    link = session(LinkConfig(heartbeat_s=1.0))
+    greet(link)
+    drain(link)
+    assert link.deadline() == 1.0
+    assert link.take(0.9) == b""
+    assert frames(link.take(1.0)) == [Heartbeat()]
+    link.written()
+    link.acknowledge(SiteVector({E: 4}))
+    assert len(drain(link, 1.5)) == 1
+    assert link.take(2.0) == b""
+
+
+@pytest.mark.parametrize(
+    ("greeted", "now", "reason"), [(False, 2.0, "hello_timeout"), (True, 2.0, None), (True, 3.0, "silent"), (False, 1.9, None)]
+)
+def test_a_peer_that_does_not_speak_is_given_up(greeted: bool, now: float, reason: str | None) -> None:
+    link = session(LinkConfig(hello_s=2.0, timeout_s=3.0))
+    if greeted:
+        greet(link)
+    assert link.overdue(now) == reason
+
+
+def test_a_peer_that_says_hello_and_no_state_is_given_up() -> None:
+    link = session()
+    link.receive(encode(hello(site="NYC")), 0.0)
+    link.accept(None, SiteVector())
+    assert link.overdue(2.0) == "hello_timeout"
+
+
+def test_a_chunk_that_the_kernel_does_not_take_closes_the_link() -> None:
+    """F24, C17."""
+    link = session(LinkConfig(write_s=10.0, timeout_s=1e6))
+    greet(link)
+    link.take(0.0)
+    assert link.overdue(9.9) is None
+    assert link.overdue(10.0) == "stuck"
+    assert link.deadline() == 10.0
+
+
+def test_a_stranger_may_not_make_us_buffer_more_than_a_hello() -> None:
+    with pytest.raises(ProtocolError, match="bridge_length"):
+        session().receive((5_000).to_bytes(4, "big"), 0.0)
+    link = session()
+    greet(link)
+    assert link.receive((5_000).to_bytes(4, "big"), 0.0) == []
+
+
+@pytest.mark.parametrize("second", [hello(site="NYC"), Hello(1, "NYC", hello().lineage, hello(9).epoch, E, "n", 2, 1)])
+def test_a_connection_has_one_hello(second: Hello) -> None:
+    link = session()
+    greet(link)
+    with pytest.raises(ProtocolError, match="bridge_hello"):
+        link.receive(encode(second), 0.0)
+
+
+def test_a_farewell_does_not_tear_a_frame_apart() -> None:
+    link = session(entries=1, size=3_000)
+    assert frames(link.farewell("leaving")) == [Bye("leaving")]
+    greet(link)
+    link.take(0.0)
+    assert link.farewell("leaving") == b"", "half a frame is out: the peer sees the end only"
+
+
+def test_unicasts_and_the_stream_share_a_chunk() -> None:
+    link = session(entries=30)
+    greet(link)
+    drain(link)
+    link = session(entries=30)
+    greet(link)
+    unicast = Unicast(0, 0, Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"x" * 100]), E, "NYC"))
+    for _ in range(30):
+        assert link.send_unicast(unicast)
+    sent = frames(b"".join(drain(link)[:3]))
+    assert 5 < sum(isinstance(frame, Unicast) for frame in sent) < 16
+    assert len(numbers(sent)) > 3
+
+
+def test_more_unicasts_than_may_wait_are_refused() -> None:
+    link = session(LinkConfig(unicast_bytes_max=1_000))
+    unicast = Unicast(0, 0, batch(1))
+    assert sum(link.send_unicast(unicast) for _ in range(100)) == 1_000 // len(encode(unicast))
+
+
+def test_acknowledgements_of_one_turn_are_one_frame() -> None:
+    link = session()
+    greet(link)
+    drain(link)
+    for n in range(1, 50):
+        link.acknowledge(SiteVector({E: n}))
+    sent = frames(b"".join(drain(link)))
+    assert len(sent) == 1
