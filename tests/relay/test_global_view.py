@@ -162,6 +162,22 @@ def test_a_late_view_of_a_lost_part_does_not_flip_the_site() -> None:
     assert nyc.members[2].delivered() == ["1"], "its messages count all the same"
 
 
+def test_of_two_views_on_their_way_at_once_the_newer_one_stays() -> None:
+    _world, nyc = alone()
+    old = Puppet(nyc).greet(epoch=5)
+    nyc.block()
+    new = Puppet(nyc).greet(epoch=6)
+    new.say(RemoteView("SFO", remote_view(6, D, E)))
+    old.say(RemoteView("SFO", remote_view(5, D)))
+    third = Puppet(nyc).greet(epoch=7)
+    third.say(RemoteView("SFO", remote_view(5, D)))
+    nyc.install()
+    nyc.world.settle()
+    for member in nyc.members:
+        assert [view.components["SFO"].counter for view in member.global_views() if "SFO" in view.components] == [6]
+        assert member.drops["relay_view_duplicate"] == 1
+
+
 def test_a_site_that_died_and_came_back_with_lower_numbers_is_shown_when_the_old_one_is_down() -> None:
     """F29: views of the new process group begin at 1."""
     world, nyc = alone()

@@ -99,6 +99,27 @@ def test_what_one_part_missed_is_sent_again_and_the_other_does_not_deliver_it_tw
     assert joiner.delivered() == ["4"]
 
 
+def test_what_a_part_was_about_to_sequence_is_sent_again_with_the_rest() -> None:
+    world, nyc, sfo = two_sites(4)
+    world.run(1)
+    nyc.relay.send("1")
+    world.run(1)
+    other = sfo.split(sfo.members[2:])
+    world.run(1)
+    for number in list(other.relay.pipes):
+        other.relay.pipes.pop(number)
+    nyc.relay.send("2")
+    world.settle()
+    sfo.block()
+    nyc.relay.send("3")
+    world.settle()
+    sfo.merge(other)
+    world.run(3)
+    for member in sfo.members:
+        assert member.delivered() == ["1", "2", "3"]
+        assert "relay_hole" not in member.drops
+
+
 def test_a_merged_lineage_replaces_those_it_joins() -> None:
     world, nyc, sfo = two_sites(4)
     world.run(1)
