@@ -1,0 +1,104 @@
+"""`python -m tests.mutants`: take each fix away and see who notices. Exits with 1 when nobody does.
+
+Each mutant is a copy of the project with a few lines changed. It is told its own stories (`tests/simulation`), and it runs
+seeds of the simulator until one breaks a promise. What fails without a mutant too is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.mutants.copies import Mismatch, make_copy
+from tests.mutants.mutant import Mutant
+from tests.mutants.table import MUTANTS
+
+#: A story takes a fraction of a second; in a mutant, time may stand still.
+STORY_SECONDS_MAX = 60
+
+
+def main() -> int:
+    """Run the mutants that were asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Take each fix away and see who notices.")
+    parser.add_argument("traps", nargs="*", metavar="TRAP", help="only these, such as S5 R2 (default: all)")
+    parser.add_argument("--seeds", type=int, default=200, help="at most so many seeds a mutant (default: %(default)s)")
+    options = parser.parse_args()
+    known = {mutant.trap: mutant for mutant in MUTANTS}
+    if strangers := [trap for trap in options.traps if trap not in known]:
+        parser.error(f"there is no mutant for {', '.join(strangers)}; there are {', '.join(known)}.")
+    mutants = [known[trap] for trap in options.traps or known]
+    try:
+        failing = _try_unchanged(mutants, options.seeds)
+        survivors = [mutant.trap for mutant in mutants if not _try_mutant(mutant, options.seeds, failing)]
+    except (Mismatch, _Unusable) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(
+        f"{len(mutants) - len(survivors)} of {len(mutants)} killed" + (f"; alive: {', '.join(survivors)}" if survivors else "")
+    )
+    return 1 if survivors else 0
+
+
+class _Unusable(Exception):
+    """The mutants cannot be judged; the text is a sentence."""
+
+
+def _try_unchanged(mutants: Sequence[Mutant], seeds: int) -> list[int]:
+    """The seeds that fail by themselves. Raises _Unusable when a story does."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_copy(Path(folder))
+        stories = dict.fromkeys([story for mutant in mutants for story in mutant.stories])
+        if _tell(folder, list(stories)):
+            raise _Unusable("A story fails without any mutant: run pytest tests/simulation first.")
+        failing = [each["seed"] for each in _sow(folder, seeds, [], go_on=True)]
+    if failing:
+        print(f"left out, since they fail without any mutant: seeds {', '.join(map(str, failing))}")
+    print(f"{'trap':5} {'seed':>6} {'story':>6} {'time':>7}  what was taken away", flush=True)
+    return failing
+
+
+def _try_mutant(mutant: Mutant, seeds: int, failing: list[int]) -> bool:
+    """Whether anybody notices."""
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        make_copy(Path(folder), mutant.edits)
+        told = _tell(folder, mutant.stories)
+        broken = _sow(folder, seeds, failing, go_on=False)
+    seconds = time.perf_counter() - started
+    seed, story = str(broken[0]["seed"]) if broken else "-", "yes" if told else "-"
+    print(f"{mutant.trap:5} {seed:>6} {story:>6} {seconds:6.1f}s  {mutant.why}")
+    if broken:
+        print(f"{'':28}{str(broken[0]['what'])[:100]}", flush=True)
+    return bool(broken) or told
+
+
+def _tell(folder: str, stories: Sequence[str]) -> bool:
+    """Whether one of these stories ends badly, or never."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *stories]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=STORY_SECONDS_MAX, check=False)
+    except subprocess.TimeoutExpired:
+        return True
+    if done.returncode > 1:
+        raise _Unusable(f"pytest could not run {' '.join(stories)}:\n{done.stdout}{done.stderr}")
+    return done.returncode == 1
+
+
+def _sow(folder: str, seeds: int, left_out: Sequence[int], *, go_on: bool) -> list[dict[str, Any]]:
+    """The seeds that broke a promise, and which; unless it goes on, the first only."""
+    command = [sys.executable, "-m", "tests.mutants.seeds", str(seeds), *map(str, left_out), *(["--all"] if go_on else [])]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise _Unusable(f"the seeds could not run:\n{done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

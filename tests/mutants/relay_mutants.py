@@ -1,0 +1,235 @@
+"""The mutants of package `relay`: traps of seed 001."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Edit, Mutant
+
+TAKEOVER = "tests/simulation/relay/test_takeover_stories.py"
+STREAMS = "tests/simulation/relay/test_stream_stories.py"
+
+RELAY = (
+    Mutant(
+        "R1",
+        "what the other site lacks is thrown away instead of replayed",
+        (
+            Edit(
+                "relay/link.py",
+                "        self._sent, self._sent_view = dict(vector.origins), vector.view",
+                "        self._sent, self._sent_view = dict(self._state.produced), vector.view",
+            ),
+        ),
+        (f"{TAKEOVER}::test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else",),
+    ),
+    Mutant(
+        "R2",
+        "one highest number stands for all origins",
+        (
+            Edit(
+                "relay/link.py",
+                "            return origins.get(entry.batch.origin, 0) >= entry.batch.last",
+                "            return max(origins.values(), default=0) >= entry.batch.last",
+            ),
+        ),
+        (f"{TAKEOVER}::test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else",),
+    ),
+    Mutant(
+        "R3",
+        "a joiner begins with an empty buffer",
+        (
+            Edit(
+                "relay/state.py",
+                "        self.buffer.take(state.first, state.entries, state.base_view, now)",
+                "        self.buffer.take(state.first + len(state.entries), (), state.base_view, now)",
+            ),
+        ),
+        (f"{TAKEOVER}::test_a_member_that_joined_a_moment_ago_takes_over_with_all_that_is_not_acknowledged",),
+    ),
+    Mutant(
+        "R5",
+        "a relay acknowledges what it alone has",
+        (
+            Edit(
+                "relay/horizon.py",
+                "        if self._alone:\n            return [entry]",
+                "        if True:\n            return [entry]",
+            ),
+        ),
+        (f"{TAKEOVER}::test_what_a_relay_read_and_took_into_its_grave_is_sent_again",),
+    ),
+    Mutant(
+        "R6",
+        "the older link of a site stays open while the new one replays, and nothing recognises duplicates",
+        (
+            Edit(
+                "relay/gateway.py",
+                '            effects += self._close(older, "superseded", now)',
+                "            pass",
+            ),
+            Edit(
+                "relay/inflow.py",
+                "batch.last)\n        if answer is Admission.NEXT:",
+                "batch.last)\n        if answer is not Admission.HOLE:",
+            ),
+            Edit("relay/layer.py", "        if answer is not Admission.NEXT:", "        if answer is Admission.HOLE:"),
+        ),
+        (f"{TAKEOVER}::test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is_not_taken",),
+    ),
+    Mutant(
+        "R7",
+        "a relay without a link forgets what its site sends",
+        (
+            Edit(
+                "relay/layer.py",
+                "        if batch.scope is Scope.ALL and self._holds:",
+                "        if batch.scope is Scope.ALL and self._holds and (self.gateway.links or not self.gateway.active):",
+            ),
+        ),
+        (f"{TAKEOVER}::test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_it",),
+    ),
+    Mutant(
+        "R8",
+        "who succeeds a relay that said farewell begins with an empty buffer",
+        (
+            Edit(
+                "relay/layer.py",
+                "        old, view = self.state.view, event.view\n",
+                "        old, view = self.state.view, event.view\n"
+                "        if view.id.creator not in view.members:\n"
+                "            self.state.buffer.drop_through(self.state.buffer.end - 1)\n",
+            ),
+        ),
+        (f"{TAKEOVER}::test_what_follows_a_farewell_is_relayed_by_the_successor",),
+    ),
+    Mutant(
+        "R9",
+        "the relay that connected last is believed, whatever its epoch",
+        (
+            Edit("relay/gateway.py", "        if epoch is not None and hello.epoch < epoch:", "        if False:"),
+            Edit("relay/fence.py", "    return _rank(new) > _rank(old)", "    return True"),
+        ),
+        (f"{TAKEOVER}::test_a_relay_that_was_asleep_is_not_listened_to_when_it_wakes",),
+    ),
+    Mutant(
+        "R11",
+        "a relay sends what it alone holds",
+        (
+            Edit(
+                "relay/horizon.py",
+                "        if self._alone:\n            self.sendable = position",
+                "        if True:\n            self.sendable = position",
+            ),
+        ),
+        (f"{TAKEOVER}::test_what_only_the_relay_holds_is_not_told_elsewhere",),
+    ),
+    Mutant(
+        "R12",
+        "what came over a bridge is relayed on, and taken from anybody",
+        (
+            Edit(
+                "relay/layer.py",
+                "        return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, seqno=frame.seqno))]",
+                "        self._hold(frame, batch, self._now)\n"
+                "        return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, seqno=frame.seqno))]",
+            ),
+            Edit("relay/inflow.py", "        if batch.site != peer or batch.scope", "        if batch.scope"),
+        ),
+        (
+            f"{STREAMS}::test_with_three_sites_everybody_gets_everything_once",
+            f"{TAKEOVER}::test_a_multicast_reaches_every_member_of_both_sites_once_and_never_comes_back",
+        ),
+    ),
+    Mutant(
+        "R13",
+        "a relayed batch enters the reliable layers with its far sender as the owner of the stream",
+        (
+            Edit(
+                "relay/casting.py",
+                "        self._queued.append(Frame(self._address, None, (header,), batch))",
+                "        self._queued.append(Frame(self._address if batch is None else batch.origin, None, (header,), batch))",
+            ),
+            Edit(
+                "sitestack/layers/nakack.py",
+                "        own = Frame(self._me, None, frame.headers, frame.batch, False, seqno, self._me)",
+                "        own = Frame(frame.source, None, frame.headers, frame.batch, False, seqno, frame.source)",
+            ),
+        ),
+        (f"{TAKEOVER}::test_a_relayed_message_that_is_lost_on_the_last_hop_is_asked_of_the_local_relay",),
+    ),
+    Mutant(
+        "R14",
+        "the relay is a part of who a remote member is",
+        (
+            Edit(
+                "sitestack/address.py",
+                "        return isinstance(other, ProxyUUID) and self.site == other.site and bytes.__eq__(self, other)",
+                "        if not isinstance(other, ProxyUUID) or self.relay != other.relay:\n"
+                "            return False\n"
+                "        return self.site == other.site and bytes.__eq__(self, other)",
+            ),
+        ),
+        (f"{TAKEOVER}::test_after_a_takeover_the_sender_is_still_the_same_and_can_be_answered",),
+    ),
+    Mutant(
+        "R20",
+        "views cross the bridge in a queue of their own",
+        (
+            Edit(
+                "relay/link.py",
+                "            frame: Header = RemoteView(site, entry.view)\n",
+                "            self._unicasts.append(encode(RemoteView(site, entry.view)))\n            return\n",
+            ),
+        ),
+        (
+            f"{STREAMS}::test_nobody_hears_from_a_member_before_it_knows_that_there_is_one",
+            f"{STREAMS}::test_the_last_words_of_a_member_come_before_the_view_without_it",
+        ),
+    ),
+    Mutant(
+        "R21",
+        "nobody is told of what the budget did not hold",
+        (
+            Edit(
+                "relay/link.py",
+                "            self._ahead.append(encode(RemoteGap(self.local.site, origin, first, start - 1, reason)))\n",
+                "",
+            ),
+        ),
+        (f"{STREAMS}::test_what_the_budget_cannot_hold_becomes_a_gap_and_the_rest_goes_on",),
+    ),
+    Mutant(
+        "R23",
+        "a joiner knows nothing of the other sites",
+        (Edit("relay/layer.py", "        self.state.take(state, self._now)", "        pass"),),
+        (f"{STREAMS}::test_who_joins_a_site_in_the_middle_of_a_remote_stream_begins_at_the_next_message",),
+    ),
+    Mutant(
+        "R28",
+        "messages for the own site are numbered with all others",
+        (
+            Edit(
+                "sitestack/layers/batching.py",
+                "        opened.next_number += len(payloads)",
+                "        for each in self._multicasts if target is None else (opened,):\n"
+                "            each.next_number = batch.last + 1",
+            ),
+            Edit(
+                "sitestack/layers/batching.py",
+                "            self._multicasts[batch.scope].next_back = batch.first + batch.count",
+                "            for each in self._multicasts:\n                each.next_back = batch.first + batch.count",
+            ),
+            Edit("sitestack/layers/received.py", "        expected = numbers[batch.scope]", "        expected = numbers[0]"),
+            Edit(
+                "sitestack/layers/received.py",
+                "(numbers[0], after) if batch.scope else (after, numbers[1])",
+                "(after, after)",
+            ),
+        ),
+        (f"{STREAMS}::test_messages_for_the_own_site_leave_no_hole_elsewhere",),
+    ),
+    Mutant(
+        "R29",
+        "a site that comes late is told that it has lost what was before its time",
+        (Edit("relay/link.py", "        if fresh:", "        if False:"),),
+        (f"{STREAMS}::test_a_site_that_comes_late_begins_where_the_others_are",),
+    ),
+)
