@@ -38,7 +38,8 @@ class TransportConfig:
     #: The network interface to use: its IPv4 address, its name, or the subnet that it is in (10.1.0.0/24), which suits machines
     #: that are on several networks. Empty: the one by which the machine reaches the group.
     interface: str = ""
-    #: UDP port of this member; 0 takes a free one. Fix it when others name this member in `discovery.seeds`.
+    #: UDP port of this member, and the TCP port at which others watch whether it lives; 0 takes one that is free in both.
+    #: Fix it when others name this member in `discovery.seeds`, or when a firewall has to let them in.
     port: int = 0
     #: Whether the network carries IP multicast. Most clouds and container networks do not: set it to false there, and name
     #: some members in `discovery.seeds`.

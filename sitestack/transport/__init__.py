@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -13,6 +14,10 @@ class Transport(Protocol):
 
     def physical(self) -> tuple[Physical, ...]:
         """Where the others can reach this member, best first (LA-6, LA-30)."""
+        ...
+
+    def listener(self) -> socket.socket | None:
+        """The listening TCP socket at which others watch this member; None where a closed connection would say nothing."""
         ...
 
     async def wait(self) -> None:

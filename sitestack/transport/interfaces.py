@@ -16,6 +16,15 @@ _SIOCGIFADDR = 0x8915
 _NAME_BYTES_MAX = 15
 
 
+def is_address(host: str) -> bool:
+    """Whether this is an IPv4 address; anything else is a name, which would have to be looked up."""
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def find_interface(interface: str, group: str) -> str:
     """The IPv4 address to bind to. An empty `interface` means the one by which the machine would reach `group`.
 

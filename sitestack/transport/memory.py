@@ -71,6 +71,9 @@ class MemoryTransport:
         """The one address."""
         return (self.address,)
 
+    def listener(self) -> None:
+        """A process watches nothing in itself."""
+
     async def wait(self) -> None:
         """Wait until something is in the queue."""
         await self._arrival.wait()

@@ -6,13 +6,13 @@ what a name stood for last is still the best guess.
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from collections.abc import Callable, Iterable
 
 import trio
 
 from sitestack.address import Physical
+from sitestack.transport.interfaces import is_address
 
 #: How long to wait between two attempts when no name is known yet, as happens when everything starts at once.
 RETRY_S = 0.5
@@ -42,7 +42,7 @@ class Names:
     async def follow(self, interval_s: float, changed: Callable[[tuple[Physical, ...]], None]) -> None:
         """Look again and again, and tell the addresses when they are others than before. Without names it returns at once."""
         told = self.addresses()
-        while not all(map(_is_address, self._names)):
+        while not all(is_address(name.host) for name in self._names):
             await trio.sleep(interval_s if told else min(interval_s, RETRY_S))
             await self._look_up_all()
             addresses = self.addresses()
@@ -62,11 +62,3 @@ class Names:
         except (OSError, UnicodeError):  # unknown, unanswered, or no possible name
             return
         self._known[name] = tuple(sorted({Physical(str(answer[4][0]), name.port): None for answer in answers}))
-
-
-def _is_address(name: Physical) -> bool:
-    try:
-        ipaddress.IPv4Address(name.host)
-    except ValueError:
-        return False
-    return True

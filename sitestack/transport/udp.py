@@ -2,13 +2,13 @@
 
 Two sockets: one for what is meant for this member, from which everything is sent; and, where the network has multicast, one
 that listens to the site's group. Both are watched through one selector, so a turn waits for one file descriptor. Loss is no
-error here: what does not get through is counted, and the protocols above repair it.
+error here: what does not get through is counted, and the protocols above repair it. A third socket, TCP at the port of the
+first, is only opened here; `watch.py` is what it is for.
 """
 
 from __future__ import annotations
 
 import errno
-import ipaddress
 import selectors
 import socket
 import struct
@@ -22,7 +22,8 @@ import trio
 from sitestack.address import Physical
 from sitestack.config import TransportConfig
 from sitestack.errors import ConfigurationError
-from sitestack.transport.interfaces import find_interface
+from sitestack.transport.interfaces import find_interface, is_address
+from sitestack.transport.ports import bind_pair, bind_udp, why_not_bound
 
 _READ_BYTES = 65_535
 #: Hosts that were checked and found to be addresses; beyond, checking starts again.
@@ -62,20 +63,24 @@ class UdpStatistics:
 class UdpTransport:
     """The sockets of one member. Opened by the constructor."""
 
-    def __init__(self, config: TransportConfig, group: Physical) -> None:
-        """`group` is the site's multicast group. Raises ConfigurationError when the sockets cannot be had."""
+    def __init__(self, config: TransportConfig, group: Physical, *, watched: bool = True) -> None:
+        """`group` is the site's multicast group; `watched` says whether there is to be a listener.
+
+        Raises ConfigurationError when the sockets cannot be had.
+        """
         self._config = config
         self._group = group
         host = find_interface(config.interface, group.host)
         self._selector = selectors.DefaultSelector()
         self._sockets: list[socket.socket] = []
+        self._listener: socket.socket | None = None
         self._queue: deque[tuple[Physical, bytes]] = deque()
         self._numeric: set[str] = set()
         self._queued_bytes = self._queued_bytes_high = 0
         self._received = self._received_bytes = self._sent = self._sent_bytes = 0
         self._delayed = self._unsent = self._network_errors = 0
         try:
-            self._unicast = self._open_unicast(host)
+            self._unicast = self._open_unicast(host, watched)
             if config.multicast:
                 self._open_multicast(host)
         except BaseException:
@@ -87,25 +92,25 @@ class UdpTransport:
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
-    def _open_unicast(self, host: str) -> socket.socket:
-        port = self._config.port
-        sock = self._add_socket()
-        try:
-            sock.bind((host, port))
-        except OSError as error:
-            raise ConfigurationError(_why_not_bound(error, host, port)) from error
+    def _open_unicast(self, host: str, watched: bool) -> socket.socket:
+        if watched:
+            sock, self._listener = bind_pair(host, self._config.port)
+        else:
+            sock = bind_udp(host, self._config.port)
+        self._add(sock)
         _enlarge(sock, socket.SO_SNDBUF, _SO_SNDBUFFORCE, self._config.send_buffer_bytes)
         return sock
 
     def _open_multicast(self, host: str) -> None:
         """Members on one machine share the group's port; nothing but this group arrives at the socket (C24)."""
         ours = socket.inet_aton(host)
-        sock = self._add_socket()
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self._add(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind(self._group)
         except OSError as error:
-            raise ConfigurationError(_why_not_bound(error, *self._group)) from error
+            raise ConfigurationError(why_not_bound(error, *self._group)) from error
         try:
             if sys.platform == "linux":
                 sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
@@ -119,18 +124,20 @@ class UdpTransport:
                 "transport.interface, or set transport.multicast to false and name discovery.seeds."
             ) from error
 
-    def _add_socket(self) -> socket.socket:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    def _add(self, sock: socket.socket) -> None:
         self._sockets.append(sock)
         _enlarge(sock, socket.SO_RCVBUF, _SO_RCVBUFFORCE, self._config.receive_buffer_bytes)
         self._selector.register(sock, selectors.EVENT_READ)
-        return sock
 
     # -- the transport ---------------------------------------------------------------------------------------------
 
     def physical(self) -> tuple[Physical, ...]:
         """Where the others can reach this member; an external address, where one is configured (LA-8)."""
         return (self._physical,)
+
+    def listener(self) -> socket.socket | None:
+        """TCP at the port of the unicast socket, for those who watch this member; None when nobody is to."""
+        return self._listener
 
     async def wait(self) -> None:
         """Wait until something arrived, or until what had to wait can be sent."""
@@ -172,9 +179,7 @@ class UdpTransport:
 
     def _is_numeric(self, host: str) -> bool:
         """Others say where they are. A name in place of an address would block the whole process while it is looked up."""
-        try:
-            ipaddress.IPv4Address(host)
-        except ValueError:
+        if not is_address(host):
             return False
         if len(self._numeric) == NUMERIC_MAX:
             self._numeric.clear()
@@ -213,10 +218,13 @@ class UdpTransport:
             self._selector.modify(self._unicast, selectors.EVENT_READ)
 
     def close(self) -> None:
-        """Close both sockets."""
+        """Close all sockets."""
         for sock in self._sockets:
             sock.close()
         self._sockets.clear()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
         self._selector.close()
 
     def statistics(self) -> UdpStatistics:
@@ -260,11 +268,3 @@ def _overrun(sock: socket.socket) -> int:
     except (OSError, struct.error):
         return 0  # a system that does not tell
     return numbers[8]
-
-
-def _why_not_bound(error: OSError, host: str, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"transport.port: port {port} of {host} is already in use; choose another one, or 0 for any free one."
-    if error.errno == errno.EADDRNOTAVAIL:
-        return f"transport.interface: {host} is no address of this machine."
-    return f"transport: cannot listen on {host}:{port} ({error.strerror})."

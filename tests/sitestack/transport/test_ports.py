@@ -1,0 +1,79 @@
+"""One port number for UDP and TCP: free in both, or a sentence that says which is not."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import pytest
+
+from sitestack.errors import ConfigurationError
+from sitestack.transport import ports
+from sitestack.transport.ports import bind_pair, bind_udp
+
+LOOPBACK = "127.0.0.1"
+
+
+def test_a_free_port_is_free_in_both() -> None:
+    udp, tcp = bind_pair(LOOPBACK, 0)
+    with udp, tcp:
+        assert udp.getsockname() == tcp.getsockname()
+        socket.create_connection(tcp.getsockname(), 5).close()
+
+
+def test_a_number_that_is_taken_in_tcp_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[socket.socket] = []
+    others: list[socket.socket] = []
+
+    def draw(host: str, port: int) -> socket.socket:
+        drawn.append(bind_udp(host, port))
+        if len(drawn) < 3:
+            others.append(socket.create_server(drawn[-1].getsockname()))
+        return drawn[-1]
+
+    monkeypatch.setattr(ports, "bind_udp", draw)
+    udp, tcp = bind_pair(LOOPBACK, 0)
+    assert len(drawn) == 3
+    assert [each.fileno() for each in drawn[:2]] == [-1, -1]
+    assert udp is drawn[2]
+    for each in (udp, tcp, *others):
+        each.close()
+
+
+def test_when_none_is_free_in_both_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> socket.socket:
+        raise ConfigurationError("taken") from OSError(errno.EADDRINUSE, "taken")
+
+    monkeypatch.setattr(ports, "_listen", refuse)
+    with pytest.raises(ConfigurationError, match=r"found no port of 127\.0\.0\.1 that is free in UDP and in TCP"):
+        bind_pair(LOOPBACK, 0)
+
+
+@pytest.mark.parametrize(("kind", "protocol"), [(socket.SOCK_DGRAM, "UDP"), (socket.SOCK_STREAM, "TCP")])
+def test_a_configured_port_that_is_taken_is_one_sentence_and_leaves_nothing_open(
+    kind: socket.SocketKind, protocol: str
+) -> None:
+    with socket.socket(socket.AF_INET, kind) as other:
+        other.bind((LOOPBACK, 0))
+        port = other.getsockname()[1]
+        sentence = rf"^transport\.port: port {port} of 127\.0\.0\.1 is already in use in {protocol}; choose another one"
+        with pytest.raises(ConfigurationError, match=sentence):
+            bind_pair(LOOPBACK, port)
+        if kind == socket.SOCK_STREAM:
+            bind_udp(LOOPBACK, port).close()
+
+
+def test_a_configured_port_can_be_had_again_while_old_connections_wind_up() -> None:
+    udp, tcp = bind_pair(LOOPBACK, 0)
+    port = tcp.getsockname()[1]
+    with udp, tcp:
+        pass
+    udp, tcp = bind_pair(LOOPBACK, port)
+    with socket.create_connection((LOOPBACK, port), 5) as watcher:
+        accepted, _ = tcp.accept()
+        for each in (accepted, udp, tcp):
+            each.close()
+        again = bind_pair(LOOPBACK, port)
+        assert watcher.recv(1) == b""
+    for each in again:
+        each.close()
