@@ -16,13 +16,13 @@ from relay.recorder import RelayRecorder
 from relay.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
 from sitestack.channel import Channel, ChannelStatistics
+from sitestack.errors import unwrapped
 from sitestack.events import Event
 from sitestack.layer import Local
-from sitestack.opening import Journal, make_local, make_recorder, member, require_sound, resolve_seeds, unwrapped
+from sitestack.opening import Journal, make_local, make_recorder, member, open_transport, require_sound, resolve_seeds
 from sitestack.recorder import Recorder
 from sitestack.stack import Stack
 from sitestack.transport import Transport
-from sitestack.transport.udp import UdpTransport
 
 log = structlog.get_logger()
 
@@ -61,9 +61,8 @@ class RelayChannel(Channel):
         """All numbers: the bridge's too."""
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
-        return RelayChannelStatistics(
-            site.stack, site.driver, site.transport, site.backlog_bytes, site.backlog_bytes_high, self._bridge.statistics()
-        )
+        backlog = (site.backlog_bytes, site.backlog_bytes_high)
+        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, *backlog, self._bridge.statistics())
 
     async def _serve(self) -> None:
         """Be a member, with a bridge for the time that this member relays."""
@@ -73,11 +72,6 @@ class RelayChannel(Channel):
                 await super()._serve()
                 await self._bridge.farewell()
                 nursery.cancel_scope.cancel()
-
-    def _hand_in(self, event: Event) -> None:
-        """Something happened to a connection."""
-        self._stack.down(event, trio.current_time())
-        self._driver.wake()
 
     def _handle(self, event: Event) -> None:
         match event:
@@ -110,6 +104,6 @@ async def open_channel(
     local = make_local(config.site, name or config.name)
     recorder = make_recorder(RelayRecorder, local, config, journal)
     stack = build_stack(local, config, relay_layer=RelayLayer(local, config.relay_layer()))
-    carrier = transport or UdpTransport(config.transport, config.transport.group(config.site))
+    carrier = transport or open_transport(config)
     async with member(RelayChannel(local, stack, carrier, config, recorder), names) as channel:
         yield channel

@@ -17,8 +17,8 @@ import trio
 from sitestack.address import Address, Physical
 from sitestack.config import SiteConfig
 from sitestack.driver import Driver, DriverStatistics
-from sitestack.errors import ChannelClosed, JoinFailed, LocalError, ProtocolError
-from sitestack.events import Connect, Credit, Disconnect, Event, SetSeeds, ViewInstalled
+from sitestack.errors import ChannelClosed, JoinFailed, LocalError, ProtocolError, unwrapped
+from sitestack.events import Connect, Credit, Disconnect, Event, SetSeeds, ViewInstalled, WatchAt
 from sitestack.frame import Frame
 from sitestack.inbox import Delivery, Inbox
 from sitestack.layer import Local
@@ -27,6 +27,7 @@ from sitestack.message import Message, Scope
 from sitestack.recorder import Recorder
 from sitestack.stack import Stack
 from sitestack.transport import Transport
+from sitestack.transport.watch import Watcher, WatchStatistics
 from sitestack.view import View
 
 #: `send` gives the other tasks a turn after this many messages or bytes: about one full batch. A coordinator that sends closes
@@ -48,6 +49,8 @@ class ChannelStatistics:
     stack: dict[str, object]
     driver: DriverStatistics
     transport: object
+    #: None where members are not watched.
+    watch: WatchStatistics | None
     #: Bytes that were delivered and that the application has not taken.
     backlog_bytes: int
     backlog_bytes_high: int
@@ -75,6 +78,7 @@ class Channel:
         self._full = False
         self._driver = Driver(stack, transport, self._take_turn, recorder)
         self._recorder = recorder
+        self._watcher: Watcher | None = None
         self._view: View | None = None
         self._joined = trio.Event()
         self._gone = trio.Event()
@@ -170,6 +174,7 @@ class Channel:
             self._stack.statistics(),
             self._driver.statistics(),
             self.transport.statistics(),
+            None if self._watcher is None else self._watcher.statistics(),
             self._inbox.backlog_bytes,
             self._inbox.backlog_bytes_high,
         )
@@ -218,7 +223,19 @@ class Channel:
 
     async def _serve(self) -> None:
         self._stack.down(Connect(self.transport.physical()), trio.current_time())
-        await self._driver.run()
+        listener = self.transport.listener()
+        with unwrapped():
+            async with trio.open_nursery() as nursery:
+                if listener is not None:
+                    owner = f"{self.name} in {self.site}"
+                    self._watcher = Watcher(self.address, owner, listener, self._hand_in, nursery)
+                await self._driver.run()
+                nursery.cancel_scope.cancel()
+
+    def _hand_in(self, event: Event) -> None:
+        """Something happened beside the datagrams."""
+        self._stack.down(event, trio.current_time())
+        self._driver.wake()
 
     def _take_turn(self, events: Sequence[Event | Frame]) -> None:
         """What came out of the stack in one turn goes to the application."""
@@ -243,12 +260,13 @@ class Channel:
             self._view = event.view
             self._inbox.put(event.view)
             self._joined.set()
+        elif isinstance(event, WatchAt) and self._watcher is not None:
+            self._watcher.watch(event.targets)
 
     def _report_backlog(self) -> None:
         """Tell flow control, in steps, what the application has not taken: the senders are to slow down, or may go on."""
         self._reported_bytes = self._inbox.backlog_bytes
-        self._stack.down(Credit(self._reported_bytes), trio.current_time())
-        self._driver.wake()
+        self._hand_in(Credit(self._reported_bytes))
 
 
 class _Batches:

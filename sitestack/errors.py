@@ -4,6 +4,11 @@
 counted and dropped at the border and never travel through a layer. A broken invariant of our own is an `assert`.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class SiteStackError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -39,3 +44,17 @@ class ProtocolError(RemoteError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    """An error that is alone in its group comes out as it is: that a nursery is inside is nobody's business."""
+    alone: BaseException | None = None
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) > 1:
+            raise
+        alone = group.exceptions[0]
+    if alone is not None:
+        raise alone

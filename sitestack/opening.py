@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from sitestack.address import Address
 from sitestack.assembly import build_stack
 from sitestack.channel import Channel
 from sitestack.config import SiteConfig, find_problems
-from sitestack.errors import ConfigurationError
+from sitestack.errors import ConfigurationError, unwrapped
 from sitestack.layer import Local
 from sitestack.recorder import Recorder, Write
 from sitestack.transport import Transport
@@ -43,7 +43,7 @@ async def open_channel(
     local = make_local(config.site, name)
     recorder = make_recorder(Recorder, local, config, journal)
     stack = build_stack(local, config)
-    carrier = transport or UdpTransport(config.transport, config.transport.group(config.site))
+    carrier = transport or open_transport(config)
     async with member(Channel(local, stack, carrier, config, recorder), names) as channel:
         yield channel
 
@@ -68,6 +68,12 @@ async def resolve_seeds(config: S) -> tuple[S, Names]:
     names = Names(discovery.seeds if discovery.dns is None else (*discovery.seeds, discovery.dns))
     seeds = await names.find(config.channel.resolve_timeout_s)
     return replace(config, discovery=replace(discovery, seeds=seeds)), names
+
+
+def open_transport(config: SiteConfig) -> UdpTransport:
+    """The sockets. Raises ConfigurationError."""
+    watched = config.protocols.failure_detection.watch
+    return UdpTransport(config.transport, config.transport.group(config.site), watched=watched)
 
 
 def make_local(site: str, name: str) -> Local:
@@ -99,17 +105,3 @@ async def member(channel: C, names: Names) -> AsyncIterator[C]:
                     nursery.cancel_scope.cancel()
     finally:
         channel.transport.close()
-
-
-@contextmanager
-def unwrapped() -> Iterator[None]:
-    """An error that is alone in its group comes out as it is: that a nursery is inside is nobody's business."""
-    alone: BaseException | None = None
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        if len(group.exceptions) > 1:
-            raise
-        alone = group.exceptions[0]
-    if alone is not None:
-        raise alone

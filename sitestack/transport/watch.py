@@ -1,0 +1,195 @@
+"""Watching: TCP connections that are held open for nothing but to see them close (FD_SOCK in JGroups).
+
+Every member listens at the TCP port of the same number as its UDP port, tells whoever connects its UUID, and holds on:
+
+    B connects to A      A -> B   magic, UUID of A
+    A is killed          its kernel closes the connection
+    B connects again     refused, or a process with another UUID is there: `Gone(A)`
+                         A is still there (something in between closed the connection): B goes on watching
+
+Everything else says nothing, and silence decides: an answer that does not come or makes no sense, a way that is broken, a
+process that stands still. Nor does a port that has never answered for A: there may be something in front of it that refuses.
+A is asked by other means then (`CheckMember`).
+
+Whoever connects is not listened to: what it sends closes its connection. What a member says here is believed like a datagram.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import trio
+
+from sitestack.address import UUID_BYTES, Address, Physical
+from sitestack.events import CheckMember, Event, Gone
+from sitestack.transport.interfaces import is_address
+
+#: Begins an answer; the last byte is the version.
+MAGIC = b"SSW\x01"
+#: Whoever watches this member at one time. Beyond, connections are closed without an answer, and silence decides there.
+WATCHERS_MAX = 256
+#: Connecting and being answered may take so long.
+ANSWER_TIMEOUT_S = 2.0
+#: Pauses before the next attempt, give or take a half. Short at first: a process that dies closes its sockets one by one.
+PAUSE_S = 0.005
+PAUSE_S_MAX = 5.0
+#: A connection that was held for so long was a good one: when it closes, the next attempt is made at once.
+HELD_S = 1.0
+#: No descriptors are left: wait for some to be closed.
+ACCEPT_PAUSE_S = 0.1
+#: After so many seconds without anything, and then so often, the kernel asks whether the other end is there.
+KEEPALIVE_S = 30
+
+#: A member, and where it is.
+Target = tuple[Address, Physical]
+#: Takes `Gone` and `CheckMember`.
+Report = Callable[[Event], None]
+
+
+class Outcome(Enum):
+    """How one connection ended."""
+
+    #: It was the member, and later the connection closed.
+    CLOSED = auto()
+    #: It was another process of ours.
+    OTHER = auto()
+    REFUSED = auto()
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class WatchStatistics:
+    """Who watches whom."""
+
+    #: Members that this one is connected to.
+    watching: int
+    #: Members that it wants to be connected to.
+    targets: int
+    #: Connections of others to this one.
+    watchers: int
+    watchers_max: int
+    #: Closed because there were `watchers_max` already.
+    refused: int
+    attempts: int
+    gone: int
+
+
+class Watcher:
+    """Watches members and lets itself be watched. All its tasks live in the nursery that it is given."""
+
+    def __init__(self, me: Address, owner: str, listener: socket.socket, report: Report, nursery: trio.Nursery) -> None:
+        """The tasks are named after `owner`. The listener belongs to whoever opened it."""
+        self._answer = MAGIC + me
+        self._owner = owner
+        self._report = report
+        self._nursery = nursery
+        self._targets: dict[Target, trio.CancelScope] = {}
+        self._watching = self._watchers = self._refused = self._attempts = self._gone = 0
+        nursery.start_soon(self._accept_all, trio.socket.from_stdlib_socket(listener), name=f"watchers of {owner}")
+
+    def watch(self, targets: Iterable[Target]) -> None:
+        """Watch these from now on, and nobody else. Nothing is looked up for the sake of what others say."""
+        wanted = dict.fromkeys([each for each in targets if is_address(each[1].host)])
+        for target in [each for each in self._targets if each not in wanted]:
+            self._targets.pop(target).cancel()
+        for target in wanted:
+            if target not in self._targets:
+                scope = self._targets[target] = trio.CancelScope()
+                self._nursery.start_soon(self._watch, *target, scope, name=f"watch of {target[0]} by {self._owner}")
+
+    def statistics(self) -> WatchStatistics:
+        """The counters."""
+        targets, watchers = len(self._targets), self._watchers
+        return WatchStatistics(self._watching, targets, watchers, WATCHERS_MAX, self._refused, self._attempts, self._gone)
+
+    # -- watching --------------------------------------------------------------------------------------------------
+
+    async def _watch(self, member: Address, place: Physical, scope: trio.CancelScope) -> None:
+        """Until the member is gone, or need not be watched any more."""
+        seen = asked = False
+        pause_s = PAUSE_S
+        with scope:
+            while True:
+                began = trio.current_time()
+                outcome = await self._connect(member, place)
+                seen = seen or outcome is Outcome.CLOSED
+                if outcome is Outcome.OTHER or (outcome is Outcome.REFUSED and seen):
+                    self._gone += 1
+                    self._report(Gone(member))
+                    return
+                if outcome is Outcome.REFUSED and not asked:
+                    asked = True
+                    self._report(CheckMember(member))
+                if outcome is Outcome.CLOSED and trio.current_time() - began >= HELD_S:
+                    pause_s = PAUSE_S
+                    continue
+                await trio.sleep(pause_s * random.uniform(0.5, 1.5))
+                pause_s = min(2 * pause_s, PAUSE_S_MAX)
+
+    async def _connect(self, member: Address, place: Physical) -> Outcome:
+        """Connect, and hold the connection if it is the member that answers."""
+        self._attempts += 1
+        with trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+            try:
+                answer = b""
+                with trio.fail_after(ANSWER_TIMEOUT_S):
+                    await sock.connect(place)
+                    while len(answer) < len(self._answer):
+                        data = await sock.recv(len(self._answer) - len(answer))
+                        if not data:
+                            return Outcome.UNKNOWN
+                        answer += data
+            except ConnectionRefusedError:
+                return Outcome.REFUSED
+            except (OSError, trio.TooSlowError):
+                return Outcome.UNKNOWN
+            if not answer.startswith(MAGIC):
+                return Outcome.UNKNOWN
+            if answer[-UUID_BYTES:] != member:
+                return Outcome.OTHER
+            self._watching += 1
+            try:
+                await _wait_closed(sock)
+            finally:
+                self._watching -= 1
+            return Outcome.CLOSED
+
+    # -- being watched ---------------------------------------------------------------------------------------------
+
+    async def _accept_all(self, listener: trio.socket.SocketType) -> None:
+        while True:
+            try:
+                sock, _ = await listener.accept()
+            except OSError:
+                await trio.sleep(ACCEPT_PAUSE_S)
+                continue
+            if self._watchers == WATCHERS_MAX:
+                self._refused += 1
+                sock.close()
+                continue
+            self._watchers += 1
+            self._nursery.start_soon(self._be_watched, sock, name=f"watcher of {self._owner}")
+
+    async def _be_watched(self, sock: trio.socket.SocketType) -> None:
+        try:
+            with sock, suppress(OSError):
+                await sock.send(self._answer)  # the first bytes of a connection: the kernel takes them all
+                await _wait_closed(sock)
+        finally:
+            self._watchers -= 1
+
+
+async def _wait_closed(sock: trio.socket.SocketType) -> None:
+    """Until the other end closes the connection, or says something, which nobody has to."""
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if sys.platform == "linux":
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_S)
+        await sock.recv(1)

@@ -1,0 +1,260 @@
+"""Watching, over real sockets of the loopback interface and with processes that are really killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+
+import pytest
+import trio
+
+from sitestack.address import Address, Physical
+from sitestack.events import CheckMember, Event, Gone
+from sitestack.transport import watch
+from sitestack.transport.ports import bind_pair
+from sitestack.transport.watch import MAGIC, Watcher
+
+A, B, C = (Address(bytes([n]) * 16) for n in (1, 2, 3))
+#: Long enough for anything that must not happen.
+A_WHILE_S = 0.3
+
+_MEMBER = """
+import sys, trio
+from sitestack.address import Address
+from sitestack.transport.ports import bind_pair
+from sitestack.transport.watch import Watcher
+
+async def main():
+    udp, tcp = bind_pair("127.0.0.1", int(sys.argv[2]))
+    print(tcp.getsockname()[1], flush=True)
+    async with trio.open_nursery() as nursery:
+        Watcher(Address(bytes.fromhex(sys.argv[1])), "A in NYC", tcp, print, nursery)
+
+trio.run(main)
+"""
+
+
+@contextmanager
+def process(member: Address, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], Physical]]:
+    """A process that is a member as far as watching goes."""
+    command = [sys.executable, "-c", _MEMBER, member.hex(), str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            yield child, Physical("127.0.0.1", int(child.stdout.readline()))
+        finally:
+            child.kill()
+
+
+class Site:
+    """A member under test, and what it reports."""
+
+    def __init__(self, watcher: Watcher, place: Physical) -> None:
+        self.watcher = watcher
+        self.place = place
+        self.heard: list[Event] = []
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        with trio.fail_after(5):
+            while not condition():  # noqa: ASYNC110 (sockets of other processes have no event)
+                await trio.sleep(0.005)
+
+    async def watching(self, count: int = 1) -> None:
+        await self.until(lambda: self.watcher.statistics().watching == count)
+
+    async def hears(self, *events: Event) -> None:
+        await self.until(lambda: len(self.heard) >= len(events))
+        assert self.heard == list(events)
+
+
+@asynccontextmanager
+async def member(address: Address = B) -> AsyncIterator[Site]:
+    udp, tcp = bind_pair("127.0.0.1", 0)
+    heard: list[Event] = []
+    with udp, tcp:
+        async with trio.open_nursery() as nursery:
+            site = Site(Watcher(address, "B in NYC", tcp, heard.append, nursery), Physical(*tcp.getsockname()))
+            site.heard = heard
+            yield site
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def server(answers: Sequence[bytes | None], close: bool) -> AsyncIterator[Physical]:
+    """Somebody at a port who gives each connection the next of these answers, the last one for ever; None says nothing."""
+    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    count = 0
+
+    async def handle(stream: trio.SocketStream) -> None:
+        nonlocal count
+        answer = answers[min(count, len(answers) - 1)]
+        count += 1
+        with suppress(trio.BrokenResourceError):
+            if answer is not None:
+                await stream.send_all(answer)
+            if not close:
+                await stream.receive_some(1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, handle, [listener])
+        yield Physical(*listener.socket.getsockname())
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_killed_process_is_gone_at_once() -> None:
+    with process(A) as (child, place):
+        async with member() as b:
+            b.watcher.watch([(A, place)])
+            await b.watching()
+            await trio.sleep(A_WHILE_S)
+            assert b.heard == []
+            child.kill()
+            with trio.fail_after(0.5):
+                await b.hears(Gone(A))
+
+
+async def test_a_stopped_process_keeps_its_connections_and_is_gone_when_it_is_killed() -> None:
+    with process(A) as (child, place):
+        async with member() as b, member(C) as c:
+            b.watcher.watch([(A, place)])
+            await b.watching()
+            child.send_signal(signal.SIGSTOP)
+            c.watcher.watch([(A, place)])  # its kernel accepts, and it does not answer
+            await trio.sleep(A_WHILE_S)
+            assert b.heard == c.heard == []
+            child.kill()
+            await b.hears(Gone(A))
+
+
+async def test_a_new_process_at_the_place_of_a_killed_one_is_not_taken_for_it() -> None:
+    """LA-4: members are told apart by UUID."""
+    udp, tcp = bind_pair("127.0.0.1", 0)
+    with udp, tcp:
+        port = tcp.getsockname()[1]
+    with process(A, port) as (child, place):
+        async with member() as b:
+            b.watcher.watch([(A, place)])
+            await b.watching()
+            child.kill()
+            child.wait()
+            with process(C, port) as (_, same):
+                assert same == place
+                await b.hears(Gone(A))
+
+
+async def test_whoever_finds_another_process_knows_that_the_member_is_gone() -> None:
+    async with member(C) as c, member() as b:
+        b.watcher.watch([(A, c.place)])
+        await b.hears(Gone(A))
+        assert b.watcher.statistics().gone == 1
+
+
+async def test_a_connection_that_something_in_between_has_closed_says_nothing() -> None:
+    async with server([MAGIC + A], close=True) as place, member() as b:
+        b.watcher.watch([(A, place)])
+        await trio.sleep(A_WHILE_S)
+        assert b.heard == []
+        assert 2 <= b.watcher.statistics().attempts <= 16  # soon again, but not in a busy loop
+
+
+async def test_a_connection_that_was_held_is_made_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "HELD_S", 0.0)
+    monkeypatch.setattr(watch, "PAUSE_S", 60.0)
+    async with server([MAGIC + A], close=True) as place, member() as b:
+        b.watcher.watch([(A, place)])
+        await b.until(lambda: b.watcher.statistics().attempts >= 5)
+        assert b.heard == []
+
+
+async def test_a_port_that_never_answered_only_makes_one_ask_by_other_means() -> None:
+    """There may be something in front of it that refuses TCP, while datagrams get through."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = Physical(*taken.getsockname())
+    async with member() as b:
+        b.watcher.watch([(A, place)])
+        await b.until(lambda: b.watcher.statistics().attempts >= 3)
+        assert b.heard == [CheckMember(A)]
+
+
+@pytest.mark.parametrize("answer", [None, b"", MAGIC, b"HTTP/1.1 400 Bad Request\r\n", MAGIC[:-1] + b"\x02" + C])
+@pytest.mark.parametrize("close", [False, True])
+async def test_what_makes_no_sense_says_nothing(answer: bytes | None, close: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "ANSWER_TIMEOUT_S", 0.05)
+    async with server([answer, MAGIC + A], close=close) as place, member() as b:
+        b.watcher.watch([(A, place)])
+        await b.until(lambda: b.watcher.statistics().attempts >= 2)
+        if not close:
+            await b.watching()
+        assert b.heard == []
+
+
+async def test_a_name_in_place_of_an_address_is_not_looked_up() -> None:
+    async with member(A) as a, member() as b:
+        b.watcher.watch([(A, Physical("localhost", a.place.port))])
+        await trio.sleep(0.05)
+        assert b.watcher.statistics().targets == b.watcher.statistics().attempts == 0
+
+
+async def test_the_next_targets_replace_those_before() -> None:
+    async with member(A) as a, member(C) as c, member() as b:
+        b.watcher.watch([(A, a.place)])
+        await b.watching()
+        b.watcher.watch([(C, c.place), (A, a.place)])
+        await b.watching(2)
+        b.watcher.watch([(C, c.place)])
+        await b.until(lambda: a.watcher.statistics().watchers == 0)
+        assert (c.watcher.statistics().watchers, b.watcher.statistics().attempts) == (1, 2)
+        b.watcher.watch([])
+        await b.until(lambda: c.watcher.statistics().watchers == 0)
+        assert b.heard == []
+
+
+async def test_a_member_that_is_to_be_watched_again_is() -> None:
+    """It may have been taken for gone in an earlier view."""
+    async with member(C) as c, member() as b:
+        b.watcher.watch([(A, c.place)])
+        await b.hears(Gone(A))
+        b.watcher.watch([])
+        b.watcher.watch([(A, c.place)])
+        await b.hears(Gone(A), Gone(A))
+
+
+async def test_whoever_speaks_to_a_member_is_cut_off() -> None:
+    async with member(A) as a:
+        stream = await trio.open_tcp_stream(*a.place)
+        async with stream:
+            assert await stream.receive_some() == MAGIC + A
+            await stream.send_all(b"x" * 1_000)
+            await a.until(lambda: a.watcher.statistics().watchers == 0)
+            with trio.fail_after(5), suppress(trio.BrokenResourceError):
+                assert await stream.receive_some() == b""
+        assert a.heard == []
+
+
+async def test_beyond_the_bound_nobody_is_answered_and_those_before_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "WATCHERS_MAX", 1)
+    async with member(A) as a, member() as b, member(C) as c:
+        b.watcher.watch([(A, a.place)])
+        await b.watching()
+        c.watcher.watch([(A, a.place)])
+        await a.until(lambda: a.watcher.statistics().refused > 1)
+        assert b.heard == c.heard == []
+        assert b.watcher.statistics().watching == 1
+        b.watcher.watch([])
+        await c.watching()
+
+
+async def test_the_end_leaves_no_descriptor_and_no_task() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    async with member(A) as a, member() as b:
+        b.watcher.watch([(A, a.place)])
+        await b.watching()
+        assert len(os.listdir("/proc/self/fd")) > len(before)
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
