@@ -264,6 +264,7 @@ def test_a_graceful_leave_says_bye_and_the_successor_is_asked_all_the_same() -> 
     assert ("NYC", encode(Bye("leaving"))) in world.crossed
 
 
+@pytest.mark.conforms("REL-14", "REL-16")
 def test_both_relays_die_at_once() -> None:
     """R27 and X3: both successors ask each other, and neither waits."""
     world, nyc, sfo = two_sites()
