@@ -1,8 +1,8 @@
 """What package `relay` adds to the events of a stack: what the application and the shell hear, what the shell says.
 
 The gateway lives inside the relay layer, so everything enters and leaves through the stack: the shell hands in what happened to
-its TCP connections with `Stack.down` and finds what it has to do about them among the events of a `Turn` (`relay/node.py` sorts
-them). Connections are named by numbers that the shell chooses and never uses twice.
+its TCP connections with `Stack.down`, and finds what it has to do about them, each a `BridgeEffect`, among the events of a `Turn`.
+Connections are named by numbers that the shell chooses and never uses twice.
 """
 
 from __future__ import annotations

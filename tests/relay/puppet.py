@@ -11,7 +11,10 @@ from sitestack.address import Address
 from sitestack.frame import Header
 from sitestack.message import Batch, Scope, pack_body
 from sitestack.view import View, ViewId
-from tests.relay.fake_sites import FakeSite, Member, Pipe, World, two_sites
+from tests.relay.fake_member import Member, Pipe
+from tests.relay.fake_site import FakeSite
+from tests.relay.fake_sites import two_sites
+from tests.relay.fake_world import World
 
 D, E, F = (Address(bytes([n]) * 16) for n in (0xD, 0xE, 0xF))
 

@@ -11,7 +11,8 @@ from relay.link import LinkConfig
 from relay.wire import Ack, State
 from sitestack.errors import ConfigurationError
 from sitestack.frame import Frame
-from tests.relay.fake_sites import Member, sites_of, two_sites
+from tests.relay.fake_member import Member
+from tests.relay.fake_sites import sites_of, two_sites
 from tests.relay.puppet import D, Puppet, alone, data, numbers, remote_view
 
 

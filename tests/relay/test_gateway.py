@@ -11,7 +11,9 @@ from relay.headers import RemoteBaseline, RemoteGap, RemoteView
 from relay.wire import Bye, Data, Hello
 from sitestack.frame import Header
 from sitestack.message import Scope
-from tests.relay.fake_sites import Member, leave, places, two_sites
+from tests.relay.fake_member import Member
+from tests.relay.fake_places import places
+from tests.relay.fake_sites import leave, two_sites
 from tests.relay.puppet import D, Puppet, alone, data, hello, remote_view
 
 

@@ -11,7 +11,8 @@ from relay.headers import RemoteView
 from sitestack.address import ProxyUUID
 from sitestack.events import ViewInstalled
 from sitestack.view import View, ViewId
-from tests.relay.fake_sites import Member, sites_of, two_sites
+from tests.relay.fake_member import Member
+from tests.relay.fake_sites import sites_of, two_sites
 from tests.relay.puppet import D, E, F, Puppet, alone, data, remote_view
 
 

@@ -12,7 +12,9 @@ from relay.headers import HeldEntry, RelayState, RemoteState
 from sitestack.address import Address, ProxyUUID
 from sitestack.frame import Frame
 from sitestack.view import ViewId
-from tests.relay.fake_sites import FakeSite, Member, two_sites
+from tests.relay.fake_member import Member
+from tests.relay.fake_site import FakeSite
+from tests.relay.fake_sites import two_sites
 from tests.relay.puppet import D, E, F, batch
 from tests.relay.test_relay_campaign import received
 

@@ -13,7 +13,9 @@ from relay.events import Baseline, Gap, GlobalView
 from sitestack.address import Address
 from sitestack.frame import Frame
 from sitestack.message import Scope
-from tests.relay.fake_sites import FakeSite, Member, sites_of
+from tests.relay.fake_member import Member
+from tests.relay.fake_site import FakeSite
+from tests.relay.fake_sites import sites_of
 
 
 def received(member: Member, origin: Address, site: str) -> list[int]:

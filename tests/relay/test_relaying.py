@@ -8,7 +8,8 @@ from relay.events import Duty, Role
 from relay.wire import Data, FrameParser
 from sitestack.address import ProxyUUID
 from sitestack.message import Scope
-from tests.relay.fake_sites import World, sites_of, two_sites
+from tests.relay.fake_sites import sites_of, two_sites
+from tests.relay.fake_world import World
 
 DATA_MAX = 1 << 24
 

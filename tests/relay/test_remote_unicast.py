@@ -11,7 +11,8 @@ from relay.wire import Unicast
 from sitestack.address import ProxyUUID
 from sitestack.frame import Frame
 from sitestack.message import Batch, Scope, pack_body
-from tests.relay.fake_sites import Member, two_sites
+from tests.relay.fake_member import Member
+from tests.relay.fake_sites import two_sites
 from tests.relay.puppet import D, E, F, Puppet, alone
 
 TARGET = ProxyUUID(E, "SFO")
@@ -114,6 +115,18 @@ def test_what_does_not_fit_is_reported_at_once_and_leaves_no_hole() -> None:
     sender.handle_reply(ack(1), 0.0)
     sender.send(TARGET, unicast(4, 6), 0.0)
     assert [(each.after, each.batch.first) for each in sender.take()][-1] == (2, 4)
+
+
+def test_who_leaves_says_of_every_unicast_on_its_way_that_nobody_will_know() -> None:
+    sender = UnicastSender(UnicastConfig())
+    sender.send(TARGET, unicast(1), 0.0)
+    sender.send(ProxyUUID(F, "SFO"), unicast(1), 0.0)
+    sender.abandon()
+    assert [(each.target, each.first, each.reason, each.certainty) for each in sender.failures] == [
+        (TARGET, 1, "left", Certainty.UNKNOWN),
+        (ProxyUUID(F, "SFO"), 1, "left", Certainty.UNKNOWN),
+    ]
+    assert (sender.pending_bytes, sender.deadline()) == (0, None)
 
 
 # -- the target's part ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from relay.buffer import Entry
 from relay.headers import RemoteView, SiteVector
 from relay.wire import Ack, Bye, Hello, State, encode
 from sitestack.events import Disconnect
-from tests.relay.fake_sites import Member, leave, two_sites
+from tests.relay.fake_member import Member
+from tests.relay.fake_sites import leave, two_sites
 from tests.relay.puppet import D, E, Puppet, acked, alone, data, hello, numbers, remote_view
 
 

@@ -1,0 +1,95 @@
+"""One member of a fake site: a relay layer, what came out of it, and its ends of the connections."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from relay.events import (
+    Gap,
+    GlobalView,
+)
+from relay.layer import RelayLayer
+from sitestack.address import Address, ProxyUUID
+from sitestack.events import Event
+from sitestack.frame import Frame
+from sitestack.layer import Local
+from sitestack.message import Batch, Scope, pack_body
+
+if TYPE_CHECKING:
+    from tests.relay.fake_site import FakeSite
+
+
+@dataclass
+class Pipe:
+    """One direction of a connection."""
+
+    target: Member
+    connection: int
+    data: bytearray = field(default_factory=bytearray)
+    ended: bool = False
+    #: Where the bytes go when the test itself is the other end.
+    sink: bytearray | None = None
+
+
+class Member:
+    """One relay layer, what came out of it, and its ends of the connections."""
+
+    def __init__(self, site: FakeSite, name: str, seed: int) -> None:
+        self.site = site
+        self.name = name
+        self.address = Address.make(random.Random(seed))
+        self.physical = site.free_place()
+        self.local = Local(site.name, self.address, name, random.Random(seed))
+        self.layer = RelayLayer(self.local, site.config)
+        self.events: list[Event | Frame] = []
+        self.drops: dict[str, int] = {}
+        self.listening = False
+        self.alive = True
+        self.pipes: dict[int, Pipe] = {}
+        #: What the site had delivered when this member joined.
+        self.base: dict[str, dict[Address, int]] = {}
+        self._numbers: dict[tuple[Scope, object], int] = {}
+
+    # -- what the test asks --------------------------------------------------------------------------------------------
+
+    def send(self, text: str, scope: Scope = Scope.ALL, dest: Address | None = None) -> Batch:
+        """One batch of one message, numbered as batching does."""
+        key = (scope, dest)
+        n = self._numbers[key] = self._numbers.get(key, 0) + 1
+        site, target = "", None
+        if dest is not None:
+            scope = Scope.UNICAST
+            site, target = (dest.site, dest.original) if isinstance(dest, ProxyUUID) else (self.site.name, dest)
+        batch = Batch(self.site.name, self.address, scope, n, 1, pack_body([text.encode()]), target, site)
+        self.site.carry_out(self, self.layer.down(Frame(self.address, dest, (), batch), self.site.world.now))
+        return batch
+
+    @property
+    def sent(self) -> int:
+        """The last number of scope ALL."""
+        return self._numbers.get((Scope.ALL, None), 0)
+
+    def delivered(self) -> list[str]:
+        """All payloads, in the order of delivery."""
+        frames = [event for event in self.events if isinstance(event, Frame) and event.batch is not None]
+        return [payload.decode() for frame in frames if frame.batch for payload in frame.batch.payloads()]
+
+    def frames(self) -> list[Frame]:
+        """What was delivered."""
+        return [event for event in self.events if isinstance(event, Frame)]
+
+    def sources(self) -> list[Address]:
+        """The sources of what was delivered."""
+        return [event.source for event in self.events if isinstance(event, Frame)]
+
+    def global_views(self) -> list[GlobalView]:
+        return [event for event in self.events if isinstance(event, GlobalView)]
+
+    def gaps(self) -> list[tuple[int, int]]:
+        return [(event.first, event.last) for event in self.events if isinstance(event, Gap)]
+
+    def say(self, event: Event) -> None:
+        """An event from the shell."""
+        self.site.carry_out(self, self.layer.down(event, self.site.world.now))

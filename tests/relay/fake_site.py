@@ -1,0 +1,246 @@
+"""A fake site: one stream for its relay layers, a flush at every view, splits and merges."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from relay.headers import HEADERS
+from relay.layer import RelayConfig
+from sitestack.address import Address, Physical, ProxyUUID
+from sitestack.codec import Codec
+from sitestack.events import Blocked, Held, Stable, ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Down, Dropped, Effect, Up
+from sitestack.view import SubView, View, ViewId, next_lineage
+from tests.relay.fake_member import Member
+from tests.relay.fake_places import places
+
+if TYPE_CHECKING:
+    from tests.relay.fake_world import World
+
+
+class FakeSite:
+    """The layers below: total order at the coordinator, at the others at once or later, and a flush at every view."""
+
+    def __init__(self, world: World, name: str, count: int, config: RelayConfig) -> None:
+        self.world = world
+        self.name = name
+        self.config = config
+        self.codec = Codec(name, HEADERS)
+        self.view: View | None = None
+        #: What the coordinator has sequenced in this view, and how much of it each member has delivered.
+        self.stream: list[bytes] = []
+        self.reached: dict[Address, int] = {}
+        #: None: everybody gets everything at once. Otherwise others than the coordinator get a random part of it every turn.
+        self.lag: random.Random | None = None
+        #: Nobody but the coordinator gets anything, until `release`.
+        self.hold_back = False
+        self.blocked = False
+        self.stray = 0
+        #: What was sent during a block: it waits in the origins' forward tables.
+        self.waiting: list[Frame] = []
+        self.members: list[Member] = []
+        for n in range(count):
+            self.members.append(Member(self, "ABCDEFGH"[n], world.seed * 1000 + len(world.sites) * 100 + n))
+        self._said: tuple[int, int] = (0, 0)
+
+    @property
+    def relay(self) -> Member:
+        return self.members[0]
+
+    def member(self, address: Address) -> Member | None:
+        return next((each for each in self.members if each.address == address), None)
+
+    def install(self, lineage: ViewId | None = None) -> None:
+        """A view of these members, after a flush: what some have, all deliver; the rest its living origins send again."""
+        old, again = self.view, self._flush()
+        counter = 1 if old is None else old.id.counter + 1
+        addresses = tuple(each.address for each in self.members)
+        view_id = ViewId(counter, addresses[0])
+        named = lineage or (view_id if old is None else next_lineage(old, addresses, view_id))
+        self.view = View(view_id, named, addresses, tuple(each.name for each in self.members))
+        self.stream, self._said = [], (0, 0)
+        self.reached = dict.fromkeys(addresses, 0)
+        self.blocked = False
+        joined = [each for each in self.members if old is None or each.address not in old.members]
+        state = None if old is None or len(joined) == len(self.members) else self._state(old)
+        for member in self.members:
+            if member in joined and state is not None:
+                member.layer.take_state(self.codec.parse(state))
+                known = member.layer.state
+                member.base = {self.name: dict(known.produced)}
+                member.base |= {site: dict(remote.admitted) for site, remote in known.remotes.items()}
+            previous = None if member in joined else old
+            effects = member.layer.up(ViewInstalled(self.view, previous), self.world.now)
+            member.events.append(ViewInstalled(self.view, previous))
+            self.carry_out(member, effects)
+        for frame in again:
+            self._sequence(frame)
+
+    def split(self, members: list[Member]) -> FakeSite:
+        """These members do not hear the others any more: two parts, each with a view of its own."""
+        other = FakeSite(self.world, self.name, 0, self.config)
+        other.view, other.stream, other.reached = self.view, list(self.stream), dict(self.reached)
+        other.members = members
+        self.members = [each for each in self.members if each not in members]
+        for member in members:
+            member.site = other
+        self.world.sites[f"{self.name} {self.world.joiner_seed()}"] = other
+        for part in (self, other):
+            part.block()
+            part.install()
+        return other
+
+    def merge(self, other: FakeSite) -> None:
+        """The two parts become one: each is brought to its cut, hands over its state, and installs the merge view."""
+        again = []
+        for part in (self, other):
+            part.block()
+            again += part._flush()
+        assert self.view is not None
+        assert other.view is not None
+        views = {id(part): part.view for part in (self, other)}
+        states = {id(part): self.codec.pack(part._given()) for part in (self, other)}
+        everybody = [*self.members, *other.members]
+        addresses = tuple(each.address for each in everybody)
+        view_id = ViewId(max(self.view.id.counter, other.view.id.counter) + 1, addresses[0])
+        names = tuple(each.name for each in everybody)
+        parts = tuple(SubView(view.id, view.members) for view in (self.view, other.view))
+        view = self.view = View(view_id, view_id, addresses, names, parts)
+        self.stream, self._said, self.blocked = [], (0, 0), False
+        self.reached = dict.fromkeys(addresses, 0)
+        for member in everybody:
+            stranger = other if member in self.members else self
+            member.layer.merge_state(self.codec.parse(states[id(stranger)]))
+        answers: list[tuple[Member, list[Effect]]] = []
+        for member in everybody:
+            event = ViewInstalled(view, views[id(member.site)])
+            member.events.append(event)
+            effects = member.layer.up(event, self.world.now)
+            answers.append((member, effects))
+        self.members, other.members = everybody, []
+        for member in everybody:
+            member.site = self
+        self.world.sites = {name: site for name, site in self.world.sites.items() if site is not other}
+        for member, effects in answers:
+            self.carry_out(member, effects)
+        for frame in again:
+            self._sequence(frame)
+
+    def _given(self) -> Header:
+        state = self.members[-1].layer.give_state()
+        assert state is not None
+        return state
+
+    def _flush(self) -> list[Frame]:
+        best = max((self.reached.get(each.address, 0) for each in self.members), default=0)
+        for member in self.members:
+            if member.address in self.reached:
+                self._give(member, best)
+        frames = [self.codec.decode_frame(data, self.members[0].address, None) for data in self.stream[best:]]
+        origins = [each.address for each in self.members]
+        waiting, self.waiting = self.waiting, []
+        data = [each for each in [*frames, *waiting] if not each.headers and each.batch is not None]
+        return [each for each in data if each.batch is not None and each.batch.origin in origins]
+
+    def _state(self, old: View) -> bytes:
+        giver = next(each for each in self.members if each.address in old.members)
+        state = giver.layer.give_state()
+        assert state is not None
+        return self.codec.pack(state)
+
+    def free_place(self) -> Physical:
+        """The first configured address that no living member has."""
+        taken = [each.physical for site in self.world.sites.values() for each in site.members]
+        taken += [each.physical for each in self.members]
+        return next(each for each in places(self.name) if each not in taken)
+
+    def join(self, name: str) -> Member:
+        member = Member(self, name, self.world.joiner_seed())
+        self.members.append(member)
+        self.install()
+        return member
+
+    def block(self) -> None:
+        self.blocked = True
+        for member in self.members:
+            self.carry_out(member, member.layer.up(Blocked(), self.world.now))
+
+    def kill(self, member: Member, silent: bool = False) -> None:
+        """The member is gone; the others install a view without it. What only it had delivered is lost with it."""
+        self.world.vanish(member, silent)
+        self.members.remove(member)
+        if self.members:
+            self.block()
+            self.install()
+
+    def carry_out(self, member: Member, effects: list[Effect]) -> None:
+        """Depth first, as the stack does."""
+        for effect in effects:
+            if isinstance(effect, Up):
+                if not self.world.bridge(member, effect.event):
+                    member.events.append(effect.event)
+            elif isinstance(effect, Dropped):
+                member.drops[effect.reason] = member.drops.get(effect.reason, 0) + effect.count
+            elif isinstance(effect, Down) and isinstance(effect.event, Frame):
+                self._down(member, effect.event)
+
+    def _down(self, member: Member, frame: Frame) -> None:
+        assert not isinstance(frame.dest, ProxyUUID), "the relay layer lets no proxy through"
+        if frame.dest is None:
+            if frame.headers and member is not self.members[0]:
+                self.stray += 1
+            elif self.blocked:
+                self.waiting += [] if frame.headers else [frame]
+            else:
+                self._sequence(frame)
+            return
+        target = self.member(frame.dest) if isinstance(frame.dest, Address) else None
+        if target is not None and target.alive:
+            data = self.codec.encode_frame(frame)
+            back = self.codec.decode_frame(data, frame.source, frame.dest)
+            self.carry_out(target, target.layer.up(back, self.world.now))
+
+    def _sequence(self, frame: Frame) -> None:
+        self.stream.append(self.codec.encode_frame(frame))
+        self._give(self.members[0], len(self.stream))
+        if not self.hold_back and self.lag is None:
+            self.release()
+
+    def _give(self, member: Member, number: int) -> None:
+        """Deliver to one member up to a number."""
+        while self.reached[member.address] < number:
+            at = self.reached[member.address] = self.reached[member.address] + 1
+            assert self.view is not None
+            coordinator = self.view.coordinator
+            frame = self.codec.decode_frame(self.stream[at - 1], coordinator, None)
+            origin = frame.batch.origin if frame.batch is not None and not frame.headers else coordinator
+            up = Frame(origin, None, frame.headers, frame.batch, False, at, coordinator)
+            self.carry_out(member, member.layer.up(up, self.world.now))
+
+    def release(self) -> None:
+        """Everybody gets everything."""
+        for member in list(self.members):
+            self._give(member, len(self.stream))
+
+    def end_turn(self) -> None:
+        """The others get what they get, and stability says what that means."""
+        if self.blocked or not self.members:
+            return
+        for member in self.members[1:]:
+            missing = len(self.stream) - self.reached[member.address]
+            if missing and not self.hold_back:
+                part = missing if self.lag is None else self.lag.randint(0, missing)
+                self._give(member, self.reached[member.address] + part)
+        held = max((self.reached[each.address] for each in self.members[1:]), default=0)
+        stable = min(self.reached[each.address] for each in self.members)
+        if (held, stable) != self._said:
+            self._said = (held, stable)
+            self.tell(Held, held)
+            self.tell(Stable, stable)
+
+    def tell(self, kind: type[Held] | type[Stable], number: int) -> None:
+        """Stability speaks."""
+        for member in self.members:
+            self.carry_out(member, member.layer.up(kind({self.members[0].address: number}), self.world.now))

@@ -1,0 +1,219 @@
+"""A fake world: sites, connections that the test can cut anywhere, and time."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+
+from relay.events import (
+    BridgeClose,
+    BridgeClosed,
+    BridgeConnected,
+    BridgeReceived,
+    BridgeSend,
+    BridgeWritten,
+    Dial,
+    DialFailed,
+    Listen,
+    StopListening,
+)
+from relay.layer import RelayConfig
+from sitestack.address import Physical
+from sitestack.events import Event
+from sitestack.frame import Frame
+from tests.relay.fake_member import Member, Pipe
+from tests.relay.fake_site import FakeSite
+
+
+class World:
+    """Sites, connections and time."""
+
+    def __init__(self, seed: int = 1, cut: int | None = None) -> None:
+        self.seed = seed
+        self.now = 0.0
+        self.sites: dict[str, FakeSite] = {}
+        self.crossed: list[tuple[str, bytes]] = []
+        #: So many bytes arrive at a time; all of them when None.
+        self.cut = cut
+        self.partitioned: dict[tuple[str, str], None] = {}
+        #: Nothing arrives and nothing is reported.
+        self.mute = False
+        self.watch: Callable[[Member, Event], None] | None = None
+        self._connection = 0
+        self._joined = 0
+        self._ended: deque[Pipe] = deque()
+        self._dials: deque[tuple[Member, Dial]] = deque()
+
+    def site(self, name: str, count: int, config: RelayConfig | None = None) -> FakeSite:
+        site = FakeSite(self, name, count, config or RelayConfig())
+        self.sites[name] = site
+        return site
+
+    def joiner_seed(self) -> int:
+        self._joined += 1
+        return self.seed * 1_000_000 + self._joined
+
+    # -- the bridge ----------------------------------------------------------------------------------------------------
+
+    def bridge(self, member: Member, event: Event | Frame) -> bool:
+        """Carry out what a gateway wants; False when it is not about the bridge."""
+        if self.watch is not None and isinstance(event, Event):
+            self.watch(member, event)
+        if isinstance(event, Listen):
+            member.listening = True
+        elif isinstance(event, StopListening):
+            member.listening = False
+        elif isinstance(event, Dial):
+            self._dials.append((member, event))
+        elif isinstance(event, BridgeSend):
+            pipe = member.pipes.get(event.connection)
+            if pipe is not None:
+                pipe.data += event.data
+                self.crossed.append((member.site.name, event.data))
+        elif isinstance(event, BridgeClose):
+            self._end(member, event.connection)
+        else:
+            return False
+        return True
+
+    def _end(self, member: Member, connection: int) -> None:
+        pipe = member.pipes.pop(connection, None)
+        if pipe is not None:
+            pipe.ended = True
+            self._ended.append(pipe)
+
+    def vanish(self, member: Member, silent: bool = False) -> None:
+        """A process dies; its peers see the end of the connection after what was under way, or nothing at all."""
+        member.alive = member.listening = False
+        for connection in list(member.pipes):
+            if silent:
+                member.pipes.pop(connection)
+            else:
+                self._end(member, connection)
+
+    def connect(self, dialer: Member, acceptor: Member, site: str, address: Physical) -> tuple[int, int]:
+        """A connection comes up: the numbers of both ends."""
+        near, far = self._connection + 1, self._connection + 2
+        self._connection += 2
+        dialer.pipes[near] = Pipe(acceptor, far)
+        acceptor.pipes[far] = Pipe(dialer, near)
+        acceptor.say(BridgeConnected(far, None))
+        dialer.say(BridgeConnected(near, (site, address)))
+        return near, far
+
+    def break_links(self, one: str, other: str, rng: random.Random | None = None) -> None:
+        """All connections between two sites break; a random prefix of what is under way arrives, or none of it."""
+        for site in [each for each in self.sites.values() if each.name in (one, other)]:
+            for member in site.members:
+                for connection, pipe in list(member.pipes.items()):
+                    if pipe.target.site.name in (one, other):
+                        if rng is not None:
+                            del pipe.data[rng.randint(0, len(pipe.data)) :]
+                            self._deliver(pipe)
+                        if member.pipes.pop(connection, None) is not None:
+                            member.say(BridgeClosed(connection))
+
+    def break_all(self, rng: random.Random) -> None:
+        """Every connection breaks somewhere in its bytes."""
+        for member in [each for site in self.sites.values() for each in site.members]:
+            for connection, pipe in list(member.pipes.items()):
+                del pipe.data[rng.randint(0, len(pipe.data)) :]
+                self._deliver(pipe)
+                if member.pipes.pop(connection, None) is not None:
+                    member.say(BridgeClosed(connection))
+
+    def part(self, one: str, other: str) -> None:
+        """No connection between these sites, until `heal`."""
+        self.partitioned[(one, other)] = self.partitioned[(other, one)] = None
+        self.break_links(one, other)
+
+    def heal(self) -> None:
+        self.partitioned.clear()
+
+    # -- the shell -----------------------------------------------------------------------------------------------------
+
+    def turn(self) -> bool:
+        """One turn of everybody; True when something happened."""
+        self.end_turns()
+        busy = bool(self._dials)
+        while self._dials:
+            self._dial(*self._dials.popleft())
+        return self._move() or busy or any(due is not None and due <= self.now for due in self._deadlines())
+
+    def forget_dials(self) -> None:
+        """The calls of the gateways themselves are not answered; the test connects whom it likes."""
+        self._dials.clear()
+
+    def end_turns(self) -> None:
+        for site in self.sites.values():
+            for member in list(site.members):
+                due = member.layer.deadline()
+                if due is not None and due <= self.now:
+                    site.carry_out(member, member.layer.expire(self.now))
+                site.carry_out(member, member.layer.flush(self.now))
+            site.end_turn()
+
+    def _deadlines(self) -> list[float | None]:
+        return [member.layer.deadline() for site in self.sites.values() for member in site.members]
+
+    def _dial(self, dialer: Member, dial: Dial) -> None:
+        members = [each for site in self.sites.values() for each in site.members]
+        found = next((each for each in members if each.physical == dial.address and each.listening), None)
+        if found is None or not dialer.alive or (dialer.site.name, found.site.name) in self.partitioned:
+            dialer.say(DialFailed(dial.site, dial.address))
+        else:
+            self.connect(dialer, found, dial.site, dial.address)
+
+    def _move(self) -> bool:
+        busy = False
+        for member in [each for site in self.sites.values() for each in site.members]:
+            for connection in list(member.pipes):
+                busy = self.move_some(member, connection) or busy
+        while self._ended:
+            busy = True
+            pipe = self._ended.popleft()
+            if pipe.data:
+                self._deliver(pipe)
+            back = pipe.target.pipes.pop(pipe.connection, None)
+            if back is not None and pipe.target.alive:
+                pipe.target.say(BridgeClosed(pipe.connection))
+        return busy
+
+    def move_some(self, member: Member, connection: int, count: int | None = None) -> bool:
+        """Bytes of one direction of one connection arrive: all, or so many. True when there were any."""
+        pipe = member.pipes.get(connection)
+        if pipe is None or not pipe.data or self.mute:
+            return False
+        self._deliver(pipe, count)
+        if connection in member.pipes and not pipe.data:
+            member.say(BridgeWritten(connection))
+        return True
+
+    def _deliver(self, pipe: Pipe, count: int | None = None) -> None:
+        data = bytes(pipe.data[:count])
+        del pipe.data[:count]
+        if pipe.sink is not None:
+            pipe.sink += data
+        step = self.cut or max(1, len(data))
+        for start in range(0, len(data), step):
+            if pipe.connection in pipe.target.pipes:
+                pipe.target.say(BridgeReceived(pipe.connection, data[start : start + step]))
+
+    def settle(self, turns: int = 200) -> None:
+        """Turns until nothing moves."""
+        for _ in range(turns):
+            if not self.turn():
+                return
+        raise AssertionError("it never comes to rest")
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.now + seconds
+        while True:
+            self.settle()
+            due = min([each for each in self._deadlines() if each is not None], default=end)
+            if due > end:
+                break
+            self.now = max(due, self.now + 0.001)
+        self.now = max(end, self.now)
