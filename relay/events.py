@@ -1,7 +1,7 @@
 """What package `relay` adds to the events of a stack: what the application and the shell hear, what the shell says.
 
 The gateway lives inside the relay layer, so everything enters and leaves through the stack: the shell hands in what happened to
-its TCP connections with `Stack.down`, and finds what it has to do about them, each a `BridgeEffect`, among the events of a `Turn`.
+its TCP connections with `Stack.down` and finds what it has to do about them (`BridgeEffect`) among the events of a `Turn`.
 Connections are named by numbers that the shell chooses and never uses twice.
 """
 
