@@ -85,6 +85,8 @@ class RelayLayer(Layer):
         #: A site that relays to nobody holds nothing.
         self._holds = bool(config.gateway.peers)
         self._leaving = False
+        #: Until when a leave waits for answers to unicasts; None while none waits.
+        self._leave_due: float | None = None
         #: What other parts of a split site gave, just before the merge view.
         self._parts: list[RelayState] = []
         self._shown: GlobalView | None = None
@@ -111,9 +113,15 @@ class RelayLayer(Layer):
         if isinstance(event, DialFailed):
             return self.gateway.dial_failed(event.site, event.address, now)
         if isinstance(event, Disconnect):
-            self._leaving = True
-            return [*self.gateway.resign("leaving", now), Down(event)]
+            self._leave_due = now if self.sender.deadline() is None else now + self.sender.config.leave_wait_s
+            return self._leave(now) if self._leave_due == now else []
         return [Down(event)]
+
+    def _leave(self, now: float) -> list[Effect]:
+        """Go, and say of every unicast that is still on its way that nobody will ever know (X10)."""
+        self._leave_due, self._leaving = None, True
+        self.sender.abandon()
+        return [*self.unicasts.forward(now), *self.gateway.resign("leaving", now), Down(Disconnect())]
 
     def _forward(self, frame: Frame, now: float) -> list[Effect]:
         dest, batch = frame.dest, frame.batch
@@ -302,7 +310,10 @@ class RelayLayer(Layer):
     def flush(self, now: float) -> list[Effect]:
         """End of a turn: acknowledge unicasts, fill the links, cast what came of it."""
         self._now, self._waiting_since = now, None
-        return [*self.unicasts.acknowledge(now), *self.gateway.pump(now), *self.caster.take()]
+        effects = [*self.unicasts.acknowledge(now), *self.gateway.pump(now), *self.caster.take()]
+        if self._leave_due is not None and (now >= self._leave_due or self.sender.deadline() is None):
+            effects += self._leave(now)
+        return effects
 
     def expire(self, now: float) -> list[Effect]:
         """Forward unicasts again; the links run in `flush`."""
@@ -311,7 +322,7 @@ class RelayLayer(Layer):
 
     def deadline(self) -> float | None:
         """The earliest of the links' and the unicasts'; at once when something came after `flush`."""
-        dues = [self._waiting_since, self.gateway.deadline(), self.sender.deadline()]
+        dues = [self._waiting_since, self.gateway.deadline(), self.sender.deadline(), self._leave_due]
         return min([due for due in dues if due is not None], default=None)
 
     def statistics(self) -> RelayStatistics:

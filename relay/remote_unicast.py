@@ -31,6 +31,8 @@ class UnicastConfig:
     retry_s_max: float = 8.0
     #: A batch that has not been acknowledged by then is reported as unreachable.
     give_up_s: float = 30.0
+    #: How long a graceful leave waits for acknowledgements; what is still on its way then is reported.
+    leave_wait_s: float = 1.0
     #: Bytes of this member's batches that may wait, over all targets; what comes on top is reported at once.
     pending_bytes_max: int = 8 * 1024 * 1024
 
@@ -147,6 +149,12 @@ class UnicastSender:
             elif now >= line.due:
                 line.wait_s = min(2 * line.wait_s, self.config.retry_s_max)
                 self._repeat(line, now)
+
+    def abandon(self) -> None:
+        """This member leaves: nobody is there to try again."""
+        for dest, line in self._lines.items():
+            self._give_up(dest, line, len(line.pending), "left")
+        self._lines.clear()
 
     def _give_up(self, dest: ProxyUUID, line: _Line, count: int, reason: str) -> None:
         for _ in range(count):
