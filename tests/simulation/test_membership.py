@@ -70,6 +70,27 @@ def test_the_coordinator_leaves_under_load_and_nothing_is_missing() -> None:
     assert not any(p.stack.drops.get("uncertain_at_stop") for p in world.processes)
 
 
+def test_a_leaving_coordinator_goes_as_soon_as_all_have_installed() -> None:
+    world, processes = world_of(1, "A", "B", "C")
+    coordinator = world.coordinator("NYC")
+    assert coordinator is not None
+    coordinator.leave()
+    assert world.run_until(lambda: coordinator.left, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_leaving_coordinator_stays_until_all_have_installed(seed: int) -> None:
+    """Otherwise a lost commit would leave the others blocked until they find out that it is gone."""
+    world, processes = world_of(seed, "A", "B", "C")
+    coordinator = world.coordinator("NYC")
+    assert coordinator is not None
+    others = [p for p in processes if p is not coordinator]
+    world.fabric.rules.append(rules.loss(0.35))
+    coordinator.leave()
+    assert world.run_until(lambda: world.settled("NYC", others), 2.9)
+    assert sum(membership(p).flushes_started for p in others) == 0
+
+
 def test_all_leave_at_once() -> None:
     world, processes = world_of(2, "A", "B", "C", "D")
     for process in processes:
