@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from relay.bridge import BridgeConfig
 from relay.config_values import Reader, to_plain
 from relay.settings import DERIVED, NodeConfig, find_problems
 from sitestack.errors import ConfigurationError
@@ -23,6 +24,9 @@ FILE_BYTES_MAX = 1 << 20
 def load_config(path: Path, *, site: str = "", name: str = "", environment: Mapping[str, str] | None = None) -> NodeConfig:
     """The configuration in a file. `site` and `name` win over RELAY_SITE and RELAY_NAME, and those over the file.
 
+    RELAY_PEERS, such as "SFO=bridge.sfo:7700 LON=10.0.3.1:7700", wins over the peers in the file: so that the one thing that
+    differs between two deployments need not be written into a file.
+
     Raises ConfigurationError with a line for each problem.
     """
     environment = environment or {}
@@ -32,6 +36,9 @@ def load_config(path: Path, *, site: str = "", name: str = "", environment: Mapp
         site=site or environment.get("RELAY_SITE", "") or config.site,
         name=name or environment.get("RELAY_NAME", "") or config.name,
     )
+    if peers := environment.get("RELAY_PEERS", ""):
+        config, misread = _with_peers(config, peers)
+        problems += misread
     problems += [each for each in find_problems(config) if _path(each) not in map(_path, problems)]
     if problems:
         raise ConfigurationError("\n".join(f"{path}: {problem}" for problem in problems))
@@ -66,6 +73,21 @@ def print_config(config: NodeConfig | None = None) -> str:
     """A configuration as YAML, all defaults included; loading it gives the same configuration."""
     text: str = yaml.safe_dump(to_plain(config or NodeConfig(), DERIVED), sort_keys=False)
     return text
+
+
+def _with_peers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:
+    """The configuration with the peers that the environment names instead of its own; and what could not be understood."""
+    table: dict[str, list[str]] = {}
+    problems = []
+    for word in text.split():
+        site, equals, place = word.partition("=")
+        if not site or not equals:
+            problems.append(f"RELAY_PEERS: must be SITE=host:port, any number of times, not {word!r}.")
+        table.setdefault(site, []).append(place)
+    reader = Reader({})
+    bridge = reader.record(BridgeConfig, {"peers": table}, "RELAY_PEERS")
+    relay = replace(config.relay, bridge=replace(config.relay.bridge, peers=bridge.peers))
+    return replace(config, relay=relay), problems or reader.problems
 
 
 def _path(problem: str) -> str:

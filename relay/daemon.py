@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import structlog
 import trio
@@ -21,6 +22,7 @@ from relay.lines import LineSink, LineSource
 from relay.settings import NodeConfig
 from relay.status import Identity, NodeStatus, find_problems
 from relay.status_socket import answer_status, open_status_socket, run_directory, socket_path
+from sitestack.address import Physical
 from sitestack.errors import ChannelClosed, LocalError
 from sitestack.events import Event
 from sitestack.inbox import Delivery
@@ -56,6 +58,8 @@ async def run_node(config: NodeConfig, options: NodeOptions) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
             nursery.start_soon(answer_status, listener, node.describe)
+            if config.http.bind is not None:
+                await _start_http(config, config.http.bind, node.describe, nursery)
             nursery.start_soon(node.obey, signals, nursery)
             await node.run()
             nursery.cancel_scope.cancel()
@@ -76,8 +80,8 @@ class _Node:
         self._role: Role | None = None
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
 
-    def describe(self) -> dict[str, object]:
-        """The answer of the status socket."""
+    def describe(self) -> dict[str, Any]:
+        """The answer of the status socket, and of HTTP."""
         statistics = None if self._channel is None else self._channel.statistics()
         return self._status.to_json(statistics, self._journal_statistics(), trio.current_time())
 
@@ -174,6 +178,16 @@ class _Node:
             self._log.warning("gap", site=item.site, origin=str(item.origin), messages=lost, reason=item.reason)
         elif isinstance(item, Unreachable):
             self._log.warning("unreachable", target=str(item.target), reason=item.reason, certainty=item.certainty.value)
+
+
+async def _start_http(
+    config: NodeConfig, bind: Physical, describe: Callable[[], dict[str, Any]], nursery: trio.Nursery
+) -> None:
+    """A node that nobody asks over HTTP does without what that takes, which is as much as all the rest."""
+    from relay.http.app import make_app  # noqa: PLC0415
+    from relay.http.server import serve_http  # noqa: PLC0415
+
+    await nursery.start(serve_http, make_app(describe, config.peer_sites()), bind)
 
 
 def _source(publish: str, config: NodeConfig) -> LineSource:

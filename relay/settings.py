@@ -79,9 +79,9 @@ class JournalSettings:
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Health, metrics and the dashboard."""
+    """Health, status and metrics. Whoever reaches the port can read them."""
 
-    #: Where to listen; None: not at all.
+    #: Where to listen, such as 127.0.0.1:7800; None: not at all.
     bind: Physical | None = None
 
 
@@ -105,6 +105,10 @@ class NodeConfig(SiteConfig):
     journal: JournalSettings = field(default_factory=JournalSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)
+
+    def peer_sites(self) -> tuple[str, ...]:
+        """The sites that this one calls."""
+        return tuple([site for site in self.relay.bridge.peers if site != self.site])
 
     def relay_layer(self) -> RelayConfig:
         """What the relay layer is told. A file may name all sites, this one too."""

@@ -26,6 +26,8 @@ class SiteStatistics:
     down: bool
     #: Batches and views of this site that it has not acknowledged.
     behind_entries: int
+    #: The messages in these batches: what was sent and is not known to be stable there.
+    behind_messages: int
     behind_bytes: int
     #: The age of the oldest of them.
     behind_s: float
@@ -84,6 +86,7 @@ def _site(name: str, state: ReplicatedState, gateway: Gateway, entries: Sequence
         linked=gateway.linked(name),
         down=remote is not None and remote.down,
         behind_entries=len(behind),
+        behind_messages=sum(entry.batch.count for entry in behind if entry.batch is not None),
         behind_bytes=sum(entry.size for entry in behind),
         behind_s=round(max(now - behind[0].since, 0.0), 3) if behind else 0.0,
     )

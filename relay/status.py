@@ -43,6 +43,7 @@ class NodeStatus:
         self._view: View | None = None
         self._global_view: GlobalView | None = None
         self._role: Role | None = None
+        self._views = self._takeovers = 0
         #: Messages of scope ALL by site of their sender.
         self._delivered: dict[str, int] = {}
         self._sent = self._others = self._gaps = self._unreachable = 0
@@ -61,7 +62,7 @@ class NodeStatus:
         if isinstance(item, Delivery):
             self._deliver(item)
         elif isinstance(item, View):
-            self._view = item
+            self._install(item)
         elif isinstance(item, GlobalView):
             self._global_view = item
         elif isinstance(item, Role):
@@ -70,6 +71,12 @@ class NodeStatus:
             self._gaps += item.last - item.first + 1
         elif isinstance(item, Unreachable):
             self._unreachable += item.last - item.first + 1
+
+    def _install(self, view: View) -> None:
+        before, me = self._view, self._address
+        self._views += 1
+        self._takeovers += before is not None and before.coordinator != me and view.coordinator == me
+        self._view = view
 
     def _deliver(self, item: Delivery) -> None:
         batch = item.batch
@@ -88,6 +95,8 @@ class NodeStatus:
             "uuid": None if self._address is None else self._address.hex(),
             "role": self._duty(),
             "relays_to": [] if self._role is None else list(self._role.sites),
+            "views": self._views,
+            "takeovers": self._takeovers,
             "view": self._view and {"id": _plain(self._view.id), "members": list(self._view.names)},
             "global_view": self._global_view and {"sites": self._sites(), "down": list(self._global_view.down)},
             "links": plain.get("stack", {}).get("relay", {}).get("sites", []),

@@ -13,7 +13,8 @@ from relay.cli.running import only_cause
 from relay.config import load_config, print_config
 from relay.daemon import NodeOptions, run_node
 from relay.logs import configure_log
-from relay.settings import NodeConfig
+from relay.settings import HttpSettings, NodeConfig
+from sitestack.address import Physical
 from sitestack.errors import ConfigurationError
 
 
@@ -25,6 +26,7 @@ from sitestack.errors import ConfigurationError
 @click.option("--publish", metavar="FILE|-", help="Multicast each line of a file, or of standard input.")
 @click.option("--events", metavar="FILE|-", help="Write what is heard as JSON lines to a file, or to standard output.")
 @click.option("--status", type=click.Path(path_type=Path), help="The status socket.  [default: in RELAY_RUN_DIRECTORY]")
+@click.option("--http", metavar="[HOST:]PORT", help="Serve health, status and metrics there.  [default host: 127.0.0.1]")
 @click.option("--insecure", is_flag=True, help="Run without keys: whoever reaches the ports can read and send.")
 @click.option("--print-config", "only_print", is_flag=True, help="Print the configuration with all defaults, and exit.")
 @click.pass_context
@@ -37,6 +39,7 @@ def command(
     publish: str | None,
     events: str | None,
     status: Path | None,
+    http: str | None,
     insecure: bool,
     only_print: bool,
 ) -> None:
@@ -54,6 +57,8 @@ def command(
     config = load_config(config_file, site=site, name=name, environment=os.environ)
     if insecure:
         config = replace(config, security=replace(config.security, insecure=True))
+    if http is not None:
+        config = replace(config, http=HttpSettings(_parse_http(http)))
     if journal is not None:
         config = replace(config, journal=replace(config.journal, directory=str(journal)))
     if only_print:
@@ -61,6 +66,13 @@ def command(
         return
     _refuse_without_keys(config, config_file)
     _run(config, publish, events, status)
+
+
+def _parse_http(text: str) -> Physical:
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and int(port) < 65_536):
+        raise click.BadParameter(f"{text!r} is neither a port nor host:port.", param_hint="--http")
+    return Physical(host or "127.0.0.1", int(port))
 
 
 def _refuse_without_keys(config: NodeConfig, config_file: Path) -> None:

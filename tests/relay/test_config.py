@@ -83,6 +83,39 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(load:
     assert (config.site, config.name) == ("LON", "G")
 
 
+def test_the_environment_may_name_the_peers_and_wins_over_the_file(load: Load) -> None:
+    peers = "LON=10.0.3.1:7700 OSL=g.osl:7700 LON=10.0.3.2:7700"
+    config = load(FULL, environment={"RELAY_PEERS": peers})
+    assert config.relay.bridge.peers == {
+        "LON": (Physical("10.0.3.1", 7700), Physical("10.0.3.2", 7700)),
+        "OSL": (Physical("g.osl", 7700),),
+    }
+    assert config.relay.bridge.bind == load(FULL).relay.bridge.bind
+
+
+@pytest.mark.parametrize(
+    ("peers", "sentence"),
+    [
+        ("bridge.sfo:7700", "RELAY_PEERS: must be SITE=host:port, any number of times, not 'bridge.sfo:7700'."),
+        ("=bridge.sfo:7700", "RELAY_PEERS: must be SITE=host:port, any number of times, not '=bridge.sfo:7700'."),
+        ("SFO=bridge.sfo", "RELAY_PEERS.peers.SFO[0]: must be host:port, not 'bridge.sfo'."),
+    ],
+)
+def test_peers_in_the_environment_that_are_none_are_said_in_a_sentence(load: Load, peers: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load("site: NYC", environment={"RELAY_PEERS": peers})
+    assert str(caught.value).partition(": ")[2] == sentence
+
+
+def test_without_multicast_a_name_for_all_members_will_do(load: Load) -> None:
+    config = load("{site: NYC, transport: {multicast: false, port: 7601}, discovery: {dns: 'relay.nyc:7601'}}")
+    assert config.discovery.dns == Physical("relay.nyc", 7601)
+    assert "discovery.dns" in problems(load, "{site: NYC, transport: {multicast: false}}")[0]
+    assert problems(load, "{site: NYC, discovery: {dns: 'relay.nyc:0'}}") == [
+        "discovery.dns: the port cannot be 0; it is the transport.port of all members."
+    ]
+
+
 def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> None:
     assert problems(
         load, "site: NYC\ntransport: {prot: 1, multicast_ttl_hops: many}\nrelay: {bridge: {peers: {SFO: [d.sfo]}}}"

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 import trio
@@ -84,6 +85,31 @@ def test_lines_in_are_messages_out_and_a_signal_leaves(directory: Path) -> None:
     assert not (directory / "a.sock").exists()
     check = subprocess.run([sys.executable, "-m", "relay", "check", directory / "journal"], capture_output=True, text=True)
     assert check.returncode == 0, check.stdout
+
+
+def test_over_http_a_node_tells_the_same_as_over_its_socket(directory: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with node(directory, configure(directory), "--insecure", "--events", "-", "--http", str(port)) as process:
+        assert next(events(process))["ev"] == "view"
+        with urlopen(f"http://127.0.0.1:{port}/status", timeout=LIMIT_S) as answer:
+            over_http = json.load(answer)
+        assert over_http["pid"] == process.pid
+        assert over_http.keys() == trio.run(fetch_status, directory / "a.sock").keys()
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S) as answer:
+            assert b'relay_node_info{name="' in answer.read()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0
+
+
+def test_a_busy_http_port_is_one_sentence(directory: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        http = f"127.0.0.1:{taken.getsockname()[1]}"
+        with node(directory, configure(directory), "--insecure", "--http", http) as process:
+            code, lines = process.wait(LIMIT_S), log_lines(process)
+    assert code == 2
+    assert lines == [f"http.bind: cannot listen on {http}: Address already in use.\n"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

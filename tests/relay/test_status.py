@@ -84,6 +84,25 @@ def test_the_first_member_of_a_site_without_links_coordinates() -> None:
     assert plain(status)["role"] == "coord"
 
 
+def test_a_takeover_is_counted_by_who_takes_over() -> None:
+    status = node()
+    status.joined(A)
+    views = [View(ViewId(number, first), ViewId(1, D), (first,), ("?",)) for number, first in enumerate((D, A, A, D, A), 1)]
+    counts = []
+    for view in views:
+        status.observe(view)
+        told = plain(status)
+        counts.append((told["views"], told["takeovers"]))
+    assert counts == [(1, 0), (2, 1), (3, 1), (4, 1), (5, 2)]
+
+
+def test_who_founds_a_site_has_taken_nothing_over() -> None:
+    status = node()
+    status.joined(A)
+    status.observe(VIEW)
+    assert plain(status)["takeovers"] == 0
+
+
 def test_everything_bounded_is_a_queue() -> None:
     assert list(find_queues({"stack": {"nakack": Numbers()}})) == [
         {"queue": "stack.nakack.held", "now": 2, "high": 5, "max": 10},

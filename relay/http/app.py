@@ -1,0 +1,54 @@
+"""What is answered on which path. Only GET, nothing is kept, and nothing here waits for the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from relay.http.metrics import CONTENT_TYPE, exposition
+from relay.readiness import why_not_ready
+
+#: The status of a node, as `relay status` shows it.
+Describe = Callable[[], dict[str, Any]]
+
+
+def make_app(describe: Describe, peers: Sequence[str]) -> Starlette:
+    """The application of one node. `peers` are the sites that it is to be linked to while it relays."""
+
+    async def healthz(_request: Request) -> Response:
+        """Alive: the loop that runs the member has run this."""
+        return PlainTextResponse("alive\n")
+
+    async def readyz(request: Request) -> Response:
+        """Ready; `?members=6` also wants that many members in the global view."""
+        wanted = request.query_params.get("members", "0")
+        if not (wanted.isascii() and wanted.isdecimal() and len(wanted) < 10):
+            return PlainTextResponse("members must be a whole number.\n", 400)
+        reasons = why_not_ready(describe(), peers, int(wanted))
+        if reasons:
+            return PlainTextResponse(f"not ready: {'; '.join(reasons)}.\n", 503)
+        return PlainTextResponse("ready\n")
+
+    async def status(_request: Request) -> Response:
+        return JSONResponse(describe(), headers={"Cache-Control": "no-store"})
+
+    async def metrics(_request: Request) -> Response:
+        return Response(exposition(describe()), media_type=CONTENT_TYPE)
+
+    paths = {"/healthz": healthz, "/readyz": readyz, "/status": status, "/metrics": metrics}
+    return Starlette(
+        routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in paths.items()],
+        exception_handlers={Exception: _report},
+    )
+
+
+async def _report(request: Request, error: Exception) -> Response:
+    """A mistake of ours costs one answer, not the member."""
+    structlog.get_logger().error("http", path=request.url.path, exc_info=error)
+    return PlainTextResponse("The node could not answer; its log says why.\n", 500)

@@ -1,0 +1,155 @@
+"""The status of a node as Prometheus metrics. The only place that knows prometheus_client.
+
+A scrape turns one status into text; nothing is counted here, so metrics and `relay status` cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+_STATES = ("joining", "member", "leaving")
+_ROLES = ("member", "coord", "relay")
+_RETRANSMITTING = ("nakack", "unicast")
+#: Counters of the bridge, with what they count.
+_BRIDGE = {
+    "received_bytes": "Bytes from other sites.",
+    "sent_bytes": "Bytes to other sites.",
+    "accepted": "Connections from other sites.",
+    "refused": "Connections from other sites that were too many.",
+    "dialed": "Connections to other sites.",
+    "dials_failed": "Calls of other sites that nobody answered.",
+}
+_JOURNAL = {
+    "records": "Records in the journal.",
+    "written_bytes": "Bytes written to the journal.",
+    "lost_records": "Records that could not be written to the journal.",
+}
+
+_process = ProcessCollector(registry=None)
+
+
+def exposition(status: Mapping[str, Any]) -> bytes:
+    """The metrics in a status, in the text format, with those of this process."""
+    return generate_latest(_Families(status))
+
+
+class _Families:
+    """What prometheus_client asks for metrics."""
+
+    def __init__(self, status: Mapping[str, Any]) -> None:
+        self._status = status
+
+    def collect(self) -> Iterable[Metric]:
+        status = self._status
+        yield from _node(status)
+        yield from _views(status)
+        yield from _links(status["links"])
+        yield from _messages(status)
+        yield from _queues(status["queues"])
+        yield from _machinery(status)
+        yield from _process.collect()
+
+
+def _node(status: Mapping[str, Any]) -> Iterator[Metric]:
+    info = {key: str(status[key]) for key in ("site", "name", "version")}
+    yield InfoMetricFamily("relay_node", "Who this is.", info)
+    yield _gauge("uptime_seconds", "Since the node was started.", status["uptime_s"])
+    yield _one_of("state", "What the node is doing.", _STATES, status["state"])
+    yield _one_of("role", "What the node does for its site.", _ROLES, status["role"])
+    yield _gauge("problems", "Things that do not work and are tried again; `relay status` names them.", len(status["problems"]))
+    yield _counter("takeovers", "Times that this node became coordinator in place of another.", status["takeovers"])
+
+
+def _views(status: Mapping[str, Any]) -> Iterator[Metric]:
+    view, everybody = status["view"], status["global_view"]
+    yield _counter("views", "Views of the site that were installed.", status["views"])
+    yield _gauge("view_members", "Members of the site's view.", len(view["members"]) if view else 0)
+    yield _gauge("view_number", "The counter in the view's identity.", view["id"][0] if view else 0)
+    members = {site: len(names) for site, names in everybody["sites"].items()} if everybody else {}
+    yield _by("global_view_members", "Members of the global view.", "site", members)
+    down = {**dict.fromkeys(members, 0), **dict.fromkeys(everybody["down"], 1)} if everybody else {}
+    yield _by("site_down", "Whether the site is out of the global view, its link lost for too long.", "site", down)
+
+
+def _links(links: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
+    """How far each other site is behind. Every member can tell, not only the one that relays; only that one has links."""
+    sites = {link["site"]: link for link in links}
+    names = {
+        "link_up": ("linked", "Whether this node has the link to the site."),
+        "lag_messages": ("behind_messages", "Messages of this site that are not known to be stable in the other one."),
+        "lag_entries": ("behind_entries", "Batches and views of this site that are not known to be stable in the other one."),
+        "lag_bytes": ("behind_bytes", "Their bytes."),
+        "lag_seconds": ("behind_s", "The age of the oldest of them."),
+    }
+    for name, (key, help_text) in names.items():
+        yield _by(name, help_text, "site", {site: float(link[key]) for site, link in sites.items()})
+
+
+def _messages(status: Mapping[str, Any]) -> Iterator[Metric]:
+    messages = status["messages"]
+    yield _counter("messages_sent", "Messages to all sites that this node has published.", messages["sent"])
+    here = "Messages to all sites that were delivered here, by site of their sender."
+    yield _counters("messages_delivered", here, "site", messages["delivered"])
+    yield _counter("messages_other_delivered", "Messages to this site or to this node alone.", messages["others_delivered"])
+    yield _counter(
+        "messages_gap", "Messages that will never be delivered here: their site no longer held them.", messages["gaps"]
+    )
+    yield _counter("messages_unreachable", "Messages to one member that were given up.", messages["unreachable"])
+    yield _counters("dropped", "Input that was refused, and what did not fit.", "reason", status["drops"])
+
+
+def _queues(queues: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
+    """Everything that is bounded."""
+    now, high, most = {}, {}, {}
+    for queue in queues:
+        now[queue["queue"]], most[queue["queue"]] = queue["now"], queue["max"]
+        if queue["high"] is not None:
+            high[queue["queue"]] = queue["high"]
+    yield _by("queue", "What is in each bounded queue; its name says bytes, frames or other.", "queue", now)
+    yield _by("queue_high", "The most that was ever in it.", "queue", high)
+    yield _by("queue_max", "Its bound.", "queue", most)
+
+
+def _machinery(status: Mapping[str, Any]) -> Iterator[Metric]:
+    """Retransmissions, the bridge, the journal."""
+    statistics = status["statistics"]
+    stack, bridge, journal = statistics.get("stack", {}), statistics.get("bridge", {}), status["journal"] or {}
+    again = {layer: stack[layer]["retransmitted"] for layer in _RETRANSMITTING if layer in stack}
+    yield _counters("retransmitted", "Frames that were sent again.", "layer", again)
+    for prefix, numbers, names in (("bridge", bridge, _BRIDGE), ("journal", journal, _JOURNAL)):
+        for name, help_text in names.items():
+            if name in numbers:
+                yield _counter(f"{prefix}_{name}", help_text, numbers[name])
+
+
+def _gauge(name: str, help_text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"relay_{name}", help_text, value)
+
+
+def _counter(name: str, help_text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"relay_{name}", help_text, value)
+
+
+def _counters(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = CounterMetricFamily(f"relay_{name}", help_text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family
+
+
+def _by(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(f"relay_{name}", help_text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family
+
+
+def _one_of(name: str, help_text: str, choices: Iterable[str], chosen: str) -> Metric:
+    return _by(name, help_text, name, {choice: float(choice == chosen) for choice in choices})

@@ -1,0 +1,58 @@
+"""A health check for containers: `python -m relay.http.probe URL` exits with 0 when the answer is 200.
+
+It runs every few seconds in every container, so it loads nothing but sockets: a tenth of what the command line would cost.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+TIMEOUT_S = 2.0
+_ANSWER_BYTES_MAX = 1024
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code; what is wrong goes to standard output, where container engines look for it."""
+    try:
+        [url] = arguments
+        host, port, target = parse(url)
+    except ValueError:
+        print("usage: python -m relay.http.probe http://HOST:PORT/PATH")
+        return 2
+    try:
+        status, said = ask(host, port, target)
+    except (OSError, ValueError) as error:
+        print(f"{url}: no answer ({error})")
+        return 1
+    print(said.strip())
+    return 0 if status == 200 else 1
+
+
+def parse(url: str) -> tuple[str, int, str]:
+    """Host, port and target. Raises ValueError."""
+    scheme, _, rest = url.partition("://")
+    place, slash, target = rest.partition("/")
+    host, _, port = place.rpartition(":")
+    if scheme != "http" or not host:
+        raise ValueError(url)
+    return host, int(port), f"{slash or '/'}{target}"
+
+
+def ask(host: str, port: int, target: str) -> tuple[int, str]:
+    """The status code and the text of the answer. Raises OSError, and ValueError when it is no HTTP."""
+    request = f"GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+    answer = b""
+    with socket.create_connection((host, port), TIMEOUT_S) as connection:
+        connection.sendall(request.encode())
+        while len(answer) < _ANSWER_BYTES_MAX and (chunk := connection.recv(_ANSWER_BYTES_MAX)):
+            answer += chunk
+    head, _, body = answer.partition(b"\r\n\r\n")
+    protocol, code, *_ = head.decode("latin-1").split(" ", 2)
+    if not protocol.startswith("HTTP/"):
+        raise ValueError("this is no HTTP")
+    return int(code), body.decode(errors="replace")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,221 @@
+"""The HTTP door: a real server on the loopback interface, in front of a node that a test plays."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http.client import HTTPConnection, HTTPResponse
+from typing import Any
+
+import pytest
+import structlog.testing
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+
+from relay.events import Duty, GlobalView, Role
+from relay.http import probe, server
+from relay.http.app import make_app
+from relay.http.server import serve_http
+from relay.status import Identity, NodeStatus
+from sitestack.address import Address, Physical, ProxyUUID
+from sitestack.errors import ConfigurationError
+from sitestack.view import View, ViewId
+
+ANY_PORT = Physical("127.0.0.1", 0)
+A, D = (Address(bytes([number]) * 16) for number in (1, 4))
+VIEW = View(ViewId(3, A), ViewId(1, A), (A,), ("A",))
+EVERYBODY = GlobalView({"NYC": VIEW.id, "SFO": ViewId(1, D)}, (ProxyUUID(A, "NYC"), ProxyUUID(D, "SFO")), ("A", "D"))
+LINK = {
+    "site": "SFO",
+    "linked": True,
+    "down": False,
+    "behind_entries": 2,
+    "behind_messages": 70,
+    "behind_bytes": 7000,
+    "behind_s": 1.5,
+}
+
+
+class FakeNode:
+    """A node that relays, and whose link may be lost."""
+
+    def __init__(self) -> None:
+        self.status = NodeStatus(Identity("NYC", "A", 42, "1.0", secure=False), started=0.0)
+        self.linked = True
+        self.broken = False
+
+    def join(self) -> None:
+        self.status.joined(A)
+        for item in (VIEW, EVERYBODY, Role(Duty.RELAY, VIEW.id, ("SFO",))):
+            self.status.observe(item)
+
+    def describe(self) -> dict[str, Any]:
+        assert not self.broken
+        stack = {"relay": {"sites": [{**LINK, "linked": self.linked}]}, "drops": {"late": 3}}
+        return self.status.to_json({"stack": {**stack, "nakack": {"retransmitted": 9}}}, None, now=2.0)
+
+
+@asynccontextmanager
+async def served(node: FakeNode) -> AsyncIterator[Physical]:
+    """Where the node answers."""
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            yield await nursery.start(serve_http, make_app(node.describe, ["SFO"]), ANY_PORT)
+            nursery.cancel_scope.cancel()
+
+
+async def get(place: Physical, target: str, method: str = "GET") -> tuple[int, str, HTTPResponse]:
+    def ask() -> tuple[int, str, HTTPResponse]:
+        connection = HTTPConnection(*place, timeout=10)
+        connection.request(method, target)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text, answer
+
+    return await trio.to_thread.run_sync(ask)
+
+
+async def test_a_node_is_alive_while_it_joins_and_ready_once_it_has_its_views_and_links() -> None:
+    node = FakeNode()
+    async with served(node) as place:
+        assert (await get(place, "/healthz"))[:2] == (200, "alive\n")
+        status, text, _ = await get(place, "/readyz")
+        assert (status, text) == (503, "not ready: the node is joining; the node has no view.\n")
+        node.join()
+        assert (await get(place, "/readyz"))[:2] == (200, "ready\n")
+        assert (await get(place, "/readyz?members=2"))[0] == 200
+        assert (await get(place, "/readyz?members=6"))[0] == 503
+        node.linked = False
+        assert (await get(place, "/readyz"))[:2] == (503, "not ready: there is no link to SFO.\n")
+        assert (await get(place, "/healthz"))[0] == 200
+
+
+@pytest.mark.parametrize("members", ["x", "-1", "1.5", "٣", "1" * 40])
+async def test_a_number_of_members_that_is_none_is_refused(members: str) -> None:
+    async with served(FakeNode()) as place:
+        encoded = "".join([f"%{byte:02x}" for byte in members.encode()])
+        assert (await get(place, f"/readyz?members={encoded}"))[0] == 400
+
+
+async def test_the_status_is_that_of_the_status_socket() -> None:
+    node = FakeNode()
+    node.join()
+    async with served(node) as place:
+        status, text, answer = await get(place, "/status")
+        assert (status, json.loads(text)) == (200, json.loads(json.dumps(node.describe())))
+        assert answer.headers["content-type"] == "application/json"
+
+
+async def test_metrics_tell_views_role_links_lag_queues_drops_and_retransmissions() -> None:
+    node = FakeNode()
+    node.join()
+    async with served(node) as place:
+        status, text, answer = await get(place, "/metrics")
+    assert status == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert {key: samples[key] for key in EXPECTED} == EXPECTED
+    assert samples["process_resident_memory_bytes",] > 0
+
+
+EXPECTED: dict[tuple[str, ...], float] = {
+    ("relay_state", "member"): 1,
+    ("relay_role", "relay"): 1,
+    ("relay_role", "coord"): 0,
+    ("relay_views_total",): 1,
+    ("relay_takeovers_total",): 0,
+    ("relay_view_members",): 1,
+    ("relay_global_view_members", "SFO"): 1,
+    ("relay_site_down", "SFO"): 0,
+    ("relay_link_up", "SFO"): 1,
+    ("relay_lag_messages", "SFO"): 70,
+    ("relay_lag_seconds", "SFO"): 1.5,
+    ("relay_dropped_total", "late"): 3,
+    ("relay_retransmitted_total", "nakack"): 9,
+}
+
+
+async def test_a_node_that_joins_has_metrics_too() -> None:
+    async with served(FakeNode()) as place:
+        status, text, _ = await get(place, "/metrics")
+    assert status == 200
+    assert 'relay_state{state="joining"} 1.0' in text
+
+
+async def test_what_is_not_there_and_what_is_not_allowed_is_said_in_a_status() -> None:
+    async with served(FakeNode()) as place:
+        assert (await get(place, "/nowhere"))[0] == 404
+        assert (await get(place, "/status", "POST"))[0] == 405
+
+
+async def test_a_mistake_costs_one_answer_and_is_in_the_log() -> None:
+    node = FakeNode()
+    node.broken = True
+    with structlog.testing.capture_logs() as log:
+        async with served(node) as place:
+            assert (await get(place, "/status"))[0] == 500
+            node.broken = False
+            assert (await get(place, "/status"))[0] == 200
+    assert [entry["path"] for entry in log if entry["log_level"] == "error"] == ["/status"]
+
+
+async def test_a_busy_port_is_one_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        bind = Physical(*taken.getsockname())
+        with pytest.raises(ConfigurationError, match=rf"http\.bind: cannot listen on {bind}: Address already in use\."):
+            await serve_http(make_app(FakeNode().describe, []), bind)
+
+
+@pytest.mark.slow
+async def test_a_client_that_takes_nothing_holds_up_the_end_no_longer_than_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "UNTAKEN_TIMEOUT_S", 1.0)
+    node = FakeNode()
+    node.join()
+    with trio.fail_after(15):
+        async with trio.open_nursery() as nursery:
+            place = await nursery.start(serve_http, make_app(node.describe, ["SFO"]), ANY_PORT)
+            stream = await trio.open_tcp_stream(*place)
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            with trio.move_on_after(0.5):
+                while True:
+                    await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+            nursery.cancel_scope.cancel()
+        await trio.aclose_forcefully(stream)
+
+
+# -- the health check of containers --------------------------------------------------------------------------------------
+
+
+async def check(place: Physical, target: str) -> int:
+    return await trio.to_thread.run_sync(probe.main, [f"http://{place}{target}"])
+
+
+async def test_the_check_passes_when_the_answer_is_yes_and_says_why_when_it_is_no(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode()
+    async with served(node) as place:
+        capsys.readouterr()  # the log
+        assert await check(place, "/readyz") == 1
+        assert capsys.readouterr().out == "not ready: the node is joining; the node has no view.\n"
+        node.join()
+        assert await check(place, "/readyz?members=2") == 0
+        assert capsys.readouterr().out == "ready\n"
+
+
+def test_the_check_fails_when_nobody_answers_or_not_in_http(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    assert probe.main([f"http://127.0.0.1:{port}/readyz"]) == 1
+    assert "no answer (" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["readyz"], ["https://127.0.0.1:1/"], ["http://127.0.0.1/"], ["http://:7800/"]])
+def test_the_check_says_how_it_is_used(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert probe.main(arguments) == 2
+    assert "usage" in capsys.readouterr().out
