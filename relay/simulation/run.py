@@ -201,9 +201,9 @@ class Run:
                     world.schedule.after(fault.length, sleeper.resume)
             case WanCut():
                 self._cover("wan cut one way" if fault.one_way else "wan cut")
-                first, *others = [frozenset(host.host for host in hosts) for hosts in self.hosts.values()]
-                for other in others:
-                    self._break(world.streams.cuts, first, other, fault)
+                hosts_of = [frozenset(host.host for host in hosts) for hosts in self.hosts.values()]
+                one, other = hosts_of if len(hosts_of) == 2 else self.rng.sample(hosts_of, 2)
+                self._break(world.streams.cuts, one, other, fault)
             case Burst():
                 self._cover("burst")
                 world.fabric.rules.append(rules.burst_loss(world.now, fault.length))

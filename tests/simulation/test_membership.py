@@ -71,7 +71,7 @@ def test_the_coordinator_leaves_under_load_and_nothing_is_missing() -> None:
 
 
 def test_a_leaving_coordinator_goes_as_soon_as_all_have_installed() -> None:
-    world, processes = world_of(1, "A", "B", "C")
+    world, _ = world_of(1, "A", "B", "C")
     coordinator = world.coordinator("NYC")
     assert coordinator is not None
     coordinator.leave()
