@@ -73,7 +73,7 @@ def _try_mutant(mutant: Mutant, seeds: int, failing: list[int]) -> bool:
         broken = _sow(folder, seeds, failing, go_on=False)
     seconds = time.perf_counter() - started
     seed, story = str(broken[0]["seed"]) if broken else "-", "yes" if told else "-"
-    print(f"{mutant.trap:5} {seed:>6} {story:>6} {seconds:6.1f}s  {mutant.why}")
+    print(f"{mutant.trap:5} {seed:>6} {story:>6} {seconds:6.1f}s  {mutant.why}", flush=True)
     if broken:
         print(f"{'':28}{str(broken[0]['what'])[:100]}", flush=True)
     return bool(broken) or told

@@ -6,7 +6,7 @@ import pytest
 
 from sitestack.events import ViewInstalled
 from sitestack.frame import Frame
-from sitestack.layers.membership_headers import FlushRequest
+from sitestack.layers.membership_headers import FlushRequest, JoinRequest, Prepared
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
 from sitestack.message import Scope
 from sitestack.sim.script import Script
@@ -77,12 +77,17 @@ def test_a_joiner_begins_where_the_others_are() -> None:
     """S9: it waits neither for number 1, nor begins in the middle of a hole."""
     script = site("A", "B")
     say(script, "B", "1", "2")
+    asked = script.hold("C", "A", JoinRequest)
+    script.start("NYC", "C")
+    script.until(lambda: bool(asked.packets), "C asks to be let in")
     late = script.hold("A", "B", Sequenced)
     say(script, "B", "3")
-    script.start("NYC", "C")
-    script.until(lambda: script["C"].view is not None or bool(late.packets), "C asks to be let in")
+    script.release(asked)
+    script.run(0.1)
+    assert script.delivered("B") == ["1", "2"], "the flush waits for the third"
     late.stop()
-    script.view("A", "B", "C")
+    script.view("A", "B", "C", within=2.0)
+    assert script.delivered("B") == ["1", "2", "3"]
     say(script, "B", "4", "5")
     script.everywhere("ABC", "4", "5", within=1.0)
     assert script.delivered("C") == ["4", "5"]
@@ -110,17 +115,32 @@ def test_what_the_same_coordinator_could_not_take_is_forwarded_again_after_the_v
 
 @pytest.mark.conforms("SEQ-16")
 def test_who_leaves_stays_until_its_messages_are_delivered() -> None:
-    """S16: accepted is accepted, even when the application stops a moment later."""
-    script = site("A", "B", "C", shown=(Forward, Sequenced))
-    late = script.hold("C", "A", Forward)
-    say(script, "C", "1", "2")
+    """S16: accepted is accepted, even when a view is being changed and the application stops a moment later."""
+    script = site("A", "B", "C")
+    ready = script.hold("D", "A", Prepared)
+    script.start("NYC", "D")
+    script.until(lambda: bool(ready.packets), "all stand still for the joiner")
+    script.send("C", "1", "2")
     script["C"].leave()
     script.run(1.0)
     assert not script["C"].left
-    script.release(late)
+    script.release(ready)
     script.until(lambda: script["C"].left, "C has left")
+    script.view("A", "B", "D")
+    assert [script.delivered(name) for name in "ABCD"] == [["1", "2"]] * 4
+    verdict(script)
+
+
+@pytest.mark.conforms("SEQ-16")
+def test_who_cannot_be_rid_of_its_messages_leaves_all_the_same_and_says_what_is_uncertain() -> None:
+    script = site("A", "B", "C")
+    script.hold("C", "A", Forward)
+    say(script, "C", "1", "2")
+    script["C"].leave()
+    script.until(lambda: script["C"].left, "C has left", within=10.0)
+    assert script["C"].stack.drops["uncertain_at_stop"] == 2
     script.view("A", "B")
-    assert [script.delivered(name) for name in "ABC"] == [["1", "2"]] * 3
+    assert [script.delivered(name) for name in "ABC"] == [[]] * 3
     verdict(script)
 
 
