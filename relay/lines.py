@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import trio
 
@@ -22,8 +23,10 @@ class LineSource:
     def __init__(self, source: str, line_bytes_max: int) -> None:
         """Raises ConfigurationError when the file cannot be read."""
         self._line_bytes_max = line_bytes_max
+        # A named pipe that is open for writing too waits for no writer, and does not end with the last one.
+        flags = os.O_RDWR if Path(source).is_fifo() else os.O_RDONLY
         # Never closed: a thread may still be waiting in it when the process ends.
-        self._descriptor = 0 if source == STANDARD else _open("--publish", source, os.O_RDONLY)
+        self._descriptor = 0 if source == STANDARD else _open("--publish", source, flags)
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Every line without its end; also the last one when its end is missing."""

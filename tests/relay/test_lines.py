@@ -76,3 +76,15 @@ def test_files_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
         LineSource(str(tmp_path / "missing"), 10)
     with pytest.raises(ConfigurationError, match=r"--events .*: Is a directory"):
         LineSink(str(tmp_path))
+
+
+async def test_writers_of_a_named_pipe_come_and_go(tmp_path: Path) -> None:
+    pipe = tmp_path / "lines"
+    os.mkfifo(pipe)
+    with trio.fail_after(5):
+        lines = LineSource(str(pipe), 100).lines()
+        pipe.write_bytes(b"one\n")
+        assert await anext(lines) == b"one"
+        pipe.write_bytes(b"two\n")
+        assert await anext(lines) == b"two"
+        await lines.aclose()  # type: ignore[attr-defined]

@@ -1,0 +1,35 @@
+# The image of a member. Plain enough for every builder:
+#   docker build --target relay --tag relay .            what a member needs
+#   docker build --target analytics --tag relay-analytics .    that, and the audit with Spark
+FROM python:3.11-slim AS build
+WORKDIR /src
+RUN python -m venv --without-pip /opt/relay
+COPY requirements.lock ./
+RUN python -m pip --python /opt/relay/bin/python install --no-cache-dir --require-hashes --requirement requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY sitestack sitestack
+COPY relay relay
+RUN python -m pip --python /opt/relay/bin/python install --no-cache-dir --no-deps --no-build-isolation .
+
+
+FROM python:3.11-slim AS relay
+LABEL org.opencontainers.image.title="relay" \
+      org.opencontainers.image.description="Group communication inside a data centre, and loss-free relaying between data centres" \
+      org.opencontainers.image.licenses="Apache-2.0"
+# The user owns nothing but where the journal, the run directory and the pipes of a load generator go; everything else may be read-only.
+RUN groupadd --gid 10001 relay \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin relay \
+    && install --directory --owner=10001 --group=10001 --mode=0700 /run/relay /var/lib/relay /var/lib/relay/journal /var/lib/relay/load
+COPY --from=build /opt/relay /opt/relay
+ENV PATH=/opt/relay/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    RELAY_RUN_DIRECTORY=/run/relay
+USER 10001:10001
+# UDP of the site: the multicast group and the member. TCP: the bridge between sites, and HTTP.
+EXPOSE 7600/udp 7601/udp 7700/tcp 7800/tcp
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python", "-m", "relay.http.probe", "http://127.0.0.1:7800/readyz"]
+ENTRYPOINT ["relay"]
+CMD ["node", "/etc/relay/relay.yaml", "--http", "7800"]
