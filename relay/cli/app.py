@@ -22,6 +22,7 @@ COMMANDS = {
     "journal": "relay.cli.journal",
     "check": "relay.cli.check",
     "simulate": "relay.cli.simulate",
+    "drill": "relay.cli.drill",
     "bench": "relay.cli.bench",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal
 
 import click
 from rich.text import Text
@@ -13,12 +14,17 @@ from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import print_json, progress_bar, stdout
 from relay.cli.running import run_until_signal
 from relay.demo import demo_table, read_lines
+from relay.drills.executor import MemberDied
 from relay.drills.layout import Discovery
-from relay.drills.member import MemberDied
-from relay.drills.run import DrillPlan, DrillResult, Kill, Phase, run_drill
+from relay.drills.plan import Action, Drill, Load
+from relay.drills.result import DrillResult
+from relay.drills.run import DrillPlan, Phase, run_local
 from relay.drills.sites import NotReady
 
-_PHASES: dict[Phase, str] = {
+Kill = Literal["relay", "none"]
+
+#: What the progress bar says.
+PHASES: dict[Phase, str] = {
     "starting": "starting the sites",
     "sending": "relaying",
     "quieting": "waiting until it is quiet",
@@ -68,7 +74,7 @@ def command(
     """
     if kill == "relay" and members < 2:
         raise click.UsageError("--kill relay needs --members 2 or more: somebody has to take over.", ctx)
-    plan = DrillPlan(read_lines(input_), members=members, rate=rate, kill=kill, discovery=discovery)
+    plan = _plan(read_lines(input_), members, rate, kill, discovery)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-demo-")))
         journals = _journal_directory(journal, directory)
@@ -79,6 +85,14 @@ def command(
             ctx.exit(EXIT_CHECK_FAILED)
     _print(result, as_json)
     ctx.exit(0 if result.passed else EXIT_CHECK_FAILED)
+
+
+def _plan(lines: list[bytes], members: int, rate: float, kill: Kill, discovery: Discovery) -> DrillPlan:
+    """Two sites, and a fault when half of the lines are sent."""
+    seconds = len(lines) / rate
+    method = (Action("kill", at_s=seconds / 2, target="NYC.relay"),) if kill == "relay" else ()
+    drill = Drill(name="demo", members=members, load=Load(rate=rate, seconds=seconds), method=method)
+    return DrillPlan(drill, lines, discovery)
 
 
 def _journal_directory(wanted: Path | None, directory: Path) -> Path:
@@ -92,19 +106,17 @@ def _journal_directory(wanted: Path | None, directory: Path) -> Path:
 
 def _run(plan: DrillPlan, directory: Path, journals: Path) -> DrillResult:
     with progress_bar() as progress:
-        task = progress.add_task(_PHASES["starting"], total=None)
+        task = progress.add_task(PHASES["starting"], total=None)
 
         def observe(phase: Phase, done: int, total: int) -> None:
-            progress.update(task, description=_PHASES[phase], completed=done, total=None if phase == "starting" else total)
+            progress.update(task, description=PHASES[phase], completed=done, total=None if phase == "starting" else total)
 
-        return run_until_signal(lambda: run_drill(plan, directory, journals, observe))
+        return run_until_signal(lambda: run_local(plan, directory, journals, observe))
 
 
 def _print(result: DrillResult, as_json: bool) -> None:
-    for problem in result.problems:
-        click.echo(problem, err=True)
-    for violation in result.report.violations:
-        click.echo(str(violation), err=True)
+    for fault in result.faults():
+        click.echo(fault, err=True)
     if as_json:
         print_json(result.to_json())
         return

@@ -6,7 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from relay.drills.run import DrillResult
+from relay.drills.result import DrillResult
 from relay.drills.verdict import MemberVerdict
 
 

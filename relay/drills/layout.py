@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import random
 import socket
-import string
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from relay.drills.plan import Seat
 
 LOOPBACK = "127.0.0.1"
 #: Ports of the run's multicast groups: below those that the system gives out by itself.
@@ -24,66 +25,89 @@ Discovery = Literal["multicast", "seeds"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
-    """One member: where it belongs and what it is called."""
+class Ports:
+    """Where the members really are."""
 
-    site: str
-    name: str
+    bridges: Mapping[Seat, int]
+    #: UDP ports, where there is no multicast.
+    datagrams: Mapping[Seat, int]
+    #: Multicast group and port of each site, where there is multicast.
+    groups: Mapping[str, tuple[str, int]]
 
 
-def seat_members(sites: Sequence[str], members: int) -> list[Seat]:
-    """The members of all sites, site by site: A, B, C in the first, D, E, F in the second, and so on."""
-    names = string.ascii_uppercase
-    total = len(sites) * members
-    labels = list(names[:total]) if total <= len(names) else [f"M{number:03d}" for number in range(1, total + 1)]
-    return [Seat(sites[place // members], label) for place, label in enumerate(labels)]
+@dataclass(frozen=True, slots=True)
+class Detours:
+    """Ports of proxies, by which members reach each other instead."""
+
+    #: (who calls, whom): the port to call.
+    bridges: Mapping[tuple[Seat, Seat], int] = field(default_factory=dict)
+    #: The port at which others find a member of their site.
+    datagrams: Mapping[Seat, int] = field(default_factory=dict)
+
+
+DIRECT = Detours()
 
 
 @contextmanager
-def configurations(seats: Sequence[Seat], discovery: Discovery, directory: Path) -> Iterator[dict[Seat, Path]]:
-    """The configuration file of each member in `directory`; the ports in them are reserved inside the block."""
+def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Ports]:
+    """Ports for all seats; inside the block nobody else is given those of the bridges."""
     reserved: list[socket.socket] = []
     try:
         bridges = {seat: _reserve(socket.SOCK_STREAM, reserved) for seat in seats}
-        groups = {site: _site_transport(seats, site, discovery) for site in dict.fromkeys(seat.site for seat in seats)}
-        files = {}
-        for seat in seats:
-            files[seat] = directory / f"{seat.site}-{seat.name}.yaml"
-            files[seat].write_text(json.dumps(_configuration(seat, groups[seat.site], bridges), indent=2), encoding="utf-8")
-        yield files
+        datagrams = _free_datagram_ports(seats) if discovery == "seeds" else {}
+        sites = dict.fromkeys(seat.site for seat in seats) if discovery == "multicast" else {}
+        yield Ports(bridges, datagrams, {site: draw_group() for site in sites})
     finally:
         for each in reserved:
             each.close()
 
 
-def _configuration(seat: Seat, transports: Mapping[Seat, dict[str, Any]], bridges: Mapping[Seat, int]) -> dict[str, Any]:
+def write_configurations(
+    ports: Ports, directory: Path, detours: Detours = DIRECT, overrides: Mapping[str, Any] | None = None
+) -> dict[Seat, Path]:
+    """The configuration file of each member in `directory`. What `overrides` says wins."""
+    files = {}
+    for seat in ports.bridges:
+        plain = merged(_configuration(seat, ports, detours), overrides or {})
+        files[seat] = directory / f"{seat.site}-{seat.name}.yaml"
+        files[seat].write_text(json.dumps(plain, indent=2), encoding="utf-8")
+    return files
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, key by key all the way down."""
+    both = dict(base)
+    for key, value in over.items():
+        before = both.get(key)
+        both[key] = merged(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+    return both
+
+
+def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
     """JSON is YAML."""
     peers: dict[str, list[str]] = {}
-    for other, port in bridges.items():
+    for other, port in ports.bridges.items():
         if other.site != seat.site:
-            peers.setdefault(other.site, []).append(f"{LOOPBACK}:{port}")
-    transport = transports[seat]
-    seeds = [f"{LOOPBACK}:{other['port']}" for other in transports.values() if "port" in other]
+            peers.setdefault(other.site, []).append(f"{LOOPBACK}:{detours.bridges.get((seat, other), port)}")
+    ours = {other: port for other, port in ports.datagrams.items() if other.site == seat.site}
     return {
         "site": seat.site,
         "name": seat.name,
-        "transport": transport,
-        "discovery": {"seeds": seeds},
-        "relay": {"bridge": {"bind": f"{LOOPBACK}:{bridges[seat]}", "peers": peers}},
+        "transport": _transport(seat, ports, detours),
+        "discovery": {"seeds": [f"{LOOPBACK}:{detours.datagrams.get(other, port)}" for other, port in ours.items()]},
+        "relay": {"bridge": {"bind": f"{LOOPBACK}:{ports.bridges[seat]}", "peers": peers}},
     }
 
 
-def _site_transport(seats: Sequence[Seat], site: str, discovery: Discovery) -> dict[Seat, dict[str, Any]]:
+def _transport(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
     """With multicast one group for the site; else a port for each member."""
-    ours = [seat for seat in seats if seat.site == site]
-    if discovery == "seeds":
-        freed: list[socket.socket] = []
-        ports = {seat: _reserve(socket.SOCK_DGRAM, freed) for seat in ours}
-        for each in freed:
-            each.close()
-        return {seat: {"interface": LOOPBACK, "multicast": False, "port": ports[seat]} for seat in ours}
-    group, port = draw_group()
-    return {seat: {"interface": LOOPBACK, "multicast_group": group, "multicast_port": port} for seat in ours}
+    if seat.site in ports.groups:
+        group, port = ports.groups[seat.site]
+        return {"interface": LOOPBACK, "multicast_group": group, "multicast_port": port}
+    plain = {"interface": LOOPBACK, "multicast": False, "port": ports.datagrams[seat]}
+    if seat in detours.datagrams:
+        plain |= {"external_host": LOOPBACK, "external_port": detours.datagrams[seat]}
+    return plain
 
 
 def draw_group() -> tuple[str, int]:
@@ -91,6 +115,15 @@ def draw_group() -> tuple[str, int]:
     system = random.SystemRandom()
     group = f"239.{system.randint(192, 195)}.{system.randint(0, 255)}.{system.randint(1, 254)}"
     return group, system.randint(*_GROUP_PORTS)
+
+
+def _free_datagram_ports(seats: Sequence[Seat]) -> dict[Seat, int]:
+    """A UDP port cannot be bound twice, so these are only free at this moment."""
+    freed: list[socket.socket] = []
+    ports = {seat: _reserve(socket.SOCK_DGRAM, freed) for seat in seats}
+    for each in freed:
+        each.close()
+    return ports
 
 
 def _reserve(kind: socket.SocketKind, reserved: list[socket.socket]) -> int:

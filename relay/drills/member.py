@@ -1,25 +1,22 @@
-"""One member of a drill: a real process that this one starts, feeds, asks and ends, by its handle."""
+"""One member of a drill: a real process that this one starts, feeds, asks, harms and ends, by its handle."""
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import trio
 
-from relay.drills.layout import Seat
+from relay.drills.executor import MemberDied, Status
+from relay.drills.plan import Seat
 from relay.status_socket import fetch_status, socket_path
 
 #: How many of the last lines of a member's log a report of its death repeats.
 _LAST_WORDS_LINES = 5
-
-
-class MemberDied(Exception):
-    """A member ended that nobody had told to. The text says which one, and its last words."""
 
 
 class MemberProcess:
@@ -27,8 +24,6 @@ class MemberProcess:
 
     def __init__(self, seat: Seat, config: Path, directory: Path, journal: Path) -> None:
         self.seat = seat
-        #: It was killed on purpose, at this time of the machine's monotonic clock.
-        self.killed_ns: int | None = None
         self._config = config
         self._journal = journal
         self._socket = socket_path(directory, seat.site, seat.name)
@@ -49,60 +44,76 @@ class MemberProcess:
 
     async def feed(self, lines: bytes) -> None:
         """Let it publish these lines. Raises MemberDied."""
-        assert self._process is not None
-        assert self._process.stdin is not None
+        process = self._running()
+        assert process.stdin is not None
         try:
-            await self._process.stdin.send_all(lines)
+            await process.stdin.send_all(lines)
         except trio.BrokenResourceError:
             raise MemberDied(self.last_words()) from None
 
-    async def status(self) -> dict[str, Any] | None:
+    async def status(self) -> Status | None:
         """What it says of itself; None when it does not answer (yet). Raises MemberDied."""
-        if self.killed_ns is not None:
-            return None
-        if self.exit_code is not None:
+        if self._process is not None and self._process.returncode is not None:
             raise MemberDied(self.last_words())
         try:
             return await fetch_status(self._socket)
         except OSError:
             return None
 
-    @property
-    def exit_code(self) -> int | None:
-        """None while it runs, or before it was started."""
-        return None if self._process is None else self._process.returncode
-
     async def kill(self) -> None:
         """The fault: it is gone without a word."""
-        assert self._process is not None
-        self.killed_ns = time.monotonic_ns()
-        self._process.kill()
-        await self._process.wait()
+        process = self._running()
+        process.kill()
+        await self._reap(process)
 
-    def leave(self) -> None:
-        """Ask it to leave gracefully."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(signal.SIGTERM)
+    def pause(self) -> None:
+        """It stands still."""
+        self._running().send_signal(signal.SIGSTOP)
 
-    async def end(self, grace_s: float) -> None:
-        """Ask it to leave, and kill it when it takes too long. Afterwards there is no process, even when this is cancelled."""
-        if self._process is None:
-            return
+    def resume(self) -> None:
+        """It goes on."""
+        self._running().send_signal(signal.SIGCONT)
+
+    def limit_files(self, size: int | None) -> None:
+        """No file of it may grow beyond this size, so that writing fails as on a full disk; None: no limit."""
+        _, hard = resource.prlimit(self._running().pid, resource.RLIMIT_FSIZE)
+        soft = hard if size is None else size
+        resource.prlimit(self._running().pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+    async def end(self, grace_s: float) -> str:
+        """Ask it to leave, and kill it when it takes too long. Answers what was wrong, in a sentence.
+
+        Afterwards there is no process, even when this is cancelled.
+        """
+        process = self._process
+        if process is None:
+            return ""
         try:
-            self.leave()
+            if process.returncode is None:
+                process.send_signal(signal.SIGCONT)
+                process.send_signal(signal.SIGTERM)
             with trio.move_on_after(grace_s):
-                await self._process.wait()
+                await process.wait()
         finally:
             with trio.CancelScope(shield=True):
-                if self._process.returncode is None:
-                    self._process.kill()
-                    await self._process.wait()
-                if self._process.stdin is not None:
-                    await self._process.stdin.aclose()
+                if process.returncode is None:
+                    process.kill()
+                await self._reap(process)
+        return self.last_words() if process.returncode else ""
+
+    async def _reap(self, process: trio.Process) -> None:
+        await process.wait()
+        if process.stdin is not None:
+            await process.stdin.aclose()
+
+    def _running(self) -> trio.Process:
+        assert self._process is not None
+        return self._process
 
     def last_words(self) -> str:
         """One sentence on how it ended, with the end of its log."""
         text = self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
         lines = text.splitlines()[-_LAST_WORDS_LINES:]
         said = f": {' / '.join(lines)}" if lines else ", and said nothing."
-        return f"Member {self.seat.name} of {self.seat.site} ended with exit code {self.exit_code}{said}"
+        code = self._running().returncode
+        return f"Member {self.seat.name} of {self.seat.site} ended with exit code {code}{said}"

@@ -1,4 +1,4 @@
-"""One drill: start the sites, load them, do harm, wait until it is quiet, stop, and judge by the journals.
+"""One drill: start the sites, load them, do harm, wait until they are at rest, stop, and judge by the journals.
 
 Nothing in it prints: `observe` hears how far it is, and the answer holds everything there is to show.
 """
@@ -6,30 +6,32 @@ Nothing in it prints: `observe` hears how far it is, and the answer holds everyt
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import trio
 
 from relay.check import Report, check_directories
-from relay.drills.layout import Discovery, Seat, seat_members
-from relay.drills.member import MemberProcess
-from relay.drills.sites import POLL_S, Sites, Status, is_member, running_sites
-from relay.drills.verdict import MemberLog, MemberVerdict, judge, longest_silence_s, order_agrees, read_log
+from relay.drills.executor import Executor, MemberDied, Status
+from relay.drills.layout import Discovery
+from relay.drills.local import Needs, local_place
+from relay.drills.plan import UNDOING, Action, Drill, Seat, draw_times, seat_members
+from relay.drills.rest import queues, unrest
+from relay.drills.result import DrillResult, Moment
+from relay.drills.sites import POLL_S, NotReady, Sites
+from relay.drills.verdict import MemberLog, judge, longest_silence_s, read_log
 from relay.journal import Problem, find_journals, read_journal
 
 Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
 #: Hears the phase, and how many deliveries of how many there have been at all members together.
 Observe = Callable[[Phase, int, int], None]
 
-#: The fault: who is killed when half of the messages of the first site are sent.
-Kill = Literal["relay", "none"]
-
-#: Nothing more is delivered anywhere for so long: longer than it takes to find out that a member died and to replace it.
-QUIET_S = 15.0
-#: Then everybody gets this long to hear that everybody has everything, before the first one leaves.
+#: How long it may take from the end of the load and of all harm until everything is at rest.
+REST_TIMEOUT_S = 60.0
+#: At rest nothing changes for so long.
 SETTLE_S = 1.0
 #: Messages are handed to a member in portions of at least this length in time.
 _FEED_INTERVAL_S = 0.02
@@ -39,160 +41,227 @@ _FEED_INTERVAL_S = 0.02
 class DrillPlan:
     """What to do."""
 
+    drill: Drill
     #: What one member of each site publishes, line by line.
     lines: Sequence[bytes]
-    sites: tuple[str, ...] = ("NYC", "SFO")
-    #: Members of each site.
-    members: int = 3
-    #: Lines per second of each sender.
-    rate: float = 100.0
-    kill: Kill = "none"
     discovery: Discovery = "multicast"
+    #: Decides what the drill leaves open: the times of the harm.
+    seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DrillResult:
-    """What came of it."""
-
-    sites: dict[str, list[str]]
-    members: tuple[MemberVerdict, ...]
-    report: Report
-    #: The longest silence at a member of another site around the fault; None when there was no fault.
-    failover_s: float | None
-    seconds: float
-    #: What went wrong besides what was delivered, in sentences.
-    problems: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing at all was wrong."""
-        right = not any(each.lost or each.duplicated or each.reordered or each.gaps for each in self.members)
-        return right and order_agrees(self.members) and self.report.verdict == "pass" and not self.problems
-
-    def to_json(self) -> dict[str, Any]:
-        """The object that `--json` prints."""
-        hashes: dict[str, dict[str, str]] = {site: {} for site in self.sites}
-        for each in self.members:
-            hashes[each.site][each.name] = each.order_hash
-        return {
-            "sites": self.sites,
-            "sent": sum(each.sent for each in self.members),
-            "delivered": {each.name: each.delivered for each in self.members},
-            "lost": sum(each.lost for each in self.members),
-            "duplicated": sum(each.duplicated for each in self.members),
-            "reordered": sum(each.reordered for each in self.members),
-            "gaps": sum(each.gaps for each in self.members),
-            "failover_s": self.failover_s,
-            "failover_worst_s": self.failover_s,
-            "order_hash": hashes,
-            "seconds": round(self.seconds, 3),
-            "verdict": "pass" if self.passed else "fail",
-            "problems": list(self.problems),
-        }
+def plan_drill(drill: Drill, seed: int) -> DrillPlan:
+    """A drill with lines that are made up."""
+    count = math.ceil(drill.load.rate * drill.load.seconds)
+    lines = [b"%d " % number for number in range(count)]
+    return DrillPlan(drill, [line.ljust(drill.load.message_bytes, b".") for line in lines], seed=seed)
 
 
-async def run_drill(plan: DrillPlan, directory: Path, journal: Path, observe: Observe) -> DrillResult:
-    """Run it; `directory` takes sockets, logs and configurations, `journal` the journals.
+async def run_local(plan: DrillPlan, directory: Path, journal: Path, observe: Observe) -> DrillResult:
+    """Run it on this machine; `directory` takes sockets, logs and configurations, `journal` the journals.
 
     Raises NotReady and MemberDied when the sites cannot even be started, or somebody dies who was not killed.
     """
-    started = trio.current_time()
-    seats = seat_members(plan.sites, plan.members)
-    async with running_sites(seats, plan.discovery, directory, journal) as sites:
-        observe("starting", 0, 1)
+    drill = plan.drill
+    seats = seat_members(drill.sites, drill.members)
+    disks = any(action.do == "fill-disk" for action in drill.method)
+    needs = Needs(
+        discovery=plan.discovery,
+        bridge_proxies=drill.harms_bridges,
+        site_proxies=drill.harms_sites,
+        small_disks=tuple(seats) if disks else (),
+        config=drill.config,
+        seed=plan.seed,
+    )
+    try:
+        async with local_place(seats, needs, directory, journal) as executor:
+            return await _Run(plan, executor, observe).run()
+    except BaseExceptionGroup as group:
+        cause: BaseException = group
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        if isinstance(cause, NotReady | MemberDied):
+            raise cause from None
+        raise
+
+
+class _Run:
+    """One run, and what is seen while it goes on."""
+
+    def __init__(self, plan: DrillPlan, executor: Executor, observe: Observe) -> None:
+        self._plan = plan
+        self._drill = plan.drill
+        self._executor = executor
+        self._observe = observe
+        self._sites = Sites(plan.drill, executor)
+        self._timeline: list[Moment] = []
+        self._began = 0.0
+        self._fed = 0
+        #: On the clock that the journals have, too: when the first harm was done, and when the load ended.
+        self._harm_ns = self._end_ns = 0
+        self._seen: dict[str, str] = {}
+        self._at_end: dict[Seat, Status] = {}
+
+    async def run(self) -> DrillResult:
+        """All phases."""
+        started = trio.current_time()
+        sites = self._sites
+        self._observe("starting", 0, 1)
         await sites.start()
-        fed = await _load(plan, sites, observe)
-        problems = await _quiesce(sites, fed, observe)
-        observe("stopping", fed, fed)
+        await self._load()
+        quiet_s, problems = await self._quiesce()
+        self._observe("stopping", self._fed, self._fed)
         await sites.leave()
-    problems += [member.last_words() for member in sites.members if member.killed_ns is None and member.exit_code != 0]
-    observe("checking", fed, fed)
-    report, logs = await trio.to_thread.run_sync(_read, journal, sites.members)
-    problems += [f"Member {member.seat.name} of {member.seat.site} has left no journal." for member in _unheard(sites, logs)]
-    names = {site: [seat.name for seat in seats if seat.site == site] for site in plan.sites}
-    seconds = trio.current_time() - started
-    observe("done", fed, fed)
-    return DrillResult(names, tuple(judge(logs)), report, _failover_s(plan, sites, logs), seconds, tuple(problems))
+        self._observe("checking", self._fed, self._fed)
+        journals = await self._executor.journals()
+        report, logs = await trio.to_thread.run_sync(self._read, journals)
+        heard = {(log.site, log.name) for log in logs} | {(seat.site, seat.name) for seat in sites.full}
+        problems += sites.problems
+        problems += [
+            f"{seat.name} of {seat.site} has left no journal." for seat in sites.seats if (seat.site, seat.name) not in heard
+        ]
+        silence = longest_silence_s(logs, self._harm_ns, self._end_ns) if self._harm_ns else None
+        self._observe("done", self._fed, self._fed)
+        return DrillResult(
+            drill=self._drill,
+            seed=self._plan.seed,
+            sites={site: [seat.name for seat in sites.seats if seat.site == site] for site in self._drill.sites},
+            members=tuple(judge(logs)),
+            report=report,
+            failover_s=None if silence is None else round(silence, 3),
+            seconds=trio.current_time() - started,
+            quiet_s=quiet_s,
+            queues=queues(self._at_end),
+            timeline=tuple(self._timeline),
+            problems=(*problems, *self._full_disks(), *self._views()),
+        )
 
+    # -- load and harm ---------------------------------------------------------------------------------------------
 
-async def _load(plan: DrillPlan, sites: Sites, observe: Observe) -> int:
-    """The last member of each site publishes all lines, while the fault happens. Answers how many lines were published."""
-    senders = [sites.of(site)[-1] for site in plan.sites]
-    half = trio.Event()
+    async def _load(self) -> None:
+        """One member of each site publishes all lines, while harm is done."""
+        self._began = trio.current_time()
+        async with trio.open_nursery() as watching:
+            watching.start_soon(self._watch)
+            async with trio.open_nursery() as working:
+                for site in self._drill.sites:
+                    working.start_soon(self._feed, site)
+                working.start_soon(self._harm)
+            watching.cancel_scope.cancel()
 
-    async def feed(sender: MemberProcess) -> None:
-        began, sent = trio.current_time(), 0
-        while sent < len(plan.lines):
-            due = min(len(plan.lines), math.ceil((trio.current_time() - began) * plan.rate + 1e-9))
-            if due > sent:
-                await sender.feed(b"".join([line + b"\n" for line in plan.lines[sent:due]]))
+    async def _feed(self, site: str) -> None:
+        lines, sent = self._plan.lines, 0
+        while sent < len(lines):
+            due = min(len(lines), math.ceil((trio.current_time() - self._began) * self._drill.load.rate + 1e-9))
+            sender = self._sites.sender_of(site)
+            if due > sent and sender is not None:
+                await self._sites.feed(sender, lines[sent:due])
+                self._fed += due - sent
                 sent = due
-            if sender is senders[0] and 2 * sent >= len(plan.lines):
-                half.set()
             await trio.sleep(_FEED_INTERVAL_S)
+        self._end_ns = time.monotonic_ns()
 
-    async def watch() -> None:
+    async def _harm(self) -> None:
+        for at_s, action in draw_times(self._drill.method, self._plan.seed):
+            await trio.sleep_until(self._began + at_s)
+            await self._act(action)
+
+    async def _act(self, action: Action) -> None:
+        began = trio.current_time()
+        if not self._harm_ns and action.do not in UNDOING:
+            self._harm_ns = time.monotonic_ns()
+        whom = await self._sites.act(action)
+        took_s = trio.current_time() - began
+        took = f", which took {took_s:.1f} s" if took_s > 2 * POLL_S else ""
+        self._note(f"{action}{f' ({whom})' if whom else ''}{took}", began)
+
+    # -- watching --------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
         while True:
-            observe("sending", *_progress(sites, await sites.statuses(), len(senders) * len(plan.lines)))
+            statuses = await self._sites.statuses()
+            self._look(statuses)
+            total = len(self._drill.sites) * len(self._plan.lines) * max(len(statuses), 1)
+            self._observe("sending", _delivered(statuses), total)
             await trio.sleep(POLL_S)
 
-    async with trio.open_nursery() as watching:
-        watching.start_soon(watch)
-        async with trio.open_nursery() as feeding:
-            for sender in senders:
-                feeding.start_soon(feed, sender)
-            if plan.kill == "relay":
-                await half.wait()
-                await (await sites.relay_of(plan.sites[0])).kill()
-        watching.cancel_scope.cancel()
-    return len(senders) * len(plan.lines)
+    def _note(self, what: str, when: float | None = None) -> None:
+        moment = Moment(round((when or trio.current_time()) - self._began, 2), what)
+        self._timeline.append(moment)
+        self._timeline.sort(key=lambda each: each.at_s)
+
+    def _look(self, statuses: dict[Seat, Status]) -> None:
+        """Note what has changed in each site, as its relay sees it."""
+        for site in self._drill.sites:
+            relays = {seat: status for seat, status in statuses.items() if seat.site == site and status.get("role") == "relay"}
+            told = "; ".join(_scene(seat, status) for seat, status in relays.items()) or f"nobody relays for {site}"
+            before = self._seen.get(site)
+            self._seen[site] = told
+            if before is not None and told != before:
+                self._note(f"{site}: {told}")
+
+    # -- rest ------------------------------------------------------------------------------------------------------
+
+    async def _quiesce(self) -> tuple[float, list[str]]:
+        """Wait until everything is at rest and stays so. Answers how long that took, and what is not at rest in the end."""
+        began = since = trio.current_time()
+        delivered, found = -1, ["Nobody was asked."]
+        while (now := trio.current_time()) < began + REST_TIMEOUT_S:
+            self._at_end = await self._sites.statuses()
+            self._look(self._at_end)
+            found = unrest(self._at_end, self._sites.survivors())
+            count = _delivered(self._at_end)
+            self._observe("quieting", count, max(count, 1))
+            if found or count != delivered:
+                delivered, since = count, now
+            elif now - since >= SETTLE_S:
+                return round(since - began, 2), []
+            await trio.sleep(POLL_S)
+        return REST_TIMEOUT_S, [f"Not at rest after {REST_TIMEOUT_S:g} s: {each}" for each in found or ["deliveries go on."]]
+
+    def _full_disks(self) -> list[str]:
+        """A member whose disk is full delivers everything all the same, and says how much its journal misses (B6)."""
+        problems = []
+        for seat in self._sites.full:
+            status = self._at_end.get(seat)
+            if status is None:
+                continue
+            others = [
+                each for other, each in self._at_end.items() if other.site == seat.site and other not in self._sites.touched
+            ]
+            if any(each["messages"]["delivered"] != status["messages"]["delivered"] for each in others):
+                problems.append(f"{seat.name} of {seat.site}, whose disk was full, delivered something else than the others.")
+            if not status["journal"]["lost_records"]:
+                problems.append(f"The journal of {seat.name} of {seat.site} misses nothing, so its disk was never full.")
+        return problems
+
+    def _views(self) -> list[str]:
+        """The views at the end, where the drill names them."""
+        expected = self._drill.verdict.views
+        running = {site: {seat.name for seat in self._at_end if seat.site == site} for site in self._drill.sites}
+        return [
+            f"At the end {', '.join(sorted(running.get(site, ())))} are in the view of {site}, not {', '.join(names)}."
+            for site, names in expected.items()
+            if running.get(site) != set(names)
+        ]
+
+    def _read(self, journals: Sequence[Path]) -> tuple[Report, list[MemberLog]]:
+        """The invariants' report, and the log of every process in the order of the seats."""
+        report = check_directories(journals, quiescent=True)
+        found: list[Problem] = []
+        order = {(seat.site, seat.name): place for place, seat in enumerate(self._sites.seats)}
+        logs = []
+        for each in sorted(find_journals(journals, found), key=lambda each: order[each.site, each.name]):
+            part = Seat(each.site, each.name) in self._sites.touched
+            logs.append(read_log(each.site, each.name, each.uuid, read_journal(each, found), part))
+        return report, logs
 
 
-async def _quiesce(sites: Sites, fed: int, observe: Observe) -> list[str]:
-    """Wait until everybody alive has everything and is at rest, or nothing moves any more; then say so."""
-    best, since = -1, trio.current_time()
-    while trio.current_time() - since < QUIET_S:
-        statuses = await sites.statuses()
-        delivered, due = _progress(sites, statuses, fed)
-        observe("quieting", delivered, due)
-        if delivered >= due and all(is_member(status) for status in statuses.values()):
-            await trio.sleep(SETTLE_S)
-            return []
-        if delivered > best:
-            best, since = delivered, trio.current_time()
-        await trio.sleep(POLL_S)
-    return [f"Of {due} deliveries {due - delivered} had not come {QUIET_S:g} s after the last one."]
+def _scene(seat: Seat, status: Status) -> str:
+    view = ", ".join(status["view"]["members"])
+    others = [site for site in (status.get("global_view") or {}).get("sites", {}) if site != seat.site]
+    seen = f" and sees {', '.join(others)}" if others else " and sees no other site"
+    return f"{seat.name} relays for {view}{seen}"
 
 
-def _progress(sites: Sites, statuses: dict[Seat, Status], fed: int) -> tuple[int, int]:
-    """How many deliveries there have been at all members alive, and how many there have to be."""
-    alive = sum(member.killed_ns is None for member in sites.members)
-    return sum(sum(status["messages"]["delivered"].values()) for status in statuses.values()), fed * alive
-
-
-def _read(journal: Path, members: Sequence[MemberProcess]) -> tuple[Report, list[MemberLog]]:
-    """The invariants' report, and every member's log in the order of the seats."""
-    report = check_directories([journal], quiescent=True)
-    found: list[Problem] = []
-    journals = {(each.site, each.name): each for each in find_journals([journal], found)}
-    logs = []
-    for member in members:
-        each = journals.get((member.seat.site, member.seat.name))
-        if each is not None:
-            killed = member.killed_ns is not None
-            logs.append(read_log(each.site, each.name, each.uuid, read_journal(each, found), killed))
-    return report, logs
-
-
-def _unheard(sites: Sites, logs: Sequence[MemberLog]) -> list[MemberProcess]:
-    heard = {(log.site, log.name) for log in logs}
-    return [member for member in sites.members if (member.seat.site, member.seat.name) not in heard]
-
-
-def _failover_s(plan: DrillPlan, sites: Sites, logs: Sequence[MemberLog]) -> float | None:
-    killed = [member for member in sites.members if member.killed_ns is not None]
-    silences = [
-        longest_silence_s(logs, member.seat.site, member.killed_ns) for member in killed if member.killed_ns is not None
-    ]
-    found = [each for each in silences if each is not None]
-    return round(max(found), 3) if found else None
+def _delivered(statuses: dict[Seat, Status]) -> int:
+    return sum(sum(status["messages"]["delivered"].values()) for status in statuses.values())

@@ -1,30 +1,29 @@
-"""The sites of a drill: all their members, started in an order that makes the first of each site its relay, and ended again."""
+"""The sites of a drill: who is there and in which state, who has which role, and the harm that is done to them.
+
+It knows nothing of processes or containers: an `Executor` does what has to be done.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import trio
 
-from relay.drills.layout import Discovery, Seat, configurations
-from relay.drills.member import MemberProcess
+from relay.drills.executor import Executor, MemberDied, Status
+from relay.drills.plan import MEMBER_VERBS, UNDOING, Action, Drill, Place, Seat, parse_link, parse_place, seat_members
 
 #: The members are asked how they are at this interval.
 POLL_S = 0.1
 #: How long it may take until everybody sees everybody, on a slow machine.
 START_TIMEOUT_S = 60.0
-#: How long a site may be without a relay when one is to be killed.
+#: How long a site may be without a relay when one is to be harmed.
 RELAY_TIMEOUT_S = 20.0
 #: How long a graceful leave may take before the process is killed.
 LEAVE_TIMEOUT_S = 15.0
-#: The same when the drill is being given up.
-ABORT_TIMEOUT_S = 3.0
 
-Status = dict[str, Any]
+State = Literal["waiting", "running", "paused", "leaving", "gone"]
 
 
 class NotReady(Exception):
@@ -32,14 +31,34 @@ class NotReady(Exception):
 
 
 class Sites:
-    """The members of all sites, in the order of their seats. Made by `running_sites`."""
+    """The members of all sites, in the order of their seats."""
 
-    def __init__(self, members: Sequence[MemberProcess]) -> None:
-        self.members = tuple(members)
+    def __init__(self, drill: Drill, executor: Executor) -> None:
+        self.seats = seat_members(drill.sites, drill.members)
+        #: Those to whom something was done: what they miss depends on what that was, and only the checkers know.
+        self.touched: dict[Seat, None] = {}
+        #: Those whose journals have holes.
+        self.full: dict[Seat, None] = {}
+        self.problems: list[str] = []
+        self._drill = drill
+        self._executor = executor
+        self._states: dict[Seat, State] = dict.fromkeys(self.seats, "waiting")
+        #: Who had a role when harm was done to it.
+        self._had: dict[Place, Seat] = {}
 
-    def of(self, site: str) -> list[MemberProcess]:
-        """The members of a site that have not been killed."""
-        return [member for member in self.members if member.seat.site == site and member.killed_ns is None]
+    # -- who is there ----------------------------------------------------------------------------------------------
+
+    def of(self, site: str) -> list[Seat]:
+        """The members of a site that run and stay."""
+        return [seat for seat in self.seats if seat.site == site and self._states[seat] == "running"]
+
+    def sender_of(self, site: str) -> Seat | None:
+        """The last one that runs."""
+        return next(reversed(self.of(site)), None)
+
+    def survivors(self) -> list[Seat]:
+        """All that take part at this moment, those that stand still included."""
+        return [seat for seat in self.seats if self._states[seat] in ("running", "paused")]
 
     async def start(self) -> None:
         """Start the first and the second in line of each site, then the others; return when all of them see all of them.
@@ -47,54 +66,151 @@ class Sites:
         Raises NotReady, MemberDied.
         """
         with trio.move_on_after(START_TIMEOUT_S) as waiting:
-            for members in self._waves():
-                for member in members:
-                    await member.start()
-                await _until(partial(self._have_joined, members))
+            for seats in self._waves():
+                for seat in seats:
+                    await self._start(seat)
+                await _until(partial(self._have_joined, seats))
             await _until(self._all_see_all)
         if waiting.cancelled_caught:
             raise NotReady(await self._explain())
 
-    def _waves(self) -> list[list[MemberProcess]]:
-        """Who starts together: the ranks that matter in a failover are those of the seats."""
-        waves: list[list[MemberProcess]] = [[], [], []]
-        ranks: dict[str, int] = {}
-        for member in self.members:
-            rank = ranks.get(member.seat.site, 0)
-            ranks[member.seat.site] = rank + 1
-            waves[min(rank, 2)].append(member)
-        return waves
-
     async def statuses(self) -> dict[Seat, Status]:
-        """What everybody alive says. Raises MemberDied."""
-        answers = {member.seat: await member.status() for member in self.members}
-        return {seat: status for seat, status in answers.items() if status is not None}
+        """What everybody says who runs. Raises MemberDied."""
+        answers: dict[Seat, Status | None] = {}
 
-    async def relay_of(self, site: str) -> MemberProcess:
-        """The member that relays for a site now, or as soon as one does. Raises NotReady when that takes too long."""
-        with trio.move_on_after(RELAY_TIMEOUT_S):
-            while True:
-                for member in self.of(site):
-                    status = await member.status()
-                    if status is not None and status.get("role") == "relay":
-                        return member
-                await trio.sleep(POLL_S)
-        raise NotReady(f"Nobody has been relaying for {site} for {RELAY_TIMEOUT_S:g} s.")
+        async def ask(seat: Seat) -> None:
+            answers[seat] = await self._status(seat)
 
-    async def leave(self, timeout_s: float = LEAVE_TIMEOUT_S) -> None:
+        async with trio.open_nursery() as nursery:
+            for seat in self.seats:
+                nursery.start_soon(ask, seat)
+        return {seat: status for seat in self.seats if (status := answers[seat]) is not None}
+
+    async def feed(self, seat: Seat, lines: Iterable[bytes]) -> None:
+        """Let a member publish. Raises MemberDied, unless it was stopped meanwhile."""
+        try:
+            await self._executor.feed(seat, b"".join([line + b"\n" for line in lines]))
+        except MemberDied:
+            if self._states[seat] in ("running", "paused"):
+                raise
+
+    async def leave(self) -> None:
         """Everybody leaves gracefully; who does not in time is killed."""
         async with trio.open_nursery() as nursery:
-            for member in self.members:
-                nursery.start_soon(member.end, timeout_s)
+            for seat in self.survivors():
+                nursery.start_soon(self._leave, seat)
 
-    async def _have_joined(self, members: Sequence[MemberProcess]) -> bool:
-        return all([is_member(await member.status()) for member in members])
+    # -- harm ------------------------------------------------------------------------------------------------------
+
+    async def act(self, action: Action) -> str:
+        """Do it. Answers whom it met. Raises NotReady when nobody has the role, MemberDied."""
+        if action.do not in MEMBER_VERBS:
+            return await self._harm_link(action)
+        place = parse_place(action.target, self._drill.sites, self._drill.members)
+        seat = self._had[place] if action.do in UNDOING and place in self._had else await self.find(place)
+        self._had[place] = seat
+        self.touched[seat] = None
+        await self._harm_member(action, seat)
+        return seat.name
+
+    async def find(self, place: Place) -> Seat:
+        """Who has a role now, or as soon as somebody has it. Raises NotReady when that takes too long."""
+        named = [seat for seat in self.seats if (seat.site, seat.name) == (place.site, place.who)]
+        if named:
+            return named[0]
+        with trio.move_on_after(RELAY_TIMEOUT_S):
+            while True:
+                for seat in self.of(place.site):
+                    status = await self._status(seat)
+                    if status is not None and status.get("role") in ("relay", "coord"):
+                        names = status["view"]["members"]
+                        wanted = {"relay": 0, "second": min(1, len(names) - 1), "member": -1}[place.who]
+                        return Seat(place.site, names[wanted])
+                await trio.sleep(POLL_S)
+        raise NotReady(f"Nobody has been relaying for {place.site} for {RELAY_TIMEOUT_S:g} s.")
+
+    async def _harm_member(self, action: Action, seat: Seat) -> None:
+        match action.do:
+            case "kill":
+                self._states[seat] = "gone"
+                await self._executor.kill(seat)
+            case "pause":
+                self._states[seat] = "paused"
+                await self._executor.pause(seat)
+            case "resume":
+                await self._executor.resume(seat)
+                self._states[seat] = "running"
+            case "leave":
+                await self._leave(seat)
+            case "restart":
+                if self._states[seat] != "gone":
+                    await self._leave(seat)
+                await self._start(seat)
+                await _until(partial(self._have_joined, [seat]))
+            case "fill-disk":
+                self.full[seat] = None
+                await self._executor.fill_disk(seat)
+            case "free-disk":
+                await self._executor.free_disk(seat)
+
+    async def _harm_link(self, action: Action) -> str:
+        one, other, both = parse_link(action.link, self._drill.sites, self._drill.members)
+        sources, destinations = await self._end(one, action.do), await self._end(other, action.do)
+        pairs = [(source, destination) for source in sources for destination in destinations if source != destination]
+        if both:
+            pairs += [(destination, source) for source, destination in pairs]
+        for source, destination in dict.fromkeys(pairs):
+            if source.site == destination.site:
+                self.touched.update(dict.fromkeys(seat for seat in self.seats if seat.site == source.site))
+            await self._executor.harm_link(source, destination, action.do, action.amount)
+        return ""
+
+    async def _end(self, place: Place, do: str) -> list[Seat]:
+        if not place.who:
+            return [seat for seat in self.seats if seat.site == place.site]
+        seat = self._had[place] if do in UNDOING and place in self._had else await self.find(place)
+        self._had[place] = seat
+        return [seat]
+
+    async def _start(self, seat: Seat) -> None:
+        await self._executor.start(seat)
+        self._states[seat] = "running"
+
+    async def _leave(self, seat: Seat) -> None:
+        self._states[seat] = "leaving"
+        wrong = await self._executor.leave(seat, LEAVE_TIMEOUT_S)
+        if wrong:
+            self.problems.append(wrong)
+        self._states[seat] = "gone"
+
+    # -- how they are ----------------------------------------------------------------------------------------------
+
+    async def _status(self, seat: Seat) -> Status | None:
+        if self._states[seat] != "running":
+            return None
+        try:
+            return await self._executor.status(seat)
+        except MemberDied:
+            if self._states[seat] == "running":
+                raise
+            return None
+
+    def _waves(self) -> list[list[Seat]]:
+        """Who starts together: the ranks that matter in a failover are those of the seats."""
+        waves: list[list[Seat]] = [[], [], []]
+        ranks: dict[str, int] = {}
+        for seat in self.seats:
+            rank = ranks.get(seat.site, 0)
+            ranks[seat.site] = rank + 1
+            waves[min(rank, 2)].append(seat)
+        return waves
+
+    async def _have_joined(self, seats: Sequence[Seat]) -> bool:
+        return all([is_member(await self._status(seat)) for seat in seats])
 
     async def _all_see_all(self) -> bool:
-        everybody = sorted((member.seat.site, member.seat.name) for member in self.members)
-        alone = len({site for site, _ in everybody}) == 1
         statuses = await self.statuses()
-        return len(statuses) == len(self.members) and all(_seen(status, alone) == everybody for status in statuses.values())
+        return len(statuses) == len(self.seats) and all(sees(status, self.seats) for status in statuses.values())
 
     async def _explain(self) -> str:
         statuses = await self.statuses()
@@ -102,7 +218,7 @@ class Sites:
             f"{seat.name} sees {', '.join(name for _, name in _seen(statuses[seat], False)) or 'nobody'}"
             if seat in statuses
             else f"{seat.name} does not answer"
-            for seat in [member.seat for member in self.members]
+            for seat in self.seats
         ]
         return f"After {START_TIMEOUT_S:g} s the members do not all see each other: {'; '.join(seen)}."
 
@@ -117,21 +233,15 @@ def is_member(status: Status | None) -> bool:
     return status is not None and status.get("state") == "member"
 
 
+def sees(status: Status, seats: Sequence[Seat]) -> bool:
+    """Whether a node sees exactly these members, of all sites."""
+    alone = len({seat.site for seat in seats}) == 1
+    return _seen(status, alone) == sorted((seat.site, seat.name) for seat in seats)
+
+
 def _seen(status: Status, alone: bool) -> list[tuple[str, str]]:
     """(site, name) of all that a node sees; a site that is alone has no global view."""
     if alone:
         return sorted((str(status.get("site")), name) for name in (status.get("view") or {}).get("members", ()))
     sites = (status.get("global_view") or {}).get("sites", {})
     return sorted((site, name) for site, names in sites.items() for name in names)
-
-
-@asynccontextmanager
-async def running_sites(seats: Sequence[Seat], discovery: Discovery, directory: Path, journal: Path) -> AsyncIterator[Sites]:
-    """Processes for all seats, not yet started. After the block none of them is left, whatever happened in it."""
-    with configurations(seats, discovery, directory) as files:
-        sites = Sites([MemberProcess(seat, files[seat], directory, journal) for seat in seats])
-        try:
-            yield sites
-        finally:
-            with trio.CancelScope(shield=True):
-                await sites.leave(ABORT_TIMEOUT_S)

@@ -27,8 +27,10 @@ class MemberLog:
     site: str
     name: str
     uuid: Address
-    #: It was killed on purpose: nobody is left to miss what it did not get.
-    crashed: bool
+    #: It did not stop gracefully: nobody is left to miss what it did not get.
+    crashed: bool = True
+    #: Something was done to it, so that only the checkers know what it may miss.
+    part: bool = False
     sent: list[Span] = field(default_factory=list)
     #: By origin, in the order of delivery.
     delivered: dict[Origin, list[Span]] = field(default_factory=dict)
@@ -39,9 +41,9 @@ class MemberLog:
     order_hash: str = ""
 
 
-def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record], crashed: bool) -> MemberLog:
+def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record], part: bool = False) -> MemberLog:
     """The log of one process out of its records."""
-    log = MemberLog(site, name, uuid, crashed)
+    log = MemberLog(site, name, uuid, part=part)
     order = hashlib.sha256()
     for record in journal:
         if isinstance(record, records.Deliver) and record.scope is Scope.ALL:
@@ -53,6 +55,8 @@ def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Reco
             log.sent.append((record.first, record.last))
         elif isinstance(record, records.Gap):
             log.gaps.setdefault((record.site, record.origin), []).append((record.first, record.last))
+        elif isinstance(record, records.Stop):
+            log.crashed = False
     log.order_hash = order.hexdigest()[:16]
     return log
 
@@ -64,12 +68,15 @@ class MemberVerdict:
     site: str
     name: str
     crashed: bool
+    part: bool
     sent: int
     delivered: int
     lost: int
     duplicated: int
     reordered: int
     gaps: int
+    #: Messages that were delivered and declared lost: a gap must not say more than what is missing.
+    overstated: int
     order_hash: str
 
 
@@ -99,36 +106,51 @@ def _judge_member(log: MemberLog, due: Mapping[Origin, list[Span]]) -> MemberVer
         delivered += distinct
         duplicated += total - distinct
         reordered += sum(after[0] < before[0] for before, after in pairwise(spans))
-    if not log.crashed:
+    if not log.crashed and not log.part:
         for origin, wanted in due.items():
             had = _union([*log.delivered.get(origin, ()), *log.gaps.get(origin, ())])
             lost += _count(wanted) - _overlap(wanted, had)
-    gaps = sum(_count(spans) for spans in log.gaps.values())
+    gaps = sum(_count(_union(spans)) for spans in log.gaps.values())
+    overstated = sum(_overlap(_union(spans), _union(log.delivered.get(origin, ()))) for origin, spans in log.gaps.items())
     return MemberVerdict(
-        log.site, log.name, log.crashed, _count(log.sent), delivered, lost, duplicated, reordered, gaps, log.order_hash
+        site=log.site,
+        name=log.name,
+        crashed=log.crashed,
+        part=log.part,
+        sent=_count(log.sent),
+        delivered=delivered,
+        lost=lost,
+        duplicated=duplicated,
+        reordered=reordered,
+        gaps=gaps,
+        overstated=overstated,
+        order_hash=log.order_hash,
     )
 
 
 def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
-    """Whether all members of each site that did not crash delivered the same messages in the same order."""
+    """Whether all members of each site to whom nothing was done delivered the same messages in the same order."""
     hashes: dict[str, set[str]] = {}
     for verdict in verdicts:
-        if not verdict.crashed:
+        if not verdict.crashed and not verdict.part:
             hashes.setdefault(verdict.site, set()).add(verdict.order_hash)
     return all(len(same) == 1 for same in hashes.values())
 
 
-def longest_silence_s(logs: Sequence[MemberLog], site: str, since_ns: int) -> float | None:
-    """How long, at worst, a surviving member of another site heard nothing of `site` around a fault at `since_ns`.
+def longest_silence_s(logs: Sequence[MemberLog], since_ns: int, until_ns: int) -> float | None:
+    """How long, at worst, a member to whom nothing was done heard nothing of another site after a fault, under load.
 
-    It is the longest time between two arrivals of which the later one came after the fault; None when nothing came after it.
+    It is the longest time between two arrivals of which the first came before the load ended, and the second after the fault;
+    None when nothing came after it.
     """
     silences = [
         after - before
         for log in logs
-        if log.site != site and not log.crashed
-        for before, after in pairwise(log.arrivals_ns.get(site, ()))
-        if after > since_ns
+        if not log.crashed and not log.part
+        for site, arrivals in log.arrivals_ns.items()
+        if site != log.site
+        for before, after in pairwise(arrivals)
+        if after > since_ns and before < until_ns
     ]
     return max(silences) / 1e9 if silences else None
 

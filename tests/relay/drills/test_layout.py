@@ -6,7 +6,8 @@ import socket
 from pathlib import Path
 
 from relay.config import load_config
-from relay.drills.layout import Seat, configurations, draw_group, seat_members
+from relay.drills.layout import Detours, draw_group, merged, reserved_ports, write_configurations
+from relay.drills.plan import Seat, seat_members
 
 SITES = ("NYC", "SFO")
 
@@ -25,7 +26,8 @@ def test_there_are_names_for_more_members_than_letters() -> None:
 
 def test_each_member_knows_where_all_members_of_the_other_site_listen(tmp_path: Path) -> None:
     seats = seat_members(SITES, 2)
-    with configurations(seats, "multicast", tmp_path) as files:
+    with reserved_ports(seats, "multicast") as ports:
+        files = write_configurations(ports, tmp_path)
         configs = {seat: load_config(file) for seat, file in files.items()}
     assert [(config.site, config.name) for config in configs.values()] == [(seat.site, seat.name) for seat in seats]
     binds = {seat: config.relay.bridge.bind for seat, config in configs.items()}
@@ -38,7 +40,8 @@ def test_each_member_knows_where_all_members_of_the_other_site_listen(tmp_path: 
 
 def test_without_multicast_all_members_of_the_site_are_named(tmp_path: Path) -> None:
     seats = seat_members(SITES, 2)
-    with configurations(seats, "seeds", tmp_path) as files:
+    with reserved_ports(seats, "seeds") as ports:
+        files = write_configurations(ports, tmp_path)
         configs = [load_config(files[seat]) for seat in seats]
     assert not any(config.transport.multicast for config in configs)
     assert {seed.port for seed in configs[0].discovery.seeds} == {config.transport.port for config in configs[:2]}
@@ -46,8 +49,8 @@ def test_without_multicast_all_members_of_the_site_are_named(tmp_path: Path) -> 
 
 def test_a_reserved_port_is_given_to_nobody_else_and_still_free_for_the_bridge(tmp_path: Path) -> None:
     seat = Seat("NYC", "A")
-    with configurations([seat], "multicast", tmp_path) as files:
-        bind = load_config(files[seat]).relay.bridge.bind
+    with reserved_ports([seat], "multicast") as ports:
+        bind = load_config(write_configurations(ports, tmp_path)[seat]).relay.bridge.bind
         assert bind is not None
         with socket.socket() as bridge:
             bridge.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -59,3 +62,28 @@ def test_groups_are_multicast_addresses_of_this_run_alone() -> None:
     drawn = {draw_group() for _ in range(20)}
     assert len(drawn) == 20
     assert all(group.startswith("239.") and 1024 < port < 32768 for group, port in drawn)
+
+
+def test_members_reach_each_other_by_detours(tmp_path: Path) -> None:
+    seats = seat_members(SITES, 2)
+    a, b, c, _ = seats
+    with reserved_ports(seats, "seeds") as ports:
+        files = write_configurations(ports, tmp_path, Detours({(a, c): 1001}, {a: 1002, b: 1003}))
+        config, other = load_config(files[a]), load_config(files[b])
+    assert config.relay.bridge.peers["SFO"][0].port == 1001
+    assert other.relay.bridge.peers["SFO"][0].port == ports.bridges[c]
+    assert (config.transport.port, config.transport.external_port) == (ports.datagrams[a], 1002)
+    assert [seed.port for seed in other.discovery.seeds] == [1002, 1003]
+
+
+def test_a_drill_changes_single_keys_of_the_configuration(tmp_path: Path) -> None:
+    seats = seat_members(SITES, 1)
+    with reserved_ports(seats, "multicast") as ports:
+        files = write_configurations(ports, tmp_path, overrides={"relay": {"budget": {"entries": 7}}})
+        config = load_config(files[seats[0]])
+    assert config.relay.budget.entries == 7
+    assert config.relay.bridge.peers["SFO"][0].port == ports.bridges[seats[1]]
+
+
+def test_what_wins_is_decided_key_by_key() -> None:
+    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": 4}) == {"a": {"b": 1, "c": 3}, "d": 4}

@@ -36,8 +36,9 @@ def deliver(origin: Address, first: int, last: int, t_s: float = 0.0, scope: Sco
     return records.Deliver(t, 0, site, origin, scope, first, count, "local", None, vid, {}, sizes, DIGEST)
 
 
-def log(member: Address, journal: Sequence[records.Record], *, crashed: bool = False) -> MemberLog:
-    return read_log(*NAMES[member], member, journal, crashed)
+def log(member: Address, journal: Sequence[records.Record], *, crashed: bool = False, part: bool = False) -> MemberLog:
+    ending = [] if crashed else [records.Stop(0, 0, "leave")]
+    return read_log(*NAMES[member], member, [*journal, *ending], part)
 
 
 def test_a_faultless_run_counts_only_deliveries() -> None:
@@ -106,5 +107,28 @@ def test_the_silence_is_the_longest_wait_that_ended_after_the_fault() -> None:
     heard = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 9.0, 10.0, 14.5, 14.6), 1)]
     at_home = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 99.0), 1)]
     logs = [log(B, at_home), log(D, heard)]
-    assert longest_silence_s(logs, "NYC", since_ns=int(10.2e9)) == pytest.approx(4.5)
-    assert longest_silence_s(logs, "NYC", since_ns=int(20e9)) is None
+    assert longest_silence_s(logs, int(10.2e9), int(20e9)) == pytest.approx(4.5)
+    assert longest_silence_s(logs, int(20e9), int(21e9)) is None
+
+
+def test_silence_after_the_load_has_ended_is_none() -> None:
+    heard = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 0.1, 9.0), 1)]
+    assert longest_silence_s([log(D, heard)], 0, int(0.05e9)) == pytest.approx(0.1)
+
+
+def test_who_was_harmed_does_not_tell_about_silence() -> None:
+    heard = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 9.0), 1)]
+    assert longest_silence_s([log(D, heard, part=True)], 0, int(1e9)) is None
+    assert longest_silence_s([log(D, heard, crashed=True)], 0, int(1e9)) is None
+
+
+def test_what_a_member_may_miss_to_whom_something_was_done_is_for_the_checkers() -> None:
+    verdicts = judge([log(A, [send(A, 1, 9), deliver(A, 1, 9)]), log(B, [deliver(A, 1, 3)], part=True)])
+    assert [each.lost for each in verdicts] == [0, 0]
+    assert order_agrees(verdicts)
+
+
+def test_a_gap_that_says_more_than_is_missing_is_seen() -> None:
+    gap = records.Gap(0, 0, "NYC", A, 3, 6, "budget")
+    verdicts = judge([log(A, [send(A, 1, 9), deliver(A, 1, 9)]), log(D, [deliver(A, 1, 3), gap, deliver(A, 7, 9)])])
+    assert [each.overstated for each in verdicts] == [0, 1]

@@ -1,0 +1,121 @@
+"""`relay drill`: harm is done to sites under load, and the journals say what came of it."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from relay.cli.demo import PHASES
+from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.output import print_json, progress_bar, stdout
+from relay.cli.running import run_until_signal
+from relay.demo import demo_table
+from relay.drills.executor import MemberDied
+from relay.drills.library import drill_names, find_drill
+from relay.drills.plan import Drill
+from relay.drills.result import DrillResult, summary
+from relay.drills.run import Phase, plan_drill, run_local
+from relay.drills.sites import NotReady
+
+_EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
+
+
+@click.command(name="drill", epilog=_EPILOG)
+@click.argument("name", metavar="NAME|FILE")
+@click.option("--on", type=click.Choice(["local"]), default="local", show_default=True, expose_value=False, help="Where.")
+@click.option("--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Runs, each with the next seed.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Decides what the drill leaves open: when exactly harm is done."
+)
+@click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals of each run here.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(ctx: click.Context, name: str, repeat: int, seed: int, journal: Path | None, as_json: bool) -> None:
+    """Do harm to two sites under load.
+
+    All members are real processes on this machine. Harm is done by signals, and by proxies on the links between members.
+
+    Prints what happened when and what every member delivered, and exits with 1 when that is not as the drill says.
+    """
+    drill = find_drill(name)
+    if journal is not None and journal.exists() and any(journal.iterdir()):
+        raise click.UsageError(f"--journal {journal} is not empty; name a new directory.", ctx)
+    results: list[DrillResult] = []
+    aborted: list[str] = []
+    for each in range(seed, seed + repeat):
+        try:
+            result = _run(drill, each, journal, f"run {each - seed + 1} of {repeat}: " if repeat > 1 else "")
+        except (NotReady, MemberDied) as error:
+            aborted.append(f"seed {each}: {error}")
+            click.echo(aborted[-1], err=True)
+        else:
+            results.append(result)
+            for fault in result.faults():
+                click.echo(f"seed {each}: {fault}", err=True)
+    if as_json:
+        print_json(summary(drill, results, aborted))
+    else:
+        _print(drill, results, aborted)
+    ctx.exit(0 if not aborted and all(result.passed for result in results) else EXIT_CHECK_FAILED)
+
+
+def _run(drill: Drill, seed: int, journal: Path | None, prefix: str) -> DrillResult:
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-drill-")))
+        journals = directory / "journal" if journal is None else journal / f"seed-{seed}"
+        journals.mkdir(parents=True)
+        progress = stack.enter_context(progress_bar())
+        task = progress.add_task(prefix + PHASES["starting"], total=None)
+
+        def observe(phase: Phase, done: int, total: int) -> None:
+            progress.update(
+                task, description=prefix + PHASES[phase], completed=done, total=None if phase == "starting" else total
+            )
+
+        return run_until_signal(lambda: run_local(plan_drill(drill, seed), directory, journals, observe))
+
+
+def _print(drill: Drill, results: list[DrillResult], aborted: list[str]) -> None:
+    stdout.print(Text(f"{drill.name}: ", style="bold") + Text(drill.why))
+    if len(results) == 1:
+        stdout.print(_timeline(results[0]))
+        stdout.print(demo_table(results[0]))
+    elif results:
+        stdout.print(_runs(results))
+    counts = summary(drill, results, aborted)
+    passed = counts["verdict"] == "pass"
+    told = (
+        ", ".join(f"{counts[name]} {name}" for name in ("lost", "duplicated", "reordered"))
+        + f", {counts['gaps']} declared lost"
+    )
+    if counts["failover_s"] is not None:
+        told += f"; longest silence {counts['failover_s']:.2f} s"
+        told += f" in the median, {counts['failover_worst_s']:.2f} s at worst" if len(results) > 1 else ""
+    stdout.print(Text("PASS: " if passed else "FAIL: ", style="bold green" if passed else "bold red") + Text(told))
+
+
+def _timeline(result: DrillResult) -> Table:
+    table = Table(title="What happened", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("seconds", justify="right")
+    table.add_column("event")
+    for moment in result.timeline:
+        table.add_row(f"{moment.at_s:.2f}", Text(moment.what))
+    return table
+
+
+def _runs(results: list[DrillResult]) -> Table:
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("seed", "lost", "duplicated", "reordered", "gaps", "silence s", "at rest after s"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    for result in results:
+        silence = "-" if result.failover_s is None else f"{result.failover_s:.2f}"
+        numbers = (result.seed, result.lost, result.duplicated, result.reordered, result.gaps, silence, result.quiet_s)
+        table.add_row(*map(str, numbers), "pass" if result.passed else "FAIL")
+    return table

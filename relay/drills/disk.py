@@ -1,0 +1,60 @@
+"""A small disk for one journal: a file system in memory where this process may mount one, else only a directory."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+#: Room for more than the journal of a drill; what is left of it is taken by `fill`.
+SIZE_BYTES = 8 << 20
+_FILLER = "filler"
+_CHUNK_BYTES = 64 * 1024
+
+
+class SmallDisk:
+    """Mounted inside the block, if that is allowed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.mounted = False
+
+    def __enter__(self) -> Self:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.mounted = _run("mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "relay-drill", str(self.directory))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.mounted:
+            _run("umount", "--lazy", str(self.directory))
+            self.mounted = False
+
+    def fill(self) -> None:
+        """Take all room that is left."""
+        size = _CHUNK_BYTES
+        with open(self.directory / _FILLER, "wb", buffering=0) as filler:
+            while size:
+                try:
+                    filler.write(bytes(size))
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    size //= 2
+
+    def free(self) -> None:
+        """Give the room back."""
+        (self.directory / _FILLER).unlink(missing_ok=True)
+
+    def largest_bytes(self) -> int:
+        """The size of the largest file on it."""
+        return max((file.stat().st_size for file in self.directory.iterdir()), default=0)
+
+
+def _run(*command: str) -> bool:
+    """Whether it could be done."""
+    with suppress(OSError):
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    return False

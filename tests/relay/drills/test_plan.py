@@ -1,0 +1,93 @@
+"""Drill files: the ones that come with relay are right, and every mistake in one of yours is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from relay.drills.library import drill_names, find_drill
+from relay.drills.plan import Place, draw_times, parse_link, parse_place, read_drill
+from relay.drills.run import plan_drill
+from sitestack.errors import ConfigurationError
+
+SITES = ("NYC", "SFO")
+
+
+def drill(**more: Any) -> dict[str, Any]:
+    return {"name": "mine", **more}
+
+
+@pytest.mark.parametrize("name", drill_names())
+def test_the_drills_of_the_library_are_right(name: str) -> None:
+    found = find_drill(name)
+    assert found.name == name
+    assert found.why.endswith(".")
+    assert all(at_s < found.load.seconds for at_s, _ in draw_times(found.method, 1))
+
+
+def test_an_unknown_drill_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(ConfigurationError, match=r"no drill 'kill-everybody'.*kill-relay"):
+        find_drill("kill-everybody")
+
+
+@pytest.mark.parametrize(
+    ("plain", "complaint"),
+    [
+        (drill(methods=[]), "methods: unknown key; did you mean method?"),
+        (drill(method=[{"do": "shoot", "target": "NYC.relay"}]), "method[0].do: must be one of kill"),
+        (drill(method=[{"do": "kill", "target": "LON.relay"}]), "method[0]: there is no 'LON.relay'"),
+        (drill(method=[{"do": "kill", "target": "NYC"}]), "method[0]: kill needs a target, one member."),
+        (drill(method=[{"do": "kill", "link": "NYC - SFO"}]), "method[0]: kill needs a target, one member."),
+        (drill(method=[{"do": "cut", "target": "NYC.relay"}]), "method[0]: cut needs a link, not a target."),
+        (drill(method=[{"do": "cut", "link": "NYC"}]), "method[0]: 'NYC' is no link"),
+        (drill(method=[{"do": "lose", "link": "NYC - SFO", "amount": 2}]), "method[0]: lose takes a probability"),
+        (drill(method=[{"do": "kill", "target": "NYC.A", "at_s": -1}]), "method[0]: times and amounts"),
+        (drill(sites=["NYC", "NYC"]), "sites: must name at least two different sites."),
+        (drill(members=0), "members: must be from 1 to 26."),
+        (drill(load={"rate": 0}), "load: rate"),
+        (drill(config={"relay": {"budget": {"entry": 1}}}), "config.relay.budget.entry: unknown key"),
+        ({}, "name: the drill has no name."),
+        ([], "the configuration: must be a mapping"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(plain: Any, complaint: str) -> None:
+    _, problems = read_drill(plain)
+    assert [problem for problem in problems if problem.startswith(complaint)], problems
+
+
+def test_a_member_is_named_by_role_or_by_name() -> None:
+    assert parse_place("NYC.relay", SITES, 3) == Place("NYC", "relay")
+    assert parse_place("SFO.D", SITES, 3) == parse_place("D", SITES, 3) == Place("SFO", "D")
+    assert parse_place("SFO", SITES, 3) == Place("SFO")
+    with pytest.raises(ValueError, match=r"no 'NYC\.D'"):
+        parse_place("NYC.D", SITES, 3)
+
+
+def test_a_link_has_two_ends_and_one_or_two_directions() -> None:
+    assert parse_link("NYC - SFO", SITES, 3) == (Place("NYC"), Place("SFO"), True)
+    assert parse_link("NYC.relay > NYC", SITES, 3) == (Place("NYC", "relay"), Place("NYC"), False)
+
+
+def test_a_drill_knows_which_links_it_harms() -> None:
+    assert [
+        (find_drill(name).harms_bridges, find_drill(name).harms_sites) for name in ("wan-cut", "split-site", "kill-relay")
+    ] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
+
+
+def test_the_same_seed_gives_the_same_times_in_order() -> None:
+    method = find_drill("wan-flap").method
+    assert draw_times(method, 7) == draw_times(method, 7) != draw_times(method, 8)
+    times = [at_s for at_s, _ in draw_times(method, 7)]
+    assert times == sorted(times)
+
+
+def test_messages_are_made_up_in_the_size_and_number_of_the_load() -> None:
+    found, _ = read_drill(drill(load={"rate": 10, "seconds": 2.5, "message_bytes": 40}))
+    lines = plan_drill(found, 1).lines
+    assert len(lines) == 25 == len(set(lines))
+    assert {len(line) for line in lines} == {40}
