@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from sitestack.address import Address, Physical, ProxyUUID
 from sitestack.events import Event
@@ -19,6 +20,7 @@ from sitestack.view import ViewId
 class GlobalView(Event):
     """The members of all living sites. Equal components mean equal members in equal order, everywhere (G2)."""
 
+    in_stream: ClassVar[bool] = True
     #: One view a living site, in order of the sites' names; no component ever goes back (G3).
     components: dict[str, ViewId]
     #: By site, then rank. Members of one's own site are proxies here too, so that the list is the same everywhere.
@@ -40,6 +42,7 @@ class GlobalView(Event):
 class Gap(Event):
     """These messages of scope ALL will never be delivered here: their site no longer holds them (R21, X5)."""
 
+    in_stream: ClassVar[bool] = True
     site: str
     origin: Address
     first: int
@@ -51,6 +54,7 @@ class Gap(Event):
 class Baseline(Event):
     """Where this site's knowledge of another begins: of each origin, what comes after the number (R29)."""
 
+    in_stream: ClassVar[bool] = True
     site: str
     origins: dict[Address, int]
 

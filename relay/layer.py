@@ -147,11 +147,12 @@ class RelayLayer(Layer):
         if isinstance(event, Undeliverable):
             return [Up(_unreachable(batch)) for batch in own_unicasts(event, self._site, self._me)]
         if isinstance(event, Held | Stable):
+            passed: list[Effect] = [Up(event)] if isinstance(event, Stable) else []
             if self.gateway.active:
                 held = isinstance(event, Held)
                 news = self.gateway.horizon.held(event.vector) if held else self.gateway.stable(event.vector.get(self._me, 0))
                 self._waiting_since = now if news else self._waiting_since
-            return []
+            return passed
         return [Up(event)]
 
     def _frame(self, frame: Frame, now: float) -> list[Effect]:
@@ -223,7 +224,7 @@ class RelayLayer(Layer):
         self._admitted(Admitted(frame.seqno, batch.site, batch.origin, batch.first - 1, batch.last, None, None))
         if self.state.has_been_delivered(batch.site, batch.origin, batch.last):
             return [Dropped("relay_delivered_before_merge")]
-        return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, seqno=frame.seqno))]
+        return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, False, frame.seqno, frame.stream))]
 
     def _gap(self, frame: Frame, gap: RemoteGap) -> list[Effect]:
         skipped = self.state.apply_gap(gap)

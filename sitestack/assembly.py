@@ -19,6 +19,7 @@ from sitestack.layers.resolver import Resolver
 from sitestack.layers.sequencer import Sequencer
 from sitestack.layers.stability import Stability
 from sitestack.layers.unicast import Unicast
+from sitestack.layers.uniform import Uniform, UniformConfig
 from sitestack.stack import Stack
 
 #: Room in each datagram for the headers of the layers below fragmentation, and for the datagram's own.
@@ -29,6 +30,7 @@ NEEDS_BELOW: dict[type[Layer], tuple[type[Layer], ...]] = {
     Sequencer: (Membership, Unicast, NakAck),
     FlowControl: (Unicast, NakAck),
     Membership: (Unicast, NakAck, FailureDetection, Discovery),
+    Uniform: (Membership, Stability),
     Stability: (Unicast, NakAck),
     Fragment: (Unicast, NakAck),
     Unicast: (Resolver,),
@@ -43,6 +45,8 @@ def build_stack(local: Local, config: SiteConfig, *, relay_layer: Layer | None =
     layers = build_layers(local, config)
     if relay_layer is not None:
         layers.insert(1, relay_layer)
+    if config.agreement == "uniform":
+        layers.insert(1, Uniform(local, UniformConfig()))
     check_layers(layers)
     stack = Stack(local.address, layers, config.site, config.transport.datagram_bytes_max)
     for layer in layers:

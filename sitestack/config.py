@@ -23,6 +23,7 @@ from sitestack.layers.stability import StabilityConfig
 from sitestack.layers.unicast import UnicastConfig
 
 Order = Literal["total", "fifo"]
+Agreement = Literal["survivors", "uniform"]
 
 #: A datagram below this has no room for the headers of a view of a few dozen members.
 DATAGRAM_BYTES_MIN = 1_024
@@ -108,6 +109,8 @@ class SiteConfig:
     site: str = ""
     #: The order in which members deliver: one for all of them, or each sender's own, which is one hop faster.
     order: Order = "total"
+    #: Who agrees on what was delivered: those who live on, or also those who crashed, which costs the time stability takes.
+    agreement: Agreement = "survivors"
     transport: TransportConfig = field(default_factory=TransportConfig)
     discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)
     membership: MembershipConfig = field(default_factory=MembershipConfig)

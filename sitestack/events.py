@@ -7,6 +7,7 @@ do not handle.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sitestack.address import Address, Physical
 from sitestack.frame import Frame, Header
@@ -18,6 +19,8 @@ class Event:
     """Base of everything but frames that travels through the stack."""
 
     __slots__ = ()
+    #: True for what the application sees at its place among the deliveries; the rest is said as soon as it is known.
+    in_stream: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,11 @@ class Stable(Event):
     """Travels up from stability, and down to NAKACK: up to these numbers, per sender's stream, every member has everything."""
 
     vector: dict[Address, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled(Event):
+    """Up from membership, right before a view: all who go on stand at the cut, so nothing of the old view is in doubt."""
 
 
 @dataclass(frozen=True, slots=True)

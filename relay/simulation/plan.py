@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from sitestack.config import Order
+from sitestack.config import Agreement, Order
 
 #: How long messages are sent and faults happen, in virtual seconds.
 TROUBLE_S = 30.0
@@ -95,6 +95,7 @@ class Plan:
     seed: int
     sites: tuple[tuple[str, int], ...]
     order: Order
+    agreement: Agreement
     multicast: bool
     loss: float
     duplication: float
@@ -127,6 +128,7 @@ def draw(seed: int) -> Plan:
         seed=seed,
         sites=sites,
         order="total" if rng.random() < 0.8 else "fifo",
+        agreement="uniform" if seed % 7 == 3 else "survivors",
         multicast=rng.random() < 0.7,
         loss=_sometimes(rng, 0.6, 0.2),
         duplication=_sometimes(rng, 0.4, 0.5),

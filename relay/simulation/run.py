@@ -20,7 +20,7 @@ from sitestack.address import Physical, ProxyUUID
 from sitestack.config import SiteConfig
 from sitestack.message import Scope
 from sitestack.sim import rules
-from sitestack.sim.checkers import History, check_all
+from sitestack.sim.checkers import History, check_all, check_uniform_agreement
 from sitestack.sim.process import Process
 from sitestack.sim.world import World
 
@@ -140,7 +140,11 @@ class Run:
         histories = [History.of(p.records, running=p.alive) for p in self.world.processes]
         settled = not self.violations
         report = check_all(histories, quiescent=settled, total_order=self.plan.order == "total")
-        self.violations += [f"{v.invariant} {v.where}: {v.what}" for v in report.violations]
+        found = list(report.violations)
+        if settled and self.plan.agreement == "uniform":
+            self._cover("agreement uniform")
+            found += check_uniform_agreement(histories)
+        self.violations += [f"{v.invariant} {v.where}: {v.what}" for v in found]
 
     # -- what happens ----------------------------------------------------------------------------------------------
 
@@ -293,6 +297,7 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
     config = replace(
         base,
         order=plan.order,
+        agreement=plan.agreement,
         transport=replace(base.transport, multicast=plan.multicast),
         discovery=base.discovery if plan.multicast else replace(base.discovery, seeds=tuple(hosts[site])),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sitestack.address import Address, ProxyUUID
 from sitestack.errors import ChannelClosed, LocalError, MessageTooLarge
-from sitestack.events import Blocked, Disconnect, Event, Left, Sent, ViewInstalled, Waiting
+from sitestack.events import Blocked, Disconnect, Event, Left, Sent, Settled, Stable, ViewInstalled, Waiting
 from sitestack.frame import Frame
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.message import Batch, Scope, pack_body
@@ -185,6 +185,8 @@ class Batching(Layer):
         if isinstance(event, Waiting):
             self._waiting_bytes = event.waiting_bytes
             return []
+        if isinstance(event, Stable | Settled):
+            return []  # of interest below only
         if isinstance(event, Blocked):
             self._flowing = False
         elif isinstance(event, ViewInstalled):

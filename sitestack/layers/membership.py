@@ -28,6 +28,7 @@ from sitestack.events import (
     Left,
     ReachCut,
     SeenView,
+    Settled,
     StatesCollected,
     Suspect,
     Unsuspect,
@@ -351,7 +352,7 @@ class Membership(Layer):
         previous = self._member.install(view)
         self._joining.done()
         self._views_installed += 1
-        return [Announce(ViewInstalled(view, previous, states, blocked))]
+        return [Up(Settled()), Announce(ViewInstalled(view, previous, states, blocked))]
 
     def _view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         self._leader.view_installed(event.view, now)

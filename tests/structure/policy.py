@@ -62,6 +62,7 @@ LAYERS = tuple(
         "stability",
         "state_transfer",
         "unicast",
+        "uniform",
     )
 )
 

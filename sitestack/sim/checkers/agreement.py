@@ -91,6 +91,19 @@ def check_agreement(histories: Sequence[History]) -> list[Violation]:
     return findings.violations()
 
 
+def check_uniform_agreement(histories: Sequence[History]) -> list[Violation]:
+    """L11 with `agreement: uniform`, quiescent runs: L9 for what anybody delivers, also a process that crashed."""
+    findings = Findings("L11")
+    for members in by_site(histories).values():
+        survivors = [history for history in members if history.survives]
+        for history in members:
+            for stay in history.stays[1:]:
+                for other in survivors:
+                    if other is not history:
+                        _check_stay(findings, history, stay, other)
+    return findings.violations()
+
+
 def check_validity(histories: Sequence[History]) -> list[Violation]:
     """L10, quiescent runs. What a surviving origin sends to everybody (all sites or its own), it delivers itself."""
     findings = Findings("L10")

@@ -1,0 +1,79 @@
+"""Uniform agreement: nothing is handed to the application before every member of the view has it.
+
+Without this layer a member that crashes may have delivered what nobody else has. With it (`agreement: uniform`, L11) whatever
+anybody delivers, all survivors deliver: a multicast waits until it is stable, or until the flush that ends its view has brought
+everybody to the cut. The price is the time that stability takes. Unicasts do not wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from sitestack.address import Address
+from sitestack.events import Event, Settled, Stable, ViewInstalled
+from sitestack.frame import Frame
+from sitestack.layer import Effect, Layer, Local, Up
+
+
+@dataclass(frozen=True, slots=True)
+class UniformConfig:
+    """There is nothing to choose: what waits is what is not stable, which flow control bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class UniformStatistics:
+    """What waits."""
+
+    waiting: int
+    waiting_high: int
+
+
+class Uniform(Layer):
+    """Safe delivery, as totem calls it (SEQ-24, L11). Sits above everything that the members decide together."""
+
+    name = "uniform"
+
+    def __init__(self, local: Local, config: UniformConfig) -> None:
+        self._stable: dict[Address, int] = {}
+        #: In the order in which it came; an event of the stream waits only because a multicast before it does.
+        self._waiting: deque[Event | Frame] = deque()
+        self._waiting_high = 0
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Hold back what is not stable, and everything behind it."""
+        if isinstance(event, Frame):
+            if event.stream is None:
+                return [Up(event)]
+            return self._queue(event)
+        if isinstance(event, Stable):
+            self._stable = event.vector
+            return self._release()
+        if isinstance(event, Settled):
+            waiting, self._waiting = self._waiting, deque()
+            return [Up(each) for each in waiting]
+        if isinstance(event, ViewInstalled):
+            assert not self._waiting, "a view before what belongs to the last one"
+            self._stable = {}
+            return [Up(event)]
+        return self._queue(event) if event.in_stream else [Up(event)]
+
+    def _queue(self, event: Event | Frame) -> list[Effect]:
+        self._waiting.append(event)
+        self._waiting_high = max(self._waiting_high, len(self._waiting))
+        return self._release()
+
+    def _release(self) -> list[Effect]:
+        effects: list[Effect] = []
+        while self._waiting and self._is_stable(self._waiting[0]):
+            effects.append(Up(self._waiting.popleft()))
+        return effects
+
+    def _is_stable(self, event: Event | Frame) -> bool:
+        if not isinstance(event, Frame) or event.stream is None:
+            return True
+        return event.seqno <= self._stable.get(event.stream, 0)
+
+    def statistics(self) -> UniformStatistics:
+        """What waits now, and the most that ever did."""
+        return UniformStatistics(len(self._waiting), self._waiting_high)

@@ -1,0 +1,87 @@
+"""Uniform agreement: what is not stable waits, in order, and a view waits for nothing that belongs before it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from sitestack.address import Address
+from sitestack.config import SiteConfig
+from sitestack.events import Event, Settled, Stable, ViewInstalled
+from sitestack.frame import Frame
+from sitestack.layer import Local, Up
+from sitestack.layers.uniform import Uniform, UniformConfig
+from sitestack.message import Batch, Scope, pack_body
+from sitestack.sim.script import Script
+from sitestack.sim.world import World, site_maker
+from sitestack.view import View, ViewId
+
+A, B = (Address(bytes([n]) * 16) for n in (1, 2))
+VIEW = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))
+
+
+@dataclass(frozen=True, slots=True)
+class InStream(Event):
+    in_stream: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Aside(Event):
+    pass
+
+
+def layer() -> Uniform:
+    made = Uniform(Local("NYC", B, "B", random.Random(1)), UniformConfig())
+    made.up(ViewInstalled(VIEW, None), 0.0)
+    return made
+
+
+def cast(n: int) -> Frame:
+    return Frame(A, None, (), Batch("NYC", A, Scope.ALL, n, 1, pack_body([b"x"])), False, n, A)
+
+
+def test_a_multicast_waits_until_everybody_has_it_and_so_does_what_comes_after_it() -> None:
+    uniform = layer()
+    assert uniform.up(cast(1), 0.0) == []
+    assert uniform.up(InStream(), 0.0) == []
+    assert uniform.up(cast(2), 0.0) == []
+    assert uniform.up(Stable({A: 1}), 0.0) == [Up(cast(1)), Up(InStream())]
+    assert uniform.up(Stable({A: 2}), 0.0) == [Up(cast(2))]
+    assert uniform.up(InStream(), 0.0) == [Up(InStream())]
+
+
+def test_what_has_no_place_in_the_stream_does_not_wait() -> None:
+    uniform = layer()
+    uniform.up(cast(1), 0.0)
+    unicast = Frame(A, B, (), Batch("NYC", A, Scope.UNICAST, 1, 1, pack_body([b"x"]), B, "NYC"))
+    assert uniform.up(unicast, 0.0) == [Up(unicast)]
+    assert uniform.up(Aside(), 0.0) == [Up(Aside())]
+
+
+def test_a_flush_settles_what_waits_before_the_view() -> None:
+    uniform = layer()
+    uniform.up(cast(1), 0.0)
+    assert uniform.up(Settled(), 0.0) == [Up(cast(1))]
+    uniform.up(ViewInstalled(VIEW, VIEW), 0.0)
+    assert uniform.up(cast(1), 0.0) == [], "numbers start again, and so does what is stable"
+
+
+@pytest.mark.conforms("SEQ-24")
+@pytest.mark.parametrize("agreement", ["survivors", "uniform"])
+def test_what_a_coordinator_alone_had_is_delivered_by_it_only_when_agreement_is_among_survivors(agreement: str) -> None:
+    """The coordinator's multicast reaches nobody, and it dies."""
+    script = Script(World(1, site_maker(SiteConfig(site="NYC", agreement=agreement))))  # type: ignore[arg-type]  # a parameter
+    script.site("NYC", "A", "B", "C")
+    coordinator = script.world.coordinator("NYC")
+    assert coordinator is not None
+    name = coordinator.local.name
+    script.hold(name, [other for other in "ABC" if other != name])
+    script.send(name, "m")
+    script.run(0.2)
+    script.kill(name)
+    script.run(5.0)
+    assert script.delivered(name) == (["m"] if agreement == "survivors" else [])
+    assert all(script.delivered(other) == [] for other in "ABC" if other != name)
