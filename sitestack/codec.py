@@ -18,6 +18,7 @@ from sitestack.errors import ProtocolError
 from sitestack.frame import Destination, Frame, Header
 from sitestack.message import Batch, Scope
 from sitestack.schema import INT_MAX, TEXT_BYTES_MAX, Converter, Schema
+from sitestack.unguarded import unguarded
 
 MAGIC = b"\xb7R"
 VERSION = 1
@@ -36,6 +37,7 @@ DATAGRAM_BYTES_MAX = 65_507
 _EVERYBODY, _MEMBER, _WHOEVER = 0, 1, 2
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Datagram:
     """A parsed datagram. `dest` is the member it is meant for, or None when it is for everybody or for whoever is there."""

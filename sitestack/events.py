@@ -12,6 +12,7 @@ from typing import ClassVar
 from sitestack.address import Address, Physical
 from sitestack.frame import Frame, Header
 from sitestack.message import Batch
+from sitestack.unguarded import unguarded
 from sitestack.view import View, ViewId
 
 
@@ -90,6 +91,7 @@ class Unsuspect(Event):
     members: tuple[Address, ...]
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Stable(Event):
     """Travels up from stability, and down to NAKACK: up to these numbers, per sender's stream, every member has everything."""
@@ -97,6 +99,7 @@ class Stable(Event):
     vector: dict[Address, int]
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Settled(Event):
     """Up from membership, right before a view: all who go on stand at the cut, so nothing of the old view is in doubt."""
@@ -109,6 +112,7 @@ class Held(Event):
     vector: dict[Address, int]
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Credit(Event):
     """Travels down from the shell: bytes that were delivered but that the application has not taken yet."""
@@ -116,6 +120,7 @@ class Credit(Event):
     backlog_bytes: int
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Sent(Event):
     """Up from batching: this batch of mine is numbered and on its way. The shell journals it before its datagrams leave."""
@@ -123,6 +128,7 @@ class Sent(Event):
     batch: Batch
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Waiting(Event):
     """Up from flow control to batching: this many bytes of mine wait for credit."""

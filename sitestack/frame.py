@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from sitestack.address import Address, Physical
 from sitestack.message import Batch
+from sitestack.unguarded import unguarded
 
 
 class Header:
@@ -31,6 +32,7 @@ H = TypeVar("H", bound=Header)
 Destination = Address | Physical | None
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One protocol message."""

@@ -9,10 +9,12 @@ from typing import Generic, TypeVar
 
 from sitestack.address import Address
 from sitestack.message import Batch, Message, MessageId
+from sitestack.unguarded import unguarded
 
 E = TypeVar("E")
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """A batch as the application sees it: messages of one sender, in order."""

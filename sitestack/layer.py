@@ -13,8 +13,10 @@ from typing import ClassVar
 from sitestack.address import Address, Physical
 from sitestack.events import Event
 from sitestack.frame import Frame, Header
+from sitestack.unguarded import unguarded
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Up:
     """Hand this to the next layer above; above the topmost layer it reaches the shell."""
@@ -22,6 +24,7 @@ class Up:
     event: Event | Frame
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Down:
     """Hand this to the next layer below."""
@@ -29,6 +32,7 @@ class Down:
     event: Event | Frame
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Announce:
     """Hand this to every layer (`up`, bottom to top) and to the shell, before any consequence of it is acted upon."""
@@ -36,6 +40,7 @@ class Announce:
     event: Event
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Dropped:
     """Something from outside was discarded. `reason` is a short stable word; drops are counted, never silent."""
@@ -44,6 +49,7 @@ class Dropped:
     count: int = 1
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Transmit:
     """Put a frame on the wire: to one physical address, or by multicast when `to` is None. Only the lowest layer emits it."""

@@ -16,6 +16,7 @@ from enum import IntEnum
 
 from sitestack.address import Address
 from sitestack.errors import ProtocolError
+from sitestack.unguarded import unguarded
 
 
 class Scope(IntEnum):
@@ -29,6 +30,7 @@ class Scope(IntEnum):
     UNICAST = 2
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Messages `(site, origin, scope, n)` with n in `first .. first + count - 1` (for a unicast also the target)."""
@@ -81,6 +83,7 @@ def _slices(body: bytes, sizes: tuple[int, ...]) -> Iterator[bytes]:
         at += size
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class MessageId:
     """The identity of one message from end to end."""
@@ -91,6 +94,7 @@ class MessageId:
     n: int
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Message:
     """What the application receives. `source` can be replied to; it is a `ProxyUUID` when the sender is in another site."""

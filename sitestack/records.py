@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 
 from sitestack.address import Address
 from sitestack.message import Scope
+from sitestack.unguarded import unguarded
 from sitestack.view import ViewId
 
 
@@ -47,6 +48,7 @@ class Stop:
     reason: str
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Send:
     """A batch was accepted from the application; written before its first packet leaves."""
@@ -83,6 +85,7 @@ class Reject:
     reason: str
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Deliver:
     """A batch was handed to the application, in delivery order. `site` and `origin` name its sender."""

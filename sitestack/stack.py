@@ -16,11 +16,13 @@ from sitestack.errors import ConfigurationError, ProtocolError
 from sitestack.events import Event, Misdirected, StatesCollected, ViewInstalled
 from sitestack.frame import Destination, Frame, Header
 from sitestack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
+from sitestack.unguarded import unguarded
 
 #: What a tap sees: the name of the layer that spoke, and what it said.
 Tap = Callable[[str, Effect], None]
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Turn:
     """What the shell has to do at the end of a turn."""

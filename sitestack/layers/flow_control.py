@@ -20,12 +20,14 @@ from sitestack.events import Blocked, Credit, Event, Undeliverable, ViewInstalle
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.credit_accounts import Account, Outlet, cost
+from sitestack.unguarded import unguarded
 from sitestack.view import View, ViewId
 
 #: Beyond this many, what strangers send is not counted, and they get no credit.
 ACCOUNTS_MAX = 10_000
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Credits(Header):
     """To a sender: so many bytes of yours I have consumed in all. `view` is the one that the multicasts are counted in."""

@@ -20,6 +20,7 @@ from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.message import Batch
 from sitestack.schema import TEXT_BYTES_MAX
+from sitestack.unguarded import unguarded
 
 #: What the fields of a `FragmentHeader` besides its data, and the frame around it, take on the wire.
 PIECE_OVERHEAD_BYTES = 64
@@ -38,6 +39,7 @@ _ATOM_BYTES: dict[Any, int] = {
 }
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class FragmentHeader(Header):
     """One piece of a frame. Pieces of one id arrive in order, `index` from 0 to `count - 1`."""

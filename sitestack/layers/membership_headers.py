@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from sitestack.address import Address
 from sitestack.frame import Header
+from sitestack.unguarded import unguarded
 from sitestack.view import View, ViewId
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class ViewTag(Header):
     """On unicasts from above: the view in which the frame was sent, so that it means something only in that view."""

@@ -21,12 +21,14 @@ from sitestack.layers.later_views import LaterViews
 from sitestack.layers.retransmission import Announcer, Answers, Gap, Gaps, choose_holder
 from sitestack.layers.streams import Streams
 from sitestack.layers.window import frame_bytes
+from sitestack.unguarded import unguarded
 from sitestack.view import View, ViewId
 
 #: A request lists at most so many ranges: it must fit into one datagram, as fragmentation is above this layer.
 RANGES_MAX = 64
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Cast(Header):
     """On every reliable multicast and on its retransmissions, which come from anybody: `sender` owns the stream."""

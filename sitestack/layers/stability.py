@@ -18,9 +18,11 @@ from sitestack.codec import FRAME_OVERHEAD_BYTES
 from sitestack.events import Event, Held, Stable, ViewInstalled
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.unguarded import unguarded
 from sitestack.view import View, ViewId
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Report(Header):
     """Member to coordinator: how far the streams are delivered here of which something is not stable."""
@@ -31,6 +33,7 @@ class Report(Header):
     known: int
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class StableVector(Header):
     """Coordinator to everybody: everybody has delivered each stream up to here."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sitestack.frame import Frame, Header
+from sitestack.unguarded import unguarded
 
 #: What a frame costs in a window besides its payload.
 FRAME_COST_BYTES = 256
@@ -23,6 +24,7 @@ FRAME_COST_BYTES = 256
 RANGES_MAX = 32
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class UnicastData(Header):
     """On every reliable unicast. The conn-id is on all of them, not only on the first (U1)."""
@@ -43,6 +45,7 @@ class UnicastSync(Header):
     mid: int
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class UnicastAck(Header):
     """Everything up to `seqno` was delivered; the `missing` ranges (first, last) are asked for."""

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sitestack.address import Physical
+from sitestack.unguarded import unguarded
 
 
+@unguarded
 @dataclass(frozen=True, slots=True)
 class Packet:
     """A datagram between two sockets."""
