@@ -73,6 +73,7 @@ class RelayLayer(Layer):
 
     name = "relay"
     HEADERS = HEADERS
+    FRAMES_DOWN = "unicasts"
 
     def __init__(self, local: Local, config: RelayConfig) -> None:
         self.state = ReplicatedState(local.site, config.buffer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from sitestack.address import Address, Physical
 from sitestack.events import Event
@@ -91,6 +91,10 @@ class Layer:
     name: ClassVar[str]
     #: Wire id -> header class, for the codec. Ids are unique over the whole stack; each layer owns a block of sixteen.
     HEADERS: ClassVar[dict[int, type[Header]]] = {}
+    #: Which frames the stack shows to `up`: "all", or its "own", whose last header is one of HEADERS. The others pass it by.
+    FRAMES_UP: ClassVar[Literal["all", "own"]] = "all"
+    #: Which frames it shows to `down`. A unicast is to an `Address`; anything else counts as a multicast.
+    FRAMES_DOWN: ClassVar[Literal["all", "multicasts", "unicasts", "none"]] = "all"
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Handle what comes from above."""

@@ -16,6 +16,7 @@ from sitestack.errors import ConfigurationError, ProtocolError
 from sitestack.events import Event, Misdirected, StatesCollected, ViewInstalled
 from sitestack.frame import Destination, Frame, Header
 from sitestack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
+from sitestack.passage import ways_down, ways_up
 from sitestack.unguarded import unguarded
 
 #: What a tap sees: the name of the layer that spoke, and what it said.
@@ -38,6 +39,9 @@ class _CarryOut:
     """Carry out this layer's answer to the last announcement, if that has not happened yet."""
 
 
+_Step = Effect | _CarryOut
+
+
 class Stack:
     """A stack of layers for one member. `layers` is top to bottom."""
 
@@ -52,6 +56,9 @@ class Stack:
         self._bottom = len(self.layers)
         self._deadlines: list[float | None] = [None] * self._bottom
         self._stale = set(range(self._bottom))
+        self._ways_up = ways_up(self.layers)
+        self._multicasts_down = ways_down(self.layers, "multicasts")
+        self._unicasts_down = ways_down(self.layers, "unicasts")
         self._flushing = [i for i, layer in enumerate(self.layers) if type(layer).flush is not Layer.flush]
         #: Answers to an announcement that are not carried out yet, by layer.
         self._answers: dict[int, list[Effect]] = {}
@@ -63,7 +70,7 @@ class Stack:
 
     def down(self, event: Event | Frame, now: float) -> None:
         """Hand an event or a frame to the topmost layer."""
-        self._walk([(-1, Down(event))], now)
+        self._walk(-1, (Down(event),), now)
 
     def receive(self, data: bytes, source: Physical, now: float) -> None:
         """Hand in a datagram. What cannot be parsed, comes from this member itself, or is for another one, is dropped.
@@ -79,10 +86,10 @@ class Stack:
             return  # multicast loops back to its sender
         if datagram.dest is not None and datagram.dest != self.address:
             # A3: meant for an earlier process at this address; the lowest layer tells the sender.
-            self._walk([(self._bottom, Up(Misdirected(datagram.source, datagram.dest)))], now)
+            self._walk(self._bottom, (Up(Misdirected(datagram.source, datagram.dest)),), now)
             return
         for frame in datagram.frames:
-            self._walk([(self._bottom, Up(frame))], now)
+            self._walk(self._bottom, (Up(frame),), now)
 
     def expire(self, now: float) -> None:
         """Run every layer whose deadline has passed."""
@@ -91,7 +98,7 @@ class Stack:
             due = self._deadlines[index]
             if due is not None and due <= now:
                 self._stale.add(index)
-                self._act(index, self.layers[index].expire(now), now)
+                self._walk(index, self.layers[index].expire(now), now)
 
     def deadline(self) -> float | None:
         """When `expire` wants to be called; None for never."""
@@ -106,50 +113,60 @@ class Stack:
             effects = self.layers[index].flush(now)
             self._stale.add(index)
             if effects:
-                self._act(index, effects, now)
+                self._walk(index, effects, now)
         turn = Turn(tuple(self._events), tuple(self._datagrams()))
         self._events.clear()
         return turn
 
     # -- walking ---------------------------------------------------------------------------------------------------
 
-    def _act(self, index: int, effects: list[Effect], now: float) -> None:
-        self._walk([(index, effect) for effect in reversed(effects)], now)
-
-    def _walk(self, pending: list[tuple[int, Effect | _CarryOut]], now: float) -> None:
+    def _walk(self, index: int, effects: Sequence[_Step], now: float) -> None:
         """Carry out effects depth-first: the consequences of one come before its sibling, and nothing re-enters a layer.
 
-        The number beside an effect is the place of the layer that said it: -1 is the application, `_bottom` the wire.
+        `index` is the place of the layer that said them: -1 is the application, `_bottom` the wire. A tap is shown the frames
+        that pass a layer, too.
         """
-        layers, stale, bottom = self.layers, self._stale, self._bottom
-        while pending:
-            index, effect = pending.pop()
-            if self.tap is not None and not isinstance(effect, _CarryOut):
-                self.tap(layers[index].name if 0 <= index < bottom else "shell", effect)
+        layers, stale, answers, tap = self.layers, self._stale, self._answers, self.tap
+        pending: list[tuple[int, _Step]] = []
+        while True:
+            if effects:
+                if len(effects) > 1:
+                    pending.extend([(index, each) for each in effects[:0:-1]])
+                effect = effects[0]
+                effects = ()
+            elif pending:
+                index, effect = pending.pop()
+            else:
+                return
+            if tap is not None and not isinstance(effect, _CarryOut):
+                tap(layers[index].name if 0 <= index < self._bottom else "shell", effect)
             if isinstance(effect, Up):
-                target = index - 1
+                event, target = effect.event, index - 1
+                if type(event) is Frame and not answers and tap is None:
+                    target = self._ways_up[index][type(event.headers[-1]) if event.headers else None]
                 if target < 0:
-                    self._events.append(effect.event)
+                    self._events.append(event)
                     continue
             elif isinstance(effect, Down):
-                target = index + 1
-                if target == bottom:
+                event, target = effect.event, index + 1
+                if type(event) is Frame and not answers and tap is None:
+                    target = (self._unicasts_down if isinstance(event.dest, Address) else self._multicasts_down)[target]
+                if target == self._bottom:
                     continue  # an event that no layer below took: nothing there cares
             else:
                 self._handle(index, effect, pending, now)
                 continue
-            if target in self._answers:
+            if answers and target in answers:
                 pending.append((index, effect))
-                pending.extend([(target, each) for each in reversed(self._answers.pop(target))])
-                continue
-            layer = layers[target]
-            effects = layer.up(effect.event, now) if isinstance(effect, Up) else layer.down(effect.event, now)
+                effects = answers.pop(target)
+            elif isinstance(effect, Up):
+                effects = layers[target].up(event, now)
+            else:
+                effects = layers[target].down(event, now)
             stale.add(target)
-            pending.extend([(target, each) for each in reversed(effects)])
+            index = target
 
-    def _handle(
-        self, index: int, effect: Effect | _CarryOut, pending: list[tuple[int, Effect | _CarryOut]], now: float
-    ) -> None:
+    def _handle(self, index: int, effect: _Step, pending: list[tuple[int, _Step]], now: float) -> None:
         if isinstance(effect, Transmit):
             self._transmit(effect)
         elif isinstance(effect, Announce):
@@ -163,7 +180,7 @@ class Stack:
             event = StatesCollected(effect.token, tuple([state for state in states if state is not None]))
             pending.append((index + 1, Up(event)))
 
-    def _announce(self, event: Event, pending: list[tuple[int, Effect | _CarryOut]], now: float) -> None:
+    def _announce(self, event: Event, pending: list[tuple[int, _Step]], now: float) -> None:
         """Every layer hears of it, bottom to top, and the shell; only then are the answers carried out, in the same order.
 
         A layer's answer is carried out before the layer sees anything else, even when that comes out of another layer's

@@ -94,6 +94,7 @@ class Batching(Layer):
     """The topmost layer (JGroups: the bundler, and the message batches of 4.x; SEQ-2, SEQ-16, SEQ-22, S18)."""
 
     name = "batching"
+    FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: BatchingConfig) -> None:
         self._me = local.address

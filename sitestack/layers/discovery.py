@@ -117,6 +117,7 @@ class Discovery(Layer):
         0x14: Invalidate,
         0x15: KnownContacts,
     }
+    FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: DiscoveryConfig) -> None:
         self.local = local

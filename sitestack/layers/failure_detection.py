@@ -116,6 +116,7 @@ class FailureDetection(Layer):
 
     name = "failure_detection"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x20: Alive, 0x21: AreYouThere, 0x22: IAmAlive, 0x23: NotHere}
+    FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: FailureDetectionConfig) -> None:
         self.local = local

@@ -111,6 +111,7 @@ class Fragment(Layer):
 
     name: ClassVar[str] = "fragment"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x50: FragmentHeader}
+    FRAMES_UP = "own"
 
     def __init__(self, local: Local, config: FragmentConfig) -> None:
         self._me = local.address

@@ -84,6 +84,8 @@ class Membership(Layer):
 
     name: ClassVar[str] = "membership"
     HEADERS: ClassVar[dict[int, type[Header]]] = wire.HEADERS
+    FRAMES_UP = "own"
+    FRAMES_DOWN = "unicasts"
 
     def __init__(self, local: Local, config: MembershipConfig) -> None:
         self._me = local.address

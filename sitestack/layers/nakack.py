@@ -115,6 +115,8 @@ class NakAck(Layer):
 
     name = "nakack"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x30: Cast, 0x31: Retransmit, 0x32: Highest}
+    FRAMES_UP = "own"
+    FRAMES_DOWN = "multicasts"
 
     def __init__(self, local: Local, config: NakAckConfig) -> None:
         self._me = local.address

@@ -93,6 +93,7 @@ class Resolver(Layer):
     """
 
     name = "resolver"
+    FRAMES_UP = "own"
 
     def __init__(self, local: Local, config: ResolverConfig) -> None:
         self.local = local

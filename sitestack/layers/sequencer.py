@@ -86,6 +86,8 @@ class Sequencer(Layer):
 
     name = "sequencer"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x90: Forward, 0x91: Sequenced, 0x92: SequencerState}
+    FRAMES_UP = "own"
+    FRAMES_DOWN = "multicasts"
 
     def __init__(self, local: Local, config: SequencerConfig) -> None:
         self._me = local.address

@@ -66,6 +66,8 @@ class Unicast(Layer):
         0x42: SendFirst,
         0x43: UnicastSync,
     }
+    FRAMES_UP = "own"
+    FRAMES_DOWN = "unicasts"
 
     def __init__(self, local: Local, config: UnicastConfig) -> None:
         self._local = local
