@@ -1,6 +1,7 @@
 """The promises as code: pure functions over the histories of a run's processes, each giving the violations it finds."""
 
 from sitestack.sim.checkers.agreement import check_uniform_agreement
+from sitestack.sim.checkers.ending import Ending, find_ending, fold
 from sitestack.sim.checkers.history import Fate, History
 from sitestack.sim.checkers.report import LIVENESS, SAFETY, Checker, Report, check_all
 from sitestack.sim.checkers.violation import Violation
@@ -9,10 +10,13 @@ __all__ = [
     "LIVENESS",
     "SAFETY",
     "Checker",
+    "Ending",
     "Fate",
     "History",
     "Report",
     "Violation",
     "check_all",
     "check_uniform_agreement",
+    "find_ending",
+    "fold",
 ]
