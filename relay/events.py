@@ -7,7 +7,7 @@ Connections are named by numbers that the shell chooses and never uses twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
 
@@ -29,6 +29,9 @@ class GlobalView(Event):
     names: tuple[str, ...]
     #: Sites that were there and have been without a link for longer than the grace time, in order of their names.
     down: tuple[str, ...] = ()
+    #: Sites that the last global view did not have: the first contact with them, or a healed bridge. It joins what had been
+    #: apart, as a merge view does inside a site (REL-25). It is each member's own, and no part of what members agree on.
+    joined: tuple[str, ...] = field(default=(), compare=False)
 
     def name_of(self, member: Address) -> str:
         """`name@site` of a member, or how a stranger prints itself (REL-30)."""

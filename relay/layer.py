@@ -11,7 +11,7 @@ do about them goes up (`relay/events.py`). So the stack is the only thing that a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from relay.buffer import BufferConfig
 from relay.casting import Caster
@@ -260,8 +260,11 @@ class RelayLayer(Layer):
         view = self.state.global_view()
         if view == self._shown:
             return []
-        self._shown = view
-        return [Up(view)]
+        before, self._shown = self._shown, view
+        if before is None:
+            return [Up(view)]
+        joined = tuple([site for site in view.components if site not in before.components])
+        return [Up(replace(view, joined=joined))]
 
     # -- views ---------------------------------------------------------------------------------------------------------
 

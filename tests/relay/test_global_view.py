@@ -40,6 +40,23 @@ def test_everybody_sees_the_members_of_all_sites_by_name_in_one_order() -> None:
     assert joiner.global_views()[0] == last(joiner), "a joiner knows all at once (R23)"
 
 
+@pytest.mark.conforms("REL-25")
+def test_the_global_view_says_which_sites_it_joins() -> None:
+    """First contact, or a bridge that is back: what had been apart is one again, and the application is told."""
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    assert [view.joined for view in nyc.members[1].global_views()][1] == ("SFO",)
+    sfo.join("G")
+    world.run(1)
+    assert last(nyc.members[1]).joined == (), "a change in there is no joining"
+    world.part("NYC", "SFO")
+    world.run(60)
+    assert last(nyc.members[1]).down == ("SFO",)
+    world.heal()
+    world.run(30)
+    assert [view.joined for view in nyc.members[1].global_views() if view.joined] == [("SFO",), ("SFO",)]
+
+
 @pytest.mark.conforms("REL-21")
 def test_the_application_is_told_if_and_only_if_it_changed_and_no_component_goes_back() -> None:
     world, sites = sites_of({"LAX": 1, "NYC": 3, "SFO": 2})

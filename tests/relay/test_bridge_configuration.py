@@ -1,0 +1,33 @@
+"""The bridge of a site is set up by its configuration alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relay.config import load_config
+from sitestack.address import Physical
+
+TEXT = """
+site: NYC
+relay:
+  bridge:
+    bind: 127.0.0.1:{port}
+    peers:
+      SFO: [127.0.0.1:7901, 127.0.0.1:7902]
+  grace_s: {grace}
+"""
+
+
+@pytest.mark.conforms("REL-3")
+def test_changing_the_bridge_needs_no_code(tmp_path: Path) -> None:
+    file = tmp_path / "nyc.yaml"
+    found = []
+    for port, grace in ((7900, 3.0), (7950, 20.0)):
+        file.write_text(TEXT.format(port=port, grace=grace))
+        config = load_config(file, environment={})
+        gateway = config.relay_layer().gateway
+        assert gateway.peers == {"SFO": (Physical("127.0.0.1", 7901), Physical("127.0.0.1", 7902))}
+        found.append((config.relay.bridge.bind, gateway.grace_s))
+    assert found == [(Physical("127.0.0.1", 7900), 3.0), (Physical("127.0.0.1", 7950), 20.0)]

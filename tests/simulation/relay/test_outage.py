@@ -1,0 +1,102 @@
+"""A temporary outage of the relay (seed 001, Todo #3), at every moment, and what it costs: time, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from relay.buffer import BufferConfig
+from relay.simulation import Run, draw
+from relay.simulation.plan import Kill
+from sitestack.sim.checkers import History, check_all
+from tests.simulation.relay.sites import ACROSS, Sites
+
+
+def _say(sites: Sites, name: str, n: int) -> None:
+    sites[name].send(f"{name}{n}".encode())
+
+
+def _has(sites: Sites, name: str, text: str) -> bool:
+    return text in sites.delivered(name)
+
+
+@pytest.mark.conforms("REL-12", "REL-13", "REL-31", "USR-3")
+@pytest.mark.parametrize("datagrams", range(12))
+def test_a_relay_that_dies_at_any_datagram_loses_duplicates_and_reorders_nothing(datagrams: int) -> None:
+    """REL-13, 14, 26 and 27 together; and the other site hears again within half a second of virtual time."""
+    sites = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig())
+    sites.form(*"ABCDEF")
+    world = sites.world
+    for n in range(200):
+        for name in "BCE":
+            world.schedule.after(n * 0.01, partial(_say, sites, name, n))
+    world.run(0.5)
+    sites["A"].dies_after = datagrams
+    world.run(8.0)
+    assert not sites["A"].alive
+    report = check_all([History.of(p.records, running=p.alive) for p in world.processes], quiescent=True, total_order=True)
+    assert [str(violation) for violation in report.violations] == []
+    heard = [r.t for r in sites["F"].records if type(r).__name__ == "Deliver" and r.site == "NYC"]  # type: ignore[union-attr]
+    longest = max(b - a for a, b in itertools.pairwise(heard))
+    assert longest < 0.5e9, "by closed connections, not by silence"
+
+
+@pytest.mark.conforms("REL-18")
+def test_what_crosses_the_bridge_is_the_body_byte_for_byte_and_no_protocol_header() -> None:
+    """The open question of seed 001, answered: an application's headers are in its payload, the protocols' stay at home."""
+    sites = Sites({"NYC": "AB", "SFO": "DE"}, BufferConfig())
+    sites.form(*"ABDE")
+    payload = bytes(range(256)) + b"\x00header=of the application\x00"
+    sites["B"].send(payload)
+    sites.run(ACROSS)
+    frames = [event for event in sites["E"].events if getattr(event, "batch", None) is not None]
+    assert [list(frame.batch.payloads()) for frame in frames] == [[payload]]  # type: ignore[union-attr]
+    assert [frame.headers for frame in frames] == [()]  # type: ignore[union-attr]
+
+
+@pytest.mark.conforms("SEQ-21")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_with_many_senders_during_a_failover_all_first_messages_come_before_any_second(seed: int) -> None:
+    """Five senders; a second message is sent when the sender has delivered all five first ones."""
+    sites = Sites({"NYC": "ABCDEF"}, BufferConfig())
+    sites.form(*"ABCDEF")
+    senders = "BCDEF"
+    sent_second: set[str] = set()
+
+    def second() -> None:
+        for name in senders:
+            if name not in sent_second and sum(text.endswith("1") for text in sites.delivered(name)) == len(senders):
+                sent_second.add(name)
+                sites.send(name, f"{name}2")
+
+    for name in senders:
+        sites.send(name, f"{name}1")
+    sites["A"].dies_after = seed
+    for step in range(1, 400):
+        sites.world.schedule.after(step * 0.01, second)
+    sites.run(6.0)
+    orders = [sites.delivered(name) for name in senders]
+    assert all(order == orders[0] for order in orders)
+    assert [text[-1] for text in orders[0]] == ["1"] * 5 + ["2"] * 5
+
+
+@pytest.mark.conforms("SEQ-19")
+def test_calls_that_wait_for_all_answers_come_in_the_order_in_which_they_were_made() -> None:
+    """The application's own way to order messages of several senders: the next call starts when all have answered."""
+    sites = Sites({"NYC": "ABC"}, BufferConfig())
+    sites.form(*"ABC")
+    for n, caller in enumerate("BCABCA"):
+        sites.send(caller, f"call {n}")
+        for name in "ABC":
+            assert sites.world.run_until(partial(_has, sites, name, f"call {n}"), 1.0)
+    assert all(sites.delivered(name) == [f"call {n}" for n in range(6)] for name in "ABC")
+
+
+def test_a_plan_without_its_faults_is_a_quiet_run() -> None:
+    """The simulator's own check: what it reports comes from the product, not from the way it looks."""
+    plan = replace(draw(5), faults=(), loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0)
+    assert Run(plan).result().violations == ()
+    assert Run(replace(plan, faults=(Kill(5.0, "NYC", 0, 3, 1.0),))).result().covered["kill coordinator"] == 1
