@@ -54,6 +54,10 @@ class Sender:
         """Send a frame, or let it wait while the window is full. While nothing is sent, no timer runs."""
         if not self.window:
             self._restart_timers(now)
+        elif self._retry_s > self._config.retransmit_interval_s:
+            # What was sent before has not been acknowledged for a while; this one may get through, or want sending again soon.
+            self._retry_s = self._config.retransmit_interval_s
+            self._retry_at = min(self._retry_at, now + self._jittered())
         size = frame_bytes(frame)
         if not self.queue and self._has_room(size):
             return [Down(self._number(frame, size))]

@@ -110,6 +110,23 @@ def test_with_every_acknowledgement_lost_the_retransmissions_become_rare() -> No
     assert world["B"].received["A"] == ["1"]
 
 
+def test_a_new_message_does_not_wait_for_what_an_old_one_has_got_used_to() -> None:
+    world = World()
+    world.rule = lambda packet: Fate.LOSE if isinstance(packet.header, UnicastAck) else Fate.PASS
+    world.send("A", "B", "1")
+    world.run(20)
+    lost: list[Packet] = []
+
+    def lose_the_first(packet: Packet) -> Fate:
+        lost.append(packet)
+        return Fate.LOSE if len(lost) == 1 else Fate.PASS
+
+    world.rule = lose_the_first
+    world.send("A", "B", "2")
+    world.run(2 * UnicastConfig().retransmit_interval_s)
+    assert world["B"].received["A"] == ["1", "2"]
+
+
 def test_an_acknowledgement_is_sent_once_a_turn() -> None:
     layer = layer_of()
     for n in (1, 2, 3):
