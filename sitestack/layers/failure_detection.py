@@ -5,9 +5,9 @@
     heard of B               nothing was wrong
     still silent             up: Suspect(B); and Unsuspect(B) should it be heard after all
 
-Besides, each member has a TCP connection to the coordinator and to the next member in the ring. A killed process is noticed by
-its kernel closing the connection, within milliseconds; the shell makes sure and says `Gone`. Where the port cannot be reached
-nothing of the kind happens, and silence decides (FD_SOCK in JGroups).
+Besides, each member has a TCP connection to the coordinator, to the next in line, and to the next member in the ring. A killed
+process is noticed by its kernel closing the connection, within milliseconds; the shell makes sure and says `Gone`. Where the
+port cannot be reached nothing of the kind happens, and silence decides (FD_SOCK in JGroups).
 
 Any frame is a sign of life. Members are told apart by UUID, never by address, so a restarted process does not keep its
 predecessor alive: what is sent to the predecessor comes back as `NotHere`, which is as good as an obituary (A3).
@@ -305,11 +305,14 @@ class FailureDetection(Layer):
         return [*gone, *[effect for member in suspected for effect in self._begin_check(member, now)], *self._watch(view)]
 
     def _watch(self, view: View) -> list[Effect]:
-        """Everybody watches the coordinator, so that the next in line acts at once, and the ring sees to the others."""
+        """Everybody watches the coordinator and the next in line: without both the third acts at once, too.
+
+        The ring sees to the others.
+        """
         rank = view.rank(self.local.address)
         if not self.config.watch or rank < 0:
             return []
-        watched = dict.fromkeys((view.coordinator, view.members[(rank + 1) % len(view.members)]))
+        watched = dict.fromkeys((*view.members[:2], view.members[(rank + 1) % len(view.members)]))
         watched.pop(self.local.address, None)
         return [Down(Watch(tuple(watched)))]
 

@@ -82,7 +82,7 @@ async def test_the_next_in_line_coordinates_within_moments_of_a_kill() -> None:
     with trio.fail_after(30):
         async with coordinator(site) as a, join(site, "B", 2) as b, join(site, "C", 3) as c:
             await settled(b, 2)
-            await settled(c, 1)
+            await settled(c, 2)
             a.kill()
             with trio.fail_after(1):
                 await view_of(b, 2)

@@ -240,10 +240,10 @@ def test_who_has_left_is_silent() -> None:
     assert detector.expire(2.0) == []
 
 
-@pytest.mark.parametrize(("me", "watched"), [("A", (B,)), ("B", (A, C)), ("C", (A,))])
-def test_everybody_watches_the_coordinator_and_the_next_in_the_ring(me: str, watched: tuple[Address, ...]) -> None:
+@pytest.mark.parametrize(("me", "watched"), [("A", (B,)), ("B", (A, C)), ("C", (A, B, D)), ("D", (A, B))])
+def test_everybody_watches_the_first_two_and_the_next_in_the_ring(me: str, watched: tuple[Address, ...]) -> None:
     detector = FailureDetection(local_of(me), FailureDetectionConfig())
-    assert Down(Watch(watched)) in detector.up(ViewInstalled(VIEW, None), 0.0)
+    assert Down(Watch(watched)) in detector.up(ViewInstalled(view_of(1, "ABCD"), None), 0.0)
     assert Down(Watch(())) in detector.up(Left(), 1.0)
 
 
