@@ -22,7 +22,8 @@ from sitestack.view import View, ViewId
 class LeaderTimes:
     """Times and bounds of whoever leads."""
 
-    #: How long joins, leaves and suspicions are collected before the view changes: a storm gives few views (F38).
+    #: How long joins, leaves and suspicions are collected before the view changes: a storm gives few views (F38). Whoever takes
+    #: over from a coordinator does not wait: without one nothing is sequenced, and nothing relayed.
     batch_s: float = 0.05
     #: How long a flush may take before those it waits for are left out. Failure detection is the usual way, and faster.
     flush_timeout_s: float = 8.0
@@ -79,7 +80,7 @@ class Leader:
         if joiner not in self._joiners and len(self._joiners) >= self._times.joiners_max:
             return [Dropped("joiners")]
         self._joiners[joiner] = name
-        self._want_change(now)
+        self._want_change(now, self._times.batch_s)
         return []
 
     def leave(self, leaver: Address, now: float) -> list[Effect]:
@@ -89,7 +90,7 @@ class Leader:
             return [Dropped("leave_of_stranger")]
         if leaver not in self._leavers:
             self._leavers.append(leaver)
-        self._want_change(now)
+        self._want_change(now, self._times.batch_s)
         return []
 
     def suspect(self, members: tuple[Address, ...], now: float) -> list[Effect]:
@@ -106,7 +107,7 @@ class Leader:
             leader = self.candidate()
             assert leader is not None
             return [self._say(leader, wire.SuspectReport(fresh))]
-        self._want_change(now)
+        self._want_change(now, 0.0 if view.coordinator in self.suspected else self._times.batch_s)
         return []
 
     def unsuspect(self, members: tuple[Address, ...]) -> None:
@@ -119,14 +120,14 @@ class Leader:
         known = () if view is None else view.members
         return [Down(CheckMember(m)) for m in members if m in known and m not in self.suspected]
 
-    def _want_change(self, now: float) -> None:
+    def _want_change(self, now: float, delay_s: float) -> None:
         if self._flush is not None and self._flush.stage is not Stage.COMMITTED:
             gone = [m for m in self._flush.everybody if m in self.suspected]
             if not gone:
                 return  # the next flush takes it along
             self._restart(now)  # it waits for the dead
         elif self._change_due is None:
-            self._change_due = now + self._times.batch_s
+            self._change_due = now + delay_s
 
     # -- flushes ---------------------------------------------------------------------------------------------------
 

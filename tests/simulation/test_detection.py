@@ -1,0 +1,36 @@
+"""How soon the survivors stand in a view of their own, in virtual time and with all defaults."""
+
+from __future__ import annotations
+
+from sitestack.layers.failure_detection import FailureDetectionConfig
+from tests.simulation.stories import site, verdict
+
+#: All that a view change takes while no packet is lost.
+CHANGE_S = 0.05
+VERIFY_S = FailureDetectionConfig().verify_timeout_s
+SILENCE_S = FailureDetectionConfig().timeout_s + VERIFY_S
+
+
+def test_without_its_coordinator_a_site_goes_on_at_once() -> None:
+    script = site("A", "B", "C", "D")
+    script.kill("A")
+    script.view("B", "C", "D", within=CHANGE_S)
+    verdict(script)
+
+
+def test_without_its_coordinator_and_the_next_in_line_it_goes_on_at_once_too() -> None:
+    script = site("A", "B", "C", "D")
+    script.kill("B")
+    script.run(0.001)
+    script.kill("A")
+    script.view("C", "D", within=CHANGE_S)
+    verdict(script)
+
+
+def test_a_coordinator_that_stands_still_is_replaced_after_the_time_for_silence() -> None:
+    """Its connections stay open: nobody is told."""
+    script = site("A", "B", "C")
+    script["A"].pause()
+    script.run(SILENCE_S - 0.6)
+    assert all(len(view.members) == 3 for name in "BC" if (view := script[name].view) is not None)
+    script.view("B", "C", within=0.6 + 0.5)
