@@ -106,7 +106,8 @@ class Leader:
         if not self.leads():
             leader = self.candidate()
             assert leader is not None
-            return [self._say(leader, wire.SuspectReport(fresh))]
+            # All of them: whoever heard of the earlier ones may have died with its knowledge.
+            return [self._say(leader, wire.SuspectReport(tuple(self.suspected)))]
         self._want_change(now, 0.0 if view.coordinator in self.suspected else self._times.batch_s)
         return []
 

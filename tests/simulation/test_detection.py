@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from tests.simulation.stories import site, verdict
 
@@ -24,6 +26,17 @@ def test_without_its_coordinator_and_the_next_in_line_it_goes_on_at_once_too() -
     script.run(0.001)
     script.kill("A")
     script.view("C", "D", within=CHANGE_S)
+    verdict(script)
+
+
+@pytest.mark.parametrize("other", "CDE")
+def test_when_another_member_dies_with_the_coordinator_it_is_asked_and_not_waited_for(other: str) -> None:
+    """Only one survivor watches it, and had told the coordinator."""
+    script = site("A", "B", "C", "D", "E")
+    script.kill(other)
+    script.run(0.01)
+    script.kill("A")
+    script.view(*[name for name in "BCDE" if name != other], within=VERIFY_S + 0.1 + CHANGE_S)
     verdict(script)
 
 

@@ -62,3 +62,10 @@ def test_who_is_not_next_in_line_reports_and_changes_nothing() -> None:
     assert leader.deadline() is None
     leader.suspect((B,), 1.2)
     assert leader.deadline() == 1.2
+
+
+def test_a_new_leader_hears_of_all_that_is_suspected() -> None:
+    """Whoever heard of the earlier suspicions may have died with its knowledge."""
+    leader = leader_of("D")
+    assert leader.suspect((C,), 1.0) == [Down(Frame(D, A, (SuspectReport((C,)),)))]
+    assert leader.suspect((A,), 1.1) == [Down(Frame(D, B, (SuspectReport((C, A)),)))]
