@@ -23,7 +23,6 @@ class ViewId(NamedTuple):
         return f"{self.creator!r}|{self.counter}"
 
 
-
 class SubView(NamedTuple):
     """One of the views that a merge view joins."""
 

@@ -27,9 +27,7 @@ from sitestack.layers.unicast_connection import (
 class Receiver:
     """What comes from one peer."""
 
-    def __init__(
-        self, peer: Address, config: UnicastConfig, rng: random.Random, windows: Iterator[int], now: float
-    ) -> None:
+    def __init__(self, peer: Address, config: UnicastConfig, rng: random.Random, windows: Iterator[int], now: float) -> None:
         self.peer = peer
         #: Numbers the windows of all peers: it still grows when a peer was forgotten in between.
         self._windows = windows

@@ -10,6 +10,7 @@ import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sitestack.address import Address, Physical, ProxyUUID
 from sitestack.codec import DATAGRAM_BYTES_MAX, FRAMES_MAX, HEADERS_MAX, MAGIC, VERSION, Codec
 from sitestack.errors import ProtocolError
