@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -15,11 +15,20 @@ from relay.layer import RelayLayer
 from relay.recorder import RelayRecorder
 from relay.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
-from sitestack.channel import Channel, ChannelStatistics
+from sitestack.channel import Channel, ChannelStatistics, SharedState
 from sitestack.errors import unwrapped
 from sitestack.events import Event
 from sitestack.layer import Local
-from sitestack.opening import Journal, make_local, make_recorder, member, open_transport, require_sound, resolve_seeds
+from sitestack.opening import (
+    Journal,
+    make_local,
+    make_recorder,
+    member,
+    open_transport,
+    require_sound,
+    resolve_seeds,
+    shared_state,
+)
 from sitestack.recorder import Recorder
 from sitestack.stack import Stack
 from sitestack.transport import Transport
@@ -40,8 +49,16 @@ class RelayChannel(Channel):
     Besides messages and views, iterating it yields `GlobalView`, `Gap` and `Unreachable`.
     """
 
-    def __init__(self, local: Local, stack: Stack, transport: Transport, config: NodeConfig, recorder: Recorder | None) -> None:
-        super().__init__(local, stack, transport, config, recorder)
+    def __init__(
+        self,
+        local: Local,
+        stack: Stack,
+        transport: Transport,
+        config: NodeConfig,
+        recorder: Recorder | None,
+        state: SharedState | None = None,
+    ) -> None:
+        super().__init__(local, stack, transport, config, recorder, state)
         self._bridge_config = config.relay.bridge
         self._bridge: Bridge | None = None
         self._global_view: GlobalView | None = None
@@ -93,17 +110,26 @@ class RelayChannel(Channel):
 
 @asynccontextmanager
 async def open_channel(
-    config: NodeConfig, *, name: str = "", journal: Journal | None = None, transport: Transport | None = None
+    config: NodeConfig,
+    *,
+    name: str = "",
+    journal: Journal | None = None,
+    transport: Transport | None = None,
+    get_state: Callable[[], bytes] | None = None,
+    set_state: Callable[[bytes], None] | None = None,
 ) -> AsyncIterator[RelayChannel]:
     """Be a member of a site that is linked to others: `async with relay.open_channel(config, name="B") as channel`.
 
-    As `sitestack.open_channel`, and nothing that the site's own members see depends on the other sites.
+    As `sitestack.open_channel`, and nothing that the site's own members see depends on the other sites. A state is that of the
+    site: it comes from a member of the own site, and messages of other sites that were delivered before are in it.
     """
     require_sound(find_problems(config))
     config, names = await resolve_seeds(config)
     local = make_local(config.site, name or config.name)
     recorder = make_recorder(RelayRecorder, local, config, journal)
-    stack = build_stack(local, config, relay_layer=RelayLayer(local, config.relay_layer()))
+    state = shared_state(get_state, set_state)
+    relay_layer = RelayLayer(local, config.relay_layer())
+    stack = build_stack(local, config, relay_layer=relay_layer, shares_state=state is not None)
     carrier = transport or open_transport(config)
-    async with member(RelayChannel(local, stack, carrier, config, recorder), names) as channel:
+    async with member(RelayChannel(local, stack, carrier, config, recorder, state), names) as channel:
         yield channel

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sitestack.address import Address, ProxyUUID
     from sitestack.channel import Channel, ChannelStatistics
     from sitestack.config import SiteConfig, lan, local, seeded
-    from sitestack.errors import ChannelClosed, ConfigurationError, JoinFailed, MessageTooLarge, SiteStackError
+    from sitestack.errors import ChannelClosed, ConfigurationError, JoinFailed, MessageTooLarge, SiteStackError, StateTooLarge
     from sitestack.inbox import Delivery
     from sitestack.message import Batch, Message, MessageId, Scope
     from sitestack.opening import open_channel
@@ -34,6 +34,7 @@ __all__ = [
     "Scope",
     "SiteConfig",
     "SiteStackError",
+    "StateTooLarge",
     "View",
     "ViewId",
     "lan",
@@ -46,7 +47,7 @@ _MODULES = {
     "address": ("Address", "ProxyUUID"),
     "channel": ("Channel", "ChannelStatistics"),
     "config": ("SiteConfig", "lan", "local", "seeded"),
-    "errors": ("ChannelClosed", "ConfigurationError", "JoinFailed", "MessageTooLarge", "SiteStackError"),
+    "errors": ("ChannelClosed", "ConfigurationError", "JoinFailed", "MessageTooLarge", "SiteStackError", "StateTooLarge"),
     "inbox": ("Delivery",),
     "message": ("Batch", "Message", "MessageId", "Scope"),
     "opening": ("open_channel",),

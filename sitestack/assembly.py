@@ -18,6 +18,7 @@ from sitestack.layers.nakack import NakAck
 from sitestack.layers.resolver import Resolver
 from sitestack.layers.sequencer import Sequencer
 from sitestack.layers.stability import Stability
+from sitestack.layers.state_transfer import StateTransfer
 from sitestack.layers.unicast import Unicast
 from sitestack.layers.uniform import Uniform, UniformConfig
 from sitestack.stack import Stack
@@ -27,6 +28,7 @@ HEADERS_BELOW_BYTES = 256
 #: Layer -> the layers that must be somewhere below it.
 NEEDS_BELOW: dict[type[Layer], tuple[type[Layer], ...]] = {
     Batching: (Membership,),
+    StateTransfer: (Sequencer,),
     Sequencer: (Membership, Unicast, NakAck),
     FlowControl: (Unicast, NakAck),
     Membership: (Unicast, NakAck, FailureDetection, Discovery),
@@ -40,9 +42,12 @@ NEEDS_BELOW: dict[type[Layer], tuple[type[Layer], ...]] = {
 }
 
 
-def build_stack(local: Local, config: SiteConfig, *, relay_layer: Layer | None = None) -> Stack:
-    """The stack of one member; `relay_layer` goes right below batching. Raises ConfigurationError."""
-    layers = build_layers(local, config)
+def build_stack(local: Local, config: SiteConfig, *, relay_layer: Layer | None = None, shares_state: bool = False) -> Stack:
+    """The stack of one member; `relay_layer` goes right below batching. Raises ConfigurationError.
+
+    `shares_state`: the application gives its state to joiners and takes that of others when it joins.
+    """
+    layers = build_layers(local, config, shares_state=shares_state)
     if relay_layer is not None:
         layers.insert(1, relay_layer)
     if config.agreement == "uniform":
@@ -55,11 +60,12 @@ def build_stack(local: Local, config: SiteConfig, *, relay_layer: Layer | None =
     return stack
 
 
-def build_layers(local: Local, config: SiteConfig) -> list[Layer]:
+def build_layers(local: Local, config: SiteConfig, *, shares_state: bool = False) -> list[Layer]:
     """The layers of a site, top to bottom."""
     protocols = config.protocols
     return [
         Batching(local, protocols.batching),
+        StateTransfer(local, protocols.state_transfer, takes_part=shares_state),
         Sequencer(local, replace(protocols.sequencer, order=config.order)),
         FlowControl(local, protocols.flow_control),
         Membership(local, config.membership),

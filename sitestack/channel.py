@@ -17,10 +17,22 @@ import trio
 from sitestack.address import Address, Physical
 from sitestack.config import SiteConfig
 from sitestack.driver import Driver, DriverStatistics
-from sitestack.errors import ChannelClosed, JoinFailed, LocalError, ProtocolError, unwrapped
-from sitestack.events import Connect, Credit, Disconnect, Event, SetSeeds, ViewInstalled, WatchAt
+from sitestack.errors import ChannelClosed, JoinFailed, LocalError, ProtocolError, StateTooLarge, unwrapped
+from sitestack.events import (
+    Connect,
+    Credit,
+    Disconnect,
+    Event,
+    GiveState,
+    SetSeeds,
+    StateArrived,
+    StateGiven,
+    StateRefused,
+    ViewInstalled,
+    WatchAt,
+)
 from sitestack.frame import Frame
-from sitestack.inbox import Delivery, Inbox
+from sitestack.inbox import Delivery, Inbox, Mark
 from sitestack.layer import Local
 from sitestack.layers.batching import Batching
 from sitestack.message import Message, Scope
@@ -28,7 +40,7 @@ from sitestack.recorder import Recorder
 from sitestack.stack import Stack
 from sitestack.transport import Transport
 from sitestack.transport.watch import Watcher, WatchStatistics
-from sitestack.view import View
+from sitestack.view import View, ViewId
 
 #: `send` gives the other tasks a turn after this many messages or bytes: about one full batch. A coordinator that sends closes
 #: a batch in each turn, so with a quarter of this its messages cost more than twice as much.
@@ -39,6 +51,14 @@ BURST_BYTES = 32 * 1024
 TAKE_MESSAGES = 4_096
 
 _SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedState:
+    """How the application gives its state to a joiner and takes that of others. Called in the task that receives."""
+
+    get: Callable[[], bytes]
+    set: Callable[[bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +82,15 @@ class Channel:
     Any number of tasks may send. Events go to whoever asks first, so that one task should receive.
     """
 
-    def __init__(self, local: Local, stack: Stack, transport: Transport, config: SiteConfig, recorder: Recorder | None) -> None:
+    def __init__(
+        self,
+        local: Local,
+        stack: Stack,
+        transport: Transport,
+        config: SiteConfig,
+        recorder: Recorder | None,
+        state: SharedState | None = None,
+    ) -> None:
         topmost = stack.layers[0]
         assert isinstance(topmost, Batching)
         self.address = local.address
@@ -83,7 +111,14 @@ class Channel:
         self._joined = trio.Event()
         self._gone = trio.Event()
         self._leaving = False
-        self._inbox: Inbox[Event | View] = Inbox()
+        self._inbox: Inbox[Event | View | Mark] = Inbox()
+        self._state = state
+        #: Nothing is shown to the application before it has its state.
+        self._withheld = state is not None
+        #: Before which view the state of this member's application is wanted, and what it is to be given before which.
+        self._give_at: ViewId | None = None
+        self._arrived: StateArrived | None = None
+        self._refused: StateRefused | None = None
         self._messages: Iterator[Message] = iter(())
         self._readers = trio.lowlevel.ParkingLot()
         self._writers = trio.lowlevel.ParkingLot()
@@ -148,17 +183,35 @@ class Channel:
         if self._taken_messages >= TAKE_MESSAGES:
             self._taken_messages = 0
             await trio.lowlevel.checkpoint()
-        while not self._inbox:
-            if self._gone.is_set():
-                raise StopAsyncIteration
-            self._taken_messages = 0
-            await self._readers.park()
-        item = self._inbox.take()
-        if isinstance(item, Delivery):
-            self._taken_messages += item.batch.count
-            if self._reported_bytes - self._inbox.backlog_bytes >= self._report_step_bytes:
-                self._report_backlog()
-        return item
+        while True:
+            while self._withheld or not self._inbox:
+                if self._refused is not None:
+                    raise StateTooLarge(
+                        f"the state has {self._refused.state_bytes} bytes, of {self._refused.state_bytes_max} at most"
+                    )
+                if self._gone.is_set():
+                    raise StopAsyncIteration
+                self._taken_messages = 0
+                await self._readers.park()
+            item = self._inbox.take()
+            if isinstance(item, Mark):
+                self._pass(item)
+                continue
+            if isinstance(item, Delivery):
+                self._taken_messages += item.batch.count
+                if self._reported_bytes - self._inbox.backlog_bytes >= self._report_step_bytes:
+                    self._report_backlog()
+            return item
+
+    def _pass(self, mark: Mark) -> None:
+        """The application has done with all that was before this view: it can take a state, and give it to joiners."""
+        assert self._state is not None
+        if self._arrived is not None and self._arrived.data is not None and self._arrived.point == mark.view:
+            data, self._arrived = self._arrived.data, None
+            self._state.set(data)
+        if self._give_at == mark.view:
+            self._give_at = None
+            self._hand_in(StateGiven(mark.view, self._state.get()))
 
     # -- the member ------------------------------------------------------------------------------------------------
 
@@ -258,10 +311,21 @@ class Channel:
         """One event that is no delivery. Those that only the stack's inside cares about are passed over."""
         if isinstance(event, ViewInstalled):
             self._view = event.view
+            if self._state is not None:
+                self._inbox.put(Mark(event.view.id))
             self._inbox.put(event.view)
             self._joined.set()
         elif isinstance(event, WatchAt) and self._watcher is not None:
             self._watcher.watch(event.targets)
+        elif isinstance(event, GiveState):
+            self._give_at = event.point
+        elif isinstance(event, StateArrived):
+            self._arrived = event
+            self._withheld = False
+            if event.data is not None:
+                self._inbox.restart(Mark(event.point))
+        elif isinstance(event, StateRefused):
+            self._refused = event
 
     def _report_backlog(self) -> None:
         """Tell flow control, in steps, what the application has not taken: the senders are to slow down, or may go on."""

@@ -20,6 +20,7 @@ from sitestack.layers.nakack import NakAckConfig
 from sitestack.layers.resolver import ResolverConfig
 from sitestack.layers.sequencer import SequencerConfig
 from sitestack.layers.stability import StabilityConfig
+from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.layers.unicast import UnicastConfig
 
 Order = Literal["total", "fifo"]
@@ -91,6 +92,7 @@ class ProtocolsConfig:
     """The protocols that hardly ever need tuning."""
 
     batching: BatchingConfig = field(default_factory=BatchingConfig)
+    state_transfer: StateTransferConfig = field(default_factory=StateTransferConfig)
     sequencer: SequencerConfig = field(default_factory=SequencerConfig)
     flow_control: FlowControlConfig = field(default_factory=FlowControlConfig)
     stability: StabilityConfig = field(default_factory=StabilityConfig)

@@ -34,6 +34,10 @@ class JoinFailed(LocalError):
     """The site could not be joined within the configured time."""
 
 
+class StateTooLarge(LocalError):
+    """The state of the site is larger than `state_bytes_max`, so that this member cannot start with it."""
+
+
 class RemoteError(SiteStackError):
     """Somebody else's fault."""
 

@@ -285,3 +285,37 @@ class Gone(Event):
     """Down from the shell to failure detection: the process of this member certainly exists no more."""
 
     member: Address
+
+
+@dataclass(frozen=True, slots=True)
+class GiveState(Event):
+    """Up from state transfer, right after view `point`: joiners need the application's state as it is before that view."""
+
+    point: ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class StateGiven(Event):
+    """Down from the shell to state transfer: the answer to `GiveState`."""
+
+    point: ViewId
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StateArrived(Event):
+    """Up from state transfer, once: what the application of a joiner starts with. Until then it is shown nothing.
+
+    The multicasts before view `point` are in the state. None: nobody has a state, it goes on with what it has.
+    """
+
+    point: ViewId
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateRefused(Event):
+    """Up from state transfer to the application of a joiner: the state of the site is larger than it may be."""
+
+    state_bytes: int
+    state_bytes_max: int

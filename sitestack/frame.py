@@ -7,7 +7,7 @@ way up. Frames are immutable: a retransmission keeps the very frame (S15).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from sitestack.address import Address, Physical
 from sitestack.message import Batch
@@ -18,6 +18,10 @@ class Header:
     """Base of all headers. A header is a frozen dataclass listed in the HEADERS table of the layer that owns it."""
 
     __slots__ = ()
+
+    #: A unicast with this header on top does not wait behind others that have no credit: their receiver may give none before
+    #: it has got this one.
+    OVERTAKES: ClassVar[bool] = False
 
     @property
     def payload_bytes(self) -> int:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from sitestack.address import Address
 from sitestack.message import Batch, Message, MessageId
 from sitestack.unguarded import unguarded
+from sitestack.view import View, ViewId
 
 E = TypeVar("E")
 
@@ -32,6 +33,13 @@ class Delivery:
         batch = self.batch
         for n, payload in enumerate(batch.payloads(), batch.first):
             yield Message(self.source, payload, MessageId(batch.site, batch.origin, batch.scope, n))
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The place right before a view: where the application's state is given, or taken, if it is wanted there."""
+
+    view: ViewId
 
 
 class Inbox(Generic[E]):
@@ -61,3 +69,19 @@ class Inbox(Generic[E]):
         if isinstance(item, Delivery):
             self.backlog_bytes -= len(item.batch.body)
         return item
+
+    def restart(self, mark: Mark) -> None:
+        """The state at this mark is there: what led to it is forgotten, and the mark is the next to be taken.
+
+        What was not sent to all is in no state; it follows the view of the mark, so that a view comes first.
+        """
+        before: list[Delivery | E] = []
+        while (item := self.take()) != mark:
+            if not isinstance(item, Mark | View) and not (isinstance(item, Delivery) and item.batch.target is None):
+                before.append(item)
+        view = self.take()
+        for kept in reversed(before):
+            self._items.appendleft(kept)
+            self.backlog_bytes += len(kept.batch.body) if isinstance(kept, Delivery) else 0
+        self._items.appendleft(view)
+        self._items.appendleft(item)

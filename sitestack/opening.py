@@ -14,7 +14,7 @@ import trio
 
 from sitestack.address import Address
 from sitestack.assembly import build_stack
-from sitestack.channel import Channel
+from sitestack.channel import Channel, SharedState
 from sitestack.config import SiteConfig, find_problems
 from sitestack.errors import ConfigurationError, unwrapped
 from sitestack.layer import Local
@@ -31,21 +31,41 @@ Journal = Callable[[Local], Write]
 
 @asynccontextmanager
 async def open_channel(
-    config: SiteConfig, *, name: str = "", journal: Journal | None = None, transport: Transport | None = None
+    config: SiteConfig,
+    *,
+    name: str = "",
+    journal: Journal | None = None,
+    transport: Transport | None = None,
+    get_state: Callable[[], bytes] | None = None,
+    set_state: Callable[[bytes], None] | None = None,
 ) -> AsyncIterator[Channel]:
     """Be a member of a site: `async with open_channel(config, name="B") as channel`.
 
     The block begins with the first view. `journal` is asked for a sink of records once it is clear who this member is;
     `transport` replaces UDP in tests. Raises ConfigurationError, and JoinFailed when there is no view in time.
+
+    With `get_state` and `set_state` the members share a state that follows from the multicasts. A joiner's `set_state` is
+    called before it is shown its first view, with what another member's `get_state` gave when it had taken everything before
+    that view and nothing after. Both are called in the task that iterates the channel: it must do so all the time.
     """
     require_sound(find_problems(config))
     config, names = await resolve_seeds(config)
     local = make_local(config.site, name)
     recorder = make_recorder(Recorder, local, config, journal)
-    stack = build_stack(local, config)
+    state = shared_state(get_state, set_state)
+    stack = build_stack(local, config, shares_state=state is not None)
     carrier = transport or open_transport(config)
-    async with member(Channel(local, stack, carrier, config, recorder), names) as channel:
+    async with member(Channel(local, stack, carrier, config, recorder, state), names) as channel:
         yield channel
+
+
+def shared_state(get_state: Callable[[], bytes] | None, set_state: Callable[[bytes], None] | None) -> SharedState | None:
+    """Both or none. Raises ConfigurationError: who takes a state has to be able to give it, or it ends with those that can."""
+    if get_state is None and set_state is None:
+        return None
+    if get_state is None or set_state is None:
+        raise ConfigurationError("get_state and set_state go together: give both, or neither.")
+    return SharedState(get_state, set_state)
 
 
 def make_recorder(kind: type[Recorder], local: Local, config: SiteConfig, journal: Journal | None) -> Recorder | None:

@@ -119,6 +119,8 @@ class FlowControl(Layer):
             if not self._blocked:
                 return [Down(frame)]  # to no member: no credit would come
             account = self._accounts[dest] = Account()
+        if frame.headers and frame.headers[-1].OVERTAKES and not self._blocked:
+            return [Down(frame)]
         return self._send(frame, account.unicasts)
 
     def _send(self, frame: Frame, outlet: Outlet) -> list[Effect]:

@@ -30,6 +30,7 @@ def test_the_layers_stand_in_the_order_of_the_architecture() -> None:
     assert [layer.name for layer in stack.layers] == [
         "batching",
         "relay",
+        "state_transfer",
         "sequencer",
         "flow_control",
         "membership",

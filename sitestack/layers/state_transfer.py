@@ -1,0 +1,337 @@
+"""State transfer: the application of a joiner starts with the state of the others, as it is right before a view.
+
+    provider      GiveState -------- shell: when its application comes to the view ------> StateGiven
+    joiner        StateRequest(from here on) ---unicast---> provider
+    provider      StateChunk(some bytes)     ---unicast---> joiner          ... until it has all: StateArrived
+
+Who has the state, and who waits for it, is written into the stream, so at every view all members agree on one provider: the
+first in rank whose application has the state. A transfer belongs to one view. When the view changes before it is done (the
+provider may have died), it starts again at the new view, with its provider: so there is one snapshot at most, and never a
+point between two views, which with `order: fifo` would not be the same for everybody.
+
+When nobody has the state any more, the first that waits goes on with what it has, and the others take that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar
+
+from sitestack.address import Address
+from sitestack.events import Event, GiveState, StateArrived, StateGiven, StateRefused, ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.view import View, ViewId
+
+
+class Standing(IntEnum):
+    """What a member has to do with the state. One of whom nothing is known is served as if it waited."""
+
+    #: Its application neither takes nor gives state.
+    ABSTAINS = 0
+    #: It wants the state and has not got it.
+    WAITS = 1
+    #: It has the state and can give it.
+    HOLDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StateReport(Header):
+    """To the coordinator: what I am to the state; write it into the stream."""
+
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class StateStanding(Header):
+    """An entry of the stream: what a member is to the state."""
+
+    member: Address
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Standings(Header):
+    """For a joiner: what is known as of the cut."""
+
+    members: dict[Address, Standing]
+
+
+@dataclass(frozen=True, slots=True)
+class StateRequest(Header):
+    """To the provider: go on from here with the state before view `point`."""
+
+    OVERTAKES: ClassVar[bool] = True
+
+    point: ViewId
+    offset_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateChunk(Header):
+    """To a joiner: some of the state before view `point`. No data of a state that is not empty: it is too large."""
+
+    OVERTAKES: ClassVar[bool] = True
+
+    point: ViewId
+    offset_bytes: int
+    total_bytes: int
+    data: bytes
+
+    @property
+    def payload_bytes(self) -> int:
+        return len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class StateTransferConfig:
+    """The bounds of the application's state on its way to a joiner; the same at all members."""
+
+    #: A larger state is not given, and a joiner is told so. The provider and each joiner hold that much during a transfer.
+    state_bytes_max: int = 64 * 1024 * 1024
+    #: So much travels at a time; the next piece is asked for when it is there.
+    chunk_bytes_max: int = 256 * 1024
+    #: A joiner to which nothing came for so long asks again. The provider's application may take longer than that.
+    ask_interval_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class StateTransferStatistics:
+    """`snapshot_bytes` is what is held for joiners, `arrived_bytes` what this member has got of a state on its way."""
+
+    holders: int
+    waiting: int
+    snapshot_bytes: int
+    arrived_bytes: int
+    state_bytes_max: int
+    given_chunks: int
+    given_states: int
+    taken_states: int
+    restarts: int
+
+
+class StateTransfer(Layer):
+    """STATE_TRANSFER of JGroups (seed 001, todo #4), inside one site. Without callbacks of the application it does nothing."""
+
+    name: ClassVar[str] = "state_transfer"
+    HEADERS: ClassVar[dict[int, type[Header]]] = {
+        0xA0: StateReport,
+        0xA1: StateStanding,
+        0xA2: Standings,
+        0xA3: StateRequest,
+        0xA4: StateChunk,
+    }
+    FRAMES_UP = "own"
+    FRAMES_DOWN = "none"
+
+    def __init__(self, local: Local, config: StateTransferConfig, *, takes_part: bool = False) -> None:
+        """`takes_part`: the application gives its state to others and takes that of others."""
+        self._me = local.address
+        self._config = config
+        self._takes_part = takes_part
+        #: This member's application has the state, or will have when it has come to the end of its inbox.
+        self._complete = False
+        #: Fed by the stream alone; bounded by the members of the view.
+        self._standings: dict[Address, Standing] = {}
+        self._view: View | None = None
+        self._provider: Address | None = None
+        #: At the provider: the state before this view, and up to where each joiner that asked too early has it.
+        self._snapshot: bytes | None = None
+        self._asked: dict[Address, int] = {}
+        #: At a joiner: what has arrived, bounded by `state_bytes_max`, and when to ask again.
+        self._pieces: list[bytes] = []
+        self._arrived_bytes = 0
+        self._ask_at: float | None = None
+        self._given_chunks = self._given_states = self._taken_states = self._restarts = 0
+
+    # -- the contract ------------------------------------------------------------------------------------------------
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        """The application's state comes from the shell."""
+        return self._given(event) if isinstance(event, StateGiven) else [Down(event)]
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """The transfer itself, and the entries of the stream about it."""
+        if isinstance(event, Frame):
+            header = event.headers[-1] if event.headers else None
+            match header:
+                case StateChunk():
+                    return self._chunk(event.source, header, now)
+                case StateRequest():
+                    return self._request(event.source, header)
+                case StateReport():
+                    return self._report(event.source, header.standing)
+                case StateStanding():
+                    return self._entry(header)
+        elif isinstance(event, ViewInstalled):
+            return self._installed(event, now)
+        return [Up(event)]
+
+    def expire(self, now: float) -> list[Effect]:
+        """Ask again."""
+        return [] if self._ask_at is None or now < self._ask_at else self._ask(now)
+
+    def deadline(self) -> float | None:
+        """When to ask again."""
+        return self._ask_at
+
+    def give_state(self) -> Header | None:
+        """Who has the application's state, as of this point of the stream. A site without it has nothing to say."""
+        return Standings(dict(self._standings)) if self._standings else None
+
+    def take_state(self, state: Header) -> None:
+        """Know what the others know."""
+        assert isinstance(state, Standings)
+        self._standings = dict(state.members)
+
+    def merge_state(self, state: Header) -> None:
+        """Each part of a split site knows its own members. To bring their states together is the application's business."""
+        assert isinstance(state, Standings)
+        for member, standing in state.members.items():
+            self._standings.setdefault(member, standing)
+
+    # -- who has it --------------------------------------------------------------------------------------------------
+
+    def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
+        """Every view begins the transfers anew; at a blocked one nothing begins, the next is about to come."""
+        view = self._view = event.view
+        self._restarts += self._arrived_bytes > 0
+        self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
+        self._standings = {each: self._standings[each] for each in view.members if each in self._standings}
+        effects = self._find_provider()
+        if event.blocked:
+            return effects
+        effects += self._say_standing()
+        if self._provider == self._me and self._waiting():
+            effects.append(Up(GiveState(view.id)))
+        elif self._takes_part and not self._complete:
+            effects += self._ask(now)
+        return effects
+
+    def _find_provider(self) -> list[Effect]:
+        """The first that has the state; or else the first that waits for it inherits what there is."""
+        self._provider = self._first(Standing.HOLDS)
+        if self._provider is None:
+            self._provider = self._first(Standing.WAITS)
+            if self._provider is not None:
+                self._standings[self._provider] = Standing.HOLDS
+        if self._takes_part and not self._complete and self._provider in (None, self._me):
+            assert self._view is not None
+            self._complete = True
+            return [Up(StateArrived(self._view.id, None))]
+        return []
+
+    def _first(self, standing: Standing) -> Address | None:
+        assert self._view is not None
+        return next((each for each in self._view.members if self._standings.get(each) is standing), None)
+
+    def _waiting(self) -> list[Address]:
+        """Those that have no state, as far as is known."""
+        members = () if self._view is None else self._view.members
+        return [each for each in members if self._standings.get(each) in (None, Standing.WAITS)]
+
+    def _say_standing(self) -> list[Effect]:
+        """Have mine written into the stream. What gets lost is said again at the next view, and costs a snapshot until then."""
+        assert self._view is not None
+        if self._takes_part:
+            mine = Standing.HOLDS if self._complete else Standing.WAITS
+        elif Standing.HOLDS in self._standings.values():
+            mine = Standing.ABSTAINS
+        else:
+            return []
+        if self._standings.get(self._me) is mine:
+            return []
+        if self._view.coordinator == self._me:
+            return self._report(self._me, mine)
+        return [Down(Frame(self._me, self._view.coordinator, (StateReport(mine),)))]
+
+    def _report(self, member: Address, standing: Standing) -> list[Effect]:
+        """Only the coordinator writes the stream; the sequencer drops what comes to another one, or in a block."""
+        return [Down(Frame(self._me, None, (StateStanding(member, standing),)))]
+
+    def _entry(self, entry: StateStanding) -> list[Effect]:
+        if self._view is None or entry.member not in self._view.members:
+            return [Dropped("state_of_a_stranger")]
+        first = Standing.HOLDS not in self._standings.values()
+        self._standings[entry.member] = entry.standing
+        if not self._waiting():
+            self._snapshot = None
+        return self._say_standing() if first and not self._takes_part else []
+
+    # -- the provider ------------------------------------------------------------------------------------------------
+
+    def _given(self, state: StateGiven) -> list[Effect]:
+        """The application stood where it was asked to; those that asked before can be answered."""
+        if self._view is None or state.point != self._view.id or self._provider != self._me:
+            return [Dropped("state_of_an_old_view")]
+        self._snapshot = state.data
+        asked, self._asked = self._asked, {}
+        return [effect for member, offset in asked.items() for effect in self._give(state.data, member, offset)]
+
+    def _request(self, member: Address, request: StateRequest) -> list[Effect]:
+        view = self._view
+        if view is None or request.point != view.id or self._provider != self._me or member not in view.members:
+            return [Dropped("state_request_astray")]
+        if self._snapshot is None:
+            self._asked[member] = request.offset_bytes
+            return []
+        return self._give(self._snapshot, member, request.offset_bytes)
+
+    def _give(self, state: bytes, member: Address, offset: int) -> list[Effect]:
+        assert self._view is not None
+        if not 0 <= offset <= len(state):
+            return [Dropped("state_request_astray")]
+        too_large = len(state) > self._config.state_bytes_max
+        data = b"" if too_large else state[offset : offset + self._config.chunk_bytes_max]
+        chunk = StateChunk(self._view.id, offset, len(state), data)
+        self._given_chunks += 1
+        self._given_states += not too_large and offset + len(data) == len(state)
+        dropped: list[Effect] = [Dropped("state_too_large")] if too_large else []
+        return [*dropped, Down(Frame(self._me, member, (chunk,)))]
+
+    # -- the joiner --------------------------------------------------------------------------------------------------
+
+    def _ask(self, now: float) -> list[Effect]:
+        self._ask_at = None
+        if self._view is None or self._provider is None:
+            return []
+        self._ask_at = now + self._config.ask_interval_s
+        return [Down(Frame(self._me, self._provider, (StateRequest(self._view.id, self._arrived_bytes),)))]
+
+    def _chunk(self, source: Address, chunk: StateChunk, now: float) -> list[Effect]:
+        """The next piece is taken, and the one after it asked for. What was asked for twice may come twice."""
+        view = self._view
+        if view is None or self._complete or source != self._provider or chunk.point != view.id:
+            return [Dropped("state_chunk_astray")]
+        if chunk.offset_bytes != self._arrived_bytes:
+            return [Dropped("state_chunk_again")]
+        arrived = self._arrived_bytes + len(chunk.data)
+        if chunk.total_bytes > self._config.state_bytes_max:
+            self._ask_at = None
+            return [Up(StateRefused(chunk.total_bytes, self._config.state_bytes_max))]
+        if arrived > chunk.total_bytes or (not chunk.data and arrived < chunk.total_bytes):
+            return [Dropped("state_chunk_astray")]
+        self._pieces.append(chunk.data)
+        self._arrived_bytes = arrived
+        if arrived < chunk.total_bytes:
+            return self._ask(now)
+        state = b"".join(self._pieces)
+        self._pieces, self._arrived_bytes, self._ask_at = [], 0, None
+        self._complete = True
+        self._taken_states += 1
+        return [Up(StateArrived(view.id, state)), *self._say_standing()]
+
+    def statistics(self) -> StateTransferStatistics:
+        """Bounds, levels and counters."""
+        return StateTransferStatistics(
+            holders=sum(each is Standing.HOLDS for each in self._standings.values()),
+            waiting=len(self._waiting()) if self._standings else 0,
+            snapshot_bytes=0 if self._snapshot is None else len(self._snapshot),
+            arrived_bytes=self._arrived_bytes,
+            state_bytes_max=self._config.state_bytes_max,
+            given_chunks=self._given_chunks,
+            given_states=self._given_states,
+            taken_states=self._taken_states,
+            restarts=self._restarts,
+        )

@@ -1,0 +1,315 @@
+"""A state that members share: joiners start with it, at their point of the stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sitestack.address import Physical
+from sitestack.channel import Channel
+from sitestack.config import SiteConfig
+from sitestack.errors import ConfigurationError, StateTooLarge
+from sitestack.layers.state_transfer import StateTransferConfig, StateTransferStatistics
+from sitestack.message import Message, Scope
+from sitestack.opening import open_channel
+from sitestack.transport.memory import MemoryNetwork
+from sitestack.view import View
+from tests.sitestack.channel_sites import NYC, one, take, view_of
+
+
+def with_state(config: SiteConfig = NYC, **changes: int) -> SiteConfig:
+    """Pieces so small that a transfer takes many turns."""
+    transfer = StateTransferConfig(chunk_bytes_max=changes.pop("chunk_bytes_max", 16))
+    transfer = replace(transfer, **changes)
+    return replace(config, protocols=replace(config.protocols, state_transfer=transfer))
+
+
+@dataclass
+class Log:
+    """An application whose state is everything that was ever multicast, in order."""
+
+    lines: list[str] = field(default_factory=list)
+    #: What the application saw, in order: "state", views by their names, and payloads.
+    seen: list[Any] = field(default_factory=list)
+    unicasts: list[str] = field(default_factory=list)
+    gave: int = 0
+    crash: trio.CancelScope = field(default_factory=trio.CancelScope)
+    #: Set to hold the application back before it looks at the next event.
+    pause: trio.Event | None = None
+    channel: Channel | None = None
+
+    def get_state(self) -> bytes:
+        self.gave += 1
+        return json.dumps(self.lines).encode()
+
+    def set_state(self, data: bytes) -> None:
+        assert self.seen == [], "the state comes first"
+        self.lines = json.loads(data)
+        self.seen.append("state")
+
+    @asynccontextmanager
+    async def open(self, network: MemoryNetwork, name: str, config: SiteConfig) -> AsyncIterator[Channel]:
+        async with open_channel(
+            config, name=name, transport=network.open(), get_state=self.get_state, set_state=self.set_state
+        ) as channel:
+            yield channel
+
+    async def run(
+        self, network: MemoryNetwork, name: str, config: SiteConfig, *, task_status: trio.TaskStatus[Channel]
+    ) -> None:
+        """Be a member until it is cancelled, and that is a crash."""
+        with self.crash:
+            async with self.open(network, name, config) as self.channel:
+                task_status.started(self.channel)
+                await self.receive()
+
+    async def receive(self) -> None:
+        assert self.channel is not None
+        while True:
+            if self.pause is not None:
+                await self.pause.wait()
+            event = await anext(self.channel)
+            if isinstance(event, View):
+                self.seen.append(event.names)
+            elif isinstance(event, Message) and event.scope is Scope.UNICAST:
+                self.unicasts.append(event.payload.decode())
+            elif isinstance(event, Message):
+                self.seen.append(event.payload.decode())
+                self.lines.append(event.payload.decode())
+
+
+Start = Callable[..., Any]
+
+
+@asynccontextmanager
+async def site(config: SiteConfig | None = None, network: MemoryNetwork | None = None) -> AsyncIterator[Start]:
+    """A function that starts one more member and answers with its log; all of them crash at the end."""
+    network = network or MemoryNetwork()
+    logs: list[Log] = []
+    async with trio.open_nursery() as nursery:
+
+        async def start(name: str, pause: trio.Event | None = None) -> Log:
+            log = Log(pause=pause)
+            logs.append(log)
+            await nursery.start(log.run, network, name, config or with_state())
+            return log
+
+        yield start
+        nursery.cancel_scope.cancel()
+
+
+async def write(log: Log, name: str, count: int, interval_s: float = 0.0) -> None:
+    assert log.channel is not None
+    for n in range(count):
+        await log.channel.send(f"{name} {n}".encode())
+        await trio.sleep(interval_s)
+
+
+def statistics(log: Log) -> StateTransferStatistics:
+    assert log.channel is not None
+    found = log.channel.statistics().stack["state_transfer"]
+    assert isinstance(found, StateTransferStatistics)
+    return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with trio.fail_after(120):
+        while not condition():  # noqa: ASYNC110 (the channels are read by other tasks)
+            await trio.sleep(0.01)
+
+
+async def test_a_joiner_gets_the_state_then_its_first_view_then_messages(autojump_clock: MockClock) -> None:
+    async with site() as start:
+        a = await start("A")
+        await write(a, "a", 20)
+        b = await start("B")
+        await write(b, "b", 5)
+        await until(lambda: len(a.lines) == len(b.lines) == 25)
+        assert b.lines == a.lines
+        assert b.seen == ["state", ("A", "B"), *[f"b {n}" for n in range(5)]]
+        assert "state" not in a.seen
+        assert a.gave == 1
+
+
+async def test_nothing_is_given_or_taken_twice_or_kept_when_everybody_has_it(autojump_clock: MockClock) -> None:
+    async with site() as start:
+        a = await start("A")
+        await write(a, "a", 100)
+        others = [await start(name) for name in "BCD"]
+        await until(lambda: all(log.lines == a.lines for log in others))
+        await trio.sleep(5)
+        assert [statistics(log).holders for log in (a, *others)] == [4, 4, 4, 4]
+        assert [statistics(log).snapshot_bytes for log in (a, *others)] == [0, 0, 0, 0]
+        assert [statistics(log).taken_states for log in (a, *others)] == [0, 1, 1, 1]
+        assert [log.gave for log in (a, *others)] == [3, 0, 0, 0]
+
+
+@pytest.mark.parametrize("order", ["total", "fifo"])
+async def test_writers_go_on_while_others_join_and_all_states_are_equal(autojump_clock: MockClock, order: Any) -> None:
+    async with site(replace(with_state(), order=order)) as start:
+        a, b = await start("A"), await start("B")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write, a, "a", 300, 0.01)
+            nursery.start_soon(write, b, "b", 300, 0.01)
+            others = [await start(name) for name in "CDE"]
+            nursery.start_soon(write, others[0], "c", 100, 0.01)
+        logs = [a, b, *others]
+        await until(lambda: all(len(log.lines) == 700 for log in logs))
+        expected = sorted(a.lines) if order == "fifo" else a.lines
+        for log in logs:
+            assert (sorted(log.lines) if order == "fifo" else log.lines) == expected
+            for writer in "abc":
+                mine = [line for line in log.lines if line.startswith(writer)]
+                assert mine == [f"{writer} {n}" for n in range(len(mine))]
+
+
+async def test_the_state_is_that_of_the_view_however_late_the_provider_comes_to_it(autojump_clock: MockClock) -> None:
+    """The application of A is behind: what it has not taken before the view is in the state, what comes later is not."""
+    async with site() as start:
+        a = await start("A")
+        a.pause = trio.Event()
+        await write(a, "a", 50)
+        b = await start("B")
+        await write(a, "late", 10)
+        await trio.sleep(3)
+        assert (b.seen, a.gave) == ([], 0)
+        a.pause.set()
+        await until(lambda: len(b.lines) == 60)
+        assert b.seen == ["state", ("A", "B"), *[f"late {n}" for n in range(10)]]
+        assert a.lines == b.lines
+
+
+async def test_when_the_provider_dies_half_way_the_next_one_provides(autojump_clock: MockClock) -> None:
+    c: Log | None = None
+    network = MemoryNetwork()
+
+    def allow(source: Physical, to: Physical) -> bool:
+        """When C has got a part of the state, it hears no more of A, which is about to die."""
+        half = c is not None and c.channel is not None and statistics(c).arrived_bytes > 0
+        return not (half and source.port == 1 and to.port == 3)
+
+    network.allow = allow
+    async with site(network=network) as start:
+        a, b = await start("A"), await start("B")
+        await write(a, "a", 2_000)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write, b, "b", 200, 0.05)
+            c = await start("C")
+            await until(lambda: statistics(c).arrived_bytes > 0)
+            assert c.seen == []
+            a.crash.cancel()
+            await until(lambda: c.seen != [])
+        await until(lambda: len(c.lines) == len(b.lines))
+        assert c.lines == b.lines
+        assert c.seen[:2] == ["state", ("B", "C")]
+        assert statistics(c).restarts == 1
+        assert sum(line.startswith("b") for line in c.lines) == 200
+
+
+async def test_a_unicast_that_came_before_the_state_is_not_lost_with_a_restart(autojump_clock: MockClock) -> None:
+    async with site() as start:
+        a, b = await start("A"), await start("B")
+        a.pause = trio.Event()
+        await write(a, "a", 10)
+        c = await start("C")
+        assert b.channel is not None
+        for n in range(3):
+            await b.channel.send(b"%d" % n, target=c.channel.address)
+            await b.channel.send(b"to all")
+        await trio.sleep(1)
+        a.crash.cancel()
+        await until(lambda: len(c.unicasts) == 3)
+        assert c.unicasts == ["0", "1", "2"]
+        assert c.lines == b.lines
+
+
+async def test_when_everybody_who_has_it_is_dead_the_first_joiner_goes_on_with_what_it_has(autojump_clock: MockClock) -> None:
+    async with site() as start:
+        a = await start("A", trio.Event())
+        b = await start("B")
+        await write(b, "b", 5)
+        c = await start("C")
+        await trio.sleep(1)
+        a.crash.cancel()
+        await until(lambda: len(c.lines) == 5)
+        assert b.seen == [("A", "B"), *[f"b {n}" for n in range(5)], ("A", "B", "C"), ("B", "C")]
+        assert c.seen == ["state", ("B", "C")]
+        assert b.lines == c.lines
+
+
+async def test_a_joiner_that_waits_slows_the_writers_down_instead_of_growing(autojump_clock: MockClock) -> None:
+    config = with_state()
+    flow = replace(config.protocols.flow_control, window_bytes=20_000, backlog_bytes_max=50_000)
+    batching = replace(config.protocols.batching, message_bytes_max=20_000, batch_bytes_max=10_000, window_bytes=20_000)
+    batching = replace(batching, send_credit_bytes=40_000)
+    config = replace(config, protocols=replace(config.protocols, flow_control=flow, batching=batching))
+    async with site(config) as start:
+        a, b = await start("A"), await start("B")
+        a.pause = trio.Event()
+        c = await start("C")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write, b, "x" * 1_000, 500)
+            assert c.channel is not None
+            for _ in range(200):
+                with trio.move_on_after(0.1):
+                    await b.channel.send(b"u" * 1_000, target=c.channel.address)
+            await trio.sleep(10)
+            assert c.channel.statistics().backlog_bytes <= 200_000
+            a.pause.set()
+        await until(lambda: len(c.lines) == 500)
+        assert c.lines == b.lines == a.lines
+
+
+async def test_a_state_that_is_too_large_is_an_error_of_the_joiner_alone(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    config = with_state(state_bytes_max=100)
+    a = Log(lines=["x" * 200])
+    async with trio.open_nursery() as nursery:
+        await nursery.start(a.run, network, "A", config)
+        b = Log()
+        async with b.open(network, "B", config) as b.channel:
+            with trio.fail_after(10), pytest.raises(StateTooLarge, match="204 bytes, of 100 at most"):
+                await b.receive()
+        assert a.channel is not None
+        await view_of(a.channel, 1)
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_application_without_callbacks_takes_no_part(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with trio.open_nursery() as nursery:
+        a, c = Log(), Log()
+        await nursery.start(a.run, network, "A", with_state())
+        await write(a, "a", 5)
+        async with one(network, "B", with_state()) as b:
+            assert await anext(b) == b.view
+            await b.send(b"b")
+            await nursery.start(c.run, network, "C", with_state())
+            assert (await take(b, 1))[0].payload == b"b"
+            await until(lambda: len(c.lines) == 6)
+            await trio.sleep(1)
+            assert statistics(a).waiting == 0
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_site_without_callbacks_sends_nothing_about_state(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with one(network, "A", NYC) as a, one(network, "B", NYC) as b:
+        await view_of(a, 2)
+        await trio.sleep(1)
+        for channel in (a, b):
+            found = channel.statistics().stack["state_transfer"]
+            assert found == StateTransferStatistics(0, 0, 0, 0, StateTransferConfig().state_bytes_max, 0, 0, 0, 0)
+
+
+async def test_a_member_that_only_gives_or_only_takes_is_refused(autojump_clock: MockClock) -> None:
+    with pytest.raises(ConfigurationError, match="go together"):
+        async with open_channel(NYC, transport=MemoryNetwork().open(), get_state=bytes):
+            raise AssertionError
