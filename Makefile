@@ -8,7 +8,7 @@ DEV := $(VENV)/.dev-installed
 UV_VERSION := 0.13.9
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint pytest simulate-smoke conformance conformance-check bench lock clean
+.PHONY: demo test lint pytest simulate-smoke mutants conformance conformance-check bench lock clean
 
 demo: $(RUNTIME)
 	@$(BIN)/relay demo
@@ -25,6 +25,10 @@ pytest: $(DEV)
 
 simulate-smoke: $(DEV)
 	$(BIN)/relay simulate --seeds 0:300
+
+# make mutants TRAPS="S5 R2" SEEDS=50: takes each fix away, in a copy, and sees whether a story or a seed notices.
+mutants: $(DEV)
+	@$(BIN)/python -m tests.mutants --seeds $(or $(SEEDS),200) $(TRAPS)
 
 # Rewrites docs/conformance.md from the `conforms` marks of the tests.
 conformance: $(DEV)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.mutants.copies import Mismatch, make_copy
+from tests.mutants.copies import ROOT, Mismatch, check_fits, make_copy
 from tests.mutants.mutant import Mutant
 from tests.mutants.table import MUTANTS
 
@@ -35,8 +35,12 @@ def main() -> int:
         parser.error(f"there is no mutant for {', '.join(strangers)}; there are {', '.join(known)}.")
     mutants = [known[trap] for trap in options.traps or known]
     try:
-        failing = _try_unchanged(mutants, options.seeds)
-        survivors = [mutant.trap for mutant in mutants if not _try_mutant(mutant, options.seeds, failing)]
+        with tempfile.TemporaryDirectory() as folder:
+            original = Path(folder)  # all mutants are of one and the same state of the project
+            make_copy(ROOT, original)
+            check_fits(original, [edit for mutant in mutants for edit in mutant.edits])
+            failing = _try_unchanged(original, mutants, options.seeds)
+            survivors = [each.trap for each in mutants if not _try_mutant(original, each, options.seeds, failing)]
     except (Mismatch, _Unusable) as error:
         print(error, file=sys.stderr)
         return 2
@@ -50,27 +54,25 @@ class _Unusable(Exception):
     """The mutants cannot be judged; the text is a sentence."""
 
 
-def _try_unchanged(mutants: Sequence[Mutant], seeds: int) -> list[int]:
+def _try_unchanged(original: Path, mutants: Sequence[Mutant], seeds: int) -> list[int]:
     """The seeds that fail by themselves. Raises _Unusable when a story does."""
-    with tempfile.TemporaryDirectory() as folder:
-        make_copy(Path(folder))
-        stories = dict.fromkeys([story for mutant in mutants for story in mutant.stories])
-        if _tell(folder, list(stories)):
-            raise _Unusable("A story fails without any mutant: run pytest tests/simulation first.")
-        failing = [each["seed"] for each in _sow(folder, seeds, [], go_on=True)]
+    stories = dict.fromkeys([story for mutant in mutants for story in mutant.stories])
+    if _tell(original, list(stories)):
+        raise _Unusable("A story fails without any mutant: run pytest tests/simulation first.")
+    failing = [each["seed"] for each in _sow(original, seeds, [], go_on=True)]
     if failing:
         print(f"left out, since they fail without any mutant: seeds {', '.join(map(str, failing))}")
     print(f"{'trap':5} {'seed':>6} {'story':>6} {'time':>7}  what was taken away", flush=True)
     return failing
 
 
-def _try_mutant(mutant: Mutant, seeds: int, failing: list[int]) -> bool:
+def _try_mutant(original: Path, mutant: Mutant, seeds: int, failing: list[int]) -> bool:
     """Whether anybody notices."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        make_copy(Path(folder), mutant.edits)
-        told = _tell(folder, mutant.stories)
-        broken = _sow(folder, seeds, failing, go_on=False)
+        make_copy(original, Path(folder), mutant.edits)
+        told = _tell(Path(folder), mutant.stories)
+        broken = _sow(Path(folder), seeds, failing, go_on=False)
     seconds = time.perf_counter() - started
     seed, story = str(broken[0]["seed"]) if broken else "-", "yes" if told else "-"
     print(f"{mutant.trap:5} {seed:>6} {story:>6} {seconds:6.1f}s  {mutant.why}", flush=True)
@@ -79,7 +81,7 @@ def _try_mutant(mutant: Mutant, seeds: int, failing: list[int]) -> bool:
     return bool(broken) or told
 
 
-def _tell(folder: str, stories: Sequence[str]) -> bool:
+def _tell(folder: Path, stories: Sequence[str]) -> bool:
     """Whether one of these stories ends badly, or never."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *stories]
     try:
@@ -91,7 +93,7 @@ def _tell(folder: str, stories: Sequence[str]) -> bool:
     return done.returncode == 1
 
 
-def _sow(folder: str, seeds: int, left_out: Sequence[int], *, go_on: bool) -> list[dict[str, Any]]:
+def _sow(folder: Path, seeds: int, left_out: Sequence[int], *, go_on: bool) -> list[dict[str, Any]]:
     """The seeds that broke a promise, and which; unless it goes on, the first only."""
     command = [sys.executable, "-m", "tests.mutants.seeds", str(seeds), *map(str, left_out), *(["--all"] if go_on else [])]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

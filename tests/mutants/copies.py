@@ -26,15 +26,18 @@ def mutate(text: str, edit: Edit) -> str:
     return text.replace(edit.snippet, edit.replacement)
 
 
-def make_copy(folder: Path, edits: Iterable[Edit] = ()) -> None:
-    """Copy the project's code into an empty folder, with these edits. Raises Mismatch."""
-    changed: dict[str, str] = {}
+def check_fits(source: Path, edits: Iterable[Edit]) -> None:
+    """Raises Mismatch for the first edit that does not fit."""
     for edit in edits:
-        text = changed.get(edit.file) or (ROOT / edit.file).read_text(encoding="utf-8")
-        changed[edit.file] = mutate(text, edit)
+        mutate((source / edit.file).read_text(encoding="utf-8"), edit)
+
+
+def make_copy(source: Path, folder: Path, edits: Iterable[Edit] = ()) -> None:
+    """Copy the project's code into an empty folder, with these edits. Raises Mismatch."""
     for name in _FOLDERS:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(source / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in _FILES:
-        shutil.copy(ROOT / name, folder / name)
-    for file, text in changed.items():
-        (folder / file).write_text(text, encoding="utf-8")
+        shutil.copy(source / name, folder / name)
+    for edit in edits:
+        file = folder / edit.file
+        file.write_text(mutate(file.read_text(encoding="utf-8"), edit), encoding="utf-8")

@@ -127,9 +127,8 @@ RELAY = (
         (
             Edit(
                 "relay/layer.py",
-                "        return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, seqno=frame.seqno))]",
-                "        self._hold(frame, batch, self._now)\n"
-                "        return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, seqno=frame.seqno))]",
+                "        return [Up(Frame(self._proxy(",
+                "        self._hold(frame, batch, self._now)\n        return [Up(Frame(self._proxy(",
             ),
             Edit("relay/inflow.py", "        if batch.site != peer or batch.scope", "        if batch.scope"),
         ),

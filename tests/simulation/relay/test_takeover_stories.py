@@ -134,7 +134,7 @@ def test_what_follows_a_farewell_is_relayed_by_the_successor() -> None:
 
 def test_a_relay_that_was_asleep_is_not_listened_to_when_it_wakes() -> None:
     """R9: A stood still, B relays; A wakes with live connections and believes that it is the relay."""
-    script = two_sites(Role)
+    script = two_sites(State)
     mend = script.stall("A", "DEF")
     say(script, "C", "c1")
     script["A"].pause()
@@ -143,7 +143,9 @@ def test_a_relay_that_was_asleep_is_not_listened_to_when_it_wakes() -> None:
     script.everybody_has("BCDEF", "c1", "c2", "c3")
     script["A"].resume()
     mend()
-    script.run(SOON)
+    script.run(1.0)
+    assert script["D"].stack.drops["hello_stale_epoch"] > 0
+    assert not any(line.startswith("D => A: State") for line in script.transcript.lines)
     say(script, "C", "c4")
     script.view("A", "B", "C")
     say(script, "A", "a1")
