@@ -1,0 +1,81 @@
+"""docker-compose.yml: its members are configured alike, belong together, and have no rights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from relay.config import load_config
+from relay.settings import NodeConfig
+
+PROJECT = Path(__file__).parent.parent.parent
+COMPOSE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+MEMBERS = [name for name in SERVICES if name.startswith(("nyc-", "sfo-"))]
+
+
+def site_of(member: str) -> str:
+    return member.partition("-")[0]
+
+
+def configuration(member: str) -> NodeConfig:
+    [config] = SERVICES[member]["configs"]
+    environment = {key: str(value) for key, value in SERVICES[member]["environment"].items()}
+    return load_config(PROJECT / COMPOSE["configs"][config["source"]]["file"], environment=environment)
+
+
+def test_two_sites_of_three() -> None:
+    assert MEMBERS == ["nyc-a", "nyc-b", "nyc-c", "sfo-d", "sfo-e", "sfo-f"]
+    assert [configuration(member).name for member in MEMBERS] == list("ABCDEF")
+    assert [configuration(member).site for member in MEMBERS] == ["NYC"] * 3 + ["SFO"] * 3
+
+
+@pytest.mark.parametrize("service", list(SERVICES))
+def test_nobody_has_rights_or_writes_to_the_image(service: str) -> None:
+    restricted = SERVICES[service]
+    assert restricted["read_only"] is True
+    assert restricted["cap_drop"] == ["ALL"]
+    assert restricted["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in restricted
+    assert "cap_add" not in restricted
+    if "build" in restricted:
+        assert restricted["user"] == "10001:10001"
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_member_takes_its_own_network_for_its_site(member: str) -> None:
+    site = site_of(member)
+    assert SERVICES[member]["networks"] == [site, "wan"]
+    [pool] = COMPOSE["networks"][site]["ipam"]["config"]
+    assert configuration(member).transport.interface == pool["subnet"]
+    assert "internal" not in COMPOSE["networks"][site]
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_member_calls_all_members_of_the_other_site(member: str) -> None:
+    config = configuration(member)
+    [(site, places)] = config.relay.bridge.peers.items()
+    others = [other for other in MEMBERS if site_of(other) != site_of(member)]
+    assert site == configuration(others[0]).site
+    assert [place.host for place in places] == others
+    bind = configuration(others[0]).relay.bridge.bind
+    assert bind is not None
+    assert {place.port for place in places} == {bind.port}
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_healthy_means_that_all_six_are_seen(member: str) -> None:
+    *_, url = SERVICES[member]["healthcheck"]["test"]
+    bind = configuration(member).http.bind
+    assert bind is not None
+    assert url == f"http://127.0.0.1:{bind.port}/readyz?members={len(MEMBERS)}"
+
+
+def test_prometheus_scrapes_every_member() -> None:
+    [source] = SERVICES["prometheus"]["configs"]
+    scraped = yaml.safe_load((PROJECT / COMPOSE["configs"][source["source"]]["file"]).read_text(encoding="utf-8"))
+    [job] = scraped["scrape_configs"]
+    assert [target for group in job["static_configs"] for target in group["targets"]] == [f"{name}:7800" for name in MEMBERS]

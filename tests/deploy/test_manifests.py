@@ -1,0 +1,171 @@
+"""The Kubernetes manifests, as kustomize renders them: valid, confined, and in agreement with the configuration they carry."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from relay.config import load_config
+from relay.settings import NodeConfig
+
+K8S = Path(__file__).parent.parent.parent / "k8s"
+SITES = ("nyc", "sfo")
+VERSIONS = ("1.27", "1.33")
+KUBECTL = shutil.which("kubectl")
+
+Manifests = dict[tuple[str, str], dict[str, Any]]
+
+
+def render(directory: Path) -> str:
+    """With the kustomize in kubectl, which tells its version since it knows all that is used here."""
+    if KUBECTL is None:
+        pytest.skip("no kubectl to render the manifests with")
+    if (
+        "kustomizeVersion"
+        not in subprocess.run([KUBECTL, "version", "--client", "-o", "json"], capture_output=True, text=True).stdout
+    ):
+        pytest.skip("this kubectl is too old to render the manifests with")
+    result = subprocess.run([KUBECTL, "kustomize", directory], capture_output=True, text=True)
+    # Warnings are about what a later kubectl will refuse.
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def parse(text: str) -> Manifests:
+    """By kind and name, without the hash that kustomize adds to the names of generated ones."""
+    return {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(text)}
+
+
+@pytest.fixture
+def with_component(tmp_path: Path) -> Callable[[str], str]:
+    """Renders NYC with one of the components, as the README says."""
+
+    def make(component: str) -> str:
+        paths = {name: os.path.relpath(K8S / name, tmp_path) for name in ("nyc", component)}
+        text = {"resources": [paths["nyc"]], "components": [paths[component]]}
+        (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
+        return render(tmp_path)
+
+    return make
+
+
+def validate(text: str, version: str, directory: Path) -> None:
+    file = directory / "rendered.yaml"
+    file.write_text(text, encoding="utf-8")
+    validator = str(Path(sys.executable).with_name("kubernetes-validate"))
+    command = [validator, "-k", version, "--strict", "--quiet", str(file)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("file", ["statefulset", "services", "disruption", "network"])
+def test_each_file_is_valid_as_it_stands(file: str, tmp_path: Path) -> None:
+    """Also where nothing can be rendered."""
+    validate((K8S / "base" / f"{file}.yaml").read_text(encoding="utf-8"), VERSIONS[-1], tmp_path)
+
+
+@pytest.mark.conforms("USR-5")
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("site", SITES)
+def test_every_field_is_known_to_the_server(site: str, version: str, tmp_path: Path) -> None:
+    validate(render(K8S / site), version, tmp_path)
+
+
+@pytest.mark.parametrize("component", ["nodeport", "journal"])
+def test_the_components_go_with_it(component: str, with_component: Callable[[str], str], tmp_path: Path) -> None:
+    validate(with_component(component), VERSIONS[-1], tmp_path)
+
+
+def test_a_field_that_nobody_knows_would_be_caught(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="replica"):
+        validate(render(K8S / "nyc").replace("replicas:", "replica:"), VERSIONS[-1], tmp_path)
+
+
+@pytest.fixture(params=SITES)
+def manifests(request: pytest.FixtureRequest) -> Manifests:
+    return parse(render(K8S / request.param))
+
+
+def pod(manifests: Manifests) -> dict[str, Any]:
+    spec: dict[str, Any] = manifests["StatefulSet", "relay"]["spec"]["template"]["spec"]
+    return spec
+
+
+def configuration(manifests: Manifests, directory: Path) -> NodeConfig:
+    """What a member is told: the file, and the environment out of the site's ConfigMap."""
+    maps = {name.rpartition("-")[0]: each["data"] for (kind, name), each in manifests.items() if kind == "ConfigMap"}
+    file = directory / "relay.yaml"
+    file.write_text(maps["relay-config"]["relay.yaml"], encoding="utf-8")
+    site = maps["relay-site"]
+    return load_config(file, environment={"RELAY_SITE": site["site"], "RELAY_PEERS": site["peers"], "RELAY_NAME": "relay-0"})
+
+
+def test_pods_pass_the_restricted_standard(manifests: Manifests) -> None:
+    [container] = pod(manifests)["containers"]
+    security = pod(manifests)["securityContext"]
+    assert security["runAsNonRoot"] is True
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    assert pod(manifests)["automountServiceAccountToken"] is False
+    [namespace] = [each for (kind, _), each in manifests.items() if kind == "Namespace"]
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_members_are_found_by_name_ready_or_not(manifests: Manifests, tmp_path: Path) -> None:
+    config = configuration(manifests, tmp_path)
+    headless = manifests["Service", "relay"]["spec"]
+    assert headless["clusterIP"] == "None"
+    assert headless["publishNotReadyAddresses"] is True
+    assert manifests["StatefulSet", "relay"]["spec"]["serviceName"] == "relay"
+    assert config.discovery.dns == ("relay", config.transport.port)
+    assert config.transport.multicast is False
+    assert not any(kind in ("Role", "ClusterRole", "RoleBinding") for kind, _ in manifests)
+
+
+def test_each_site_calls_the_bridge_service_of_the_other(manifests: Manifests, tmp_path: Path) -> None:
+    config = configuration(manifests, tmp_path)
+    bridge = manifests["Service", "relay-bridge"]["spec"]
+    assert bridge["publishNotReadyAddresses"] is True, "a relay is ready when it has its links"
+    ((site, (place,)),) = config.relay.bridge.peers.items()
+    assert {config.site, site} == {"NYC", "SFO"}
+    assert place == (f"relay-bridge.relay-{site.lower()}", bridge["ports"][0]["port"])
+
+
+def test_ports_agree(manifests: Manifests, tmp_path: Path) -> None:
+    config = configuration(manifests, tmp_path)
+    [container] = pod(manifests)["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert config.relay.bridge.bind is not None
+    assert config.http.bind is not None
+    assert ports == {
+        "member": config.transport.port,
+        "watch": config.transport.port,
+        "bridge": config.relay.bridge.bind.port,
+        "http": config.http.bind.port,
+    }
+    allowed = {
+        (port["port"], port["protocol"])
+        for rule in manifests["NetworkPolicy", "relay"]["spec"]["ingress"]
+        for port in rule["ports"]
+    }
+    assert allowed == {(port["containerPort"], port["protocol"]) for port in container["ports"]}
+
+
+def test_leaving_fits_into_the_time_that_there_is(manifests: Manifests, tmp_path: Path) -> None:
+    config = configuration(manifests, tmp_path)
+    [container] = pod(manifests)["containers"]
+    pause_s = float(container["lifecycle"]["preStop"]["exec"]["command"][-1])
+    leave_s = config.membership.leave_timeout_s + config.relay.bridge.linger_s
+    assert pod(manifests)["terminationGracePeriodSeconds"] >= 2 * (pause_s + leave_s)
