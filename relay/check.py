@@ -11,23 +11,26 @@ from relay.journal.store import WHY_LOST
 from sitestack import records
 from sitestack.address import Address
 from sitestack.message import Scope
-from sitestack.sim.checkers import Report, Violation, check_all, find_ending, fold
+from sitestack.sim.checkers import Report, Violation, check_all, ending_at, find_ending, fold
 
 __all__ = ["Report", "check_directories", "journal_lines"]
 
 
-def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, total_order: bool | None = None) -> Report:
+def check_directories(
+    paths: Iterable[Path], *, quiescent: bool | None = None, total_order: bool | None = None, ended_w: int | None = None
+) -> Report:
     """Check all invariants over the journals in these files and directories.
 
     `quiescent` says whether faults were healed and everything had time to arrive before the processes were stopped;
     None leaves that to the journals: true when nothing was sent in the last second before the first survivor's stop.
+    `ended_w` is when somebody began to stop the processes, on the wall clock in ns; None finds out by who saw whom leave.
     `total_order` None means: if the journals give messages of the own site a place in the stream. What is wrong with
     the journals themselves is reported as violations of `JOURNAL`, except a tail that a crash has torn.
 
     Raises JournalError when a path does not exist or there is no journal at all.
     """
     loaded = _load(paths)
-    ending = find_ending(loaded.journals)
+    ending = find_ending(loaded.journals) if ended_w is None else ending_at(loaded.journals, ended_w)
     if quiescent is None:
         quiescent = ending.is_quiescent
     if total_order is None:

@@ -79,11 +79,14 @@ async def fetch_status(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[
     """Ask a node. Raises OSError when nobody answers in time, or not in JSON."""
     answer = bytearray()
     with trio.move_on_after(timeout_s) as waiting:
-        async with await trio.open_unix_socket(path) as stream:
-            while chunk := await stream.receive_some(_READ_BYTES):
-                answer += chunk
-                if len(answer) > ANSWER_BYTES_MAX:
-                    raise OSError(f"{path}: the answer does not end")
+        try:
+            async with await trio.open_unix_socket(path) as stream:
+                while chunk := await stream.receive_some(_READ_BYTES):
+                    answer += chunk
+                    if len(answer) > ANSWER_BYTES_MAX:
+                        raise OSError(f"{path}: the answer does not end")
+        except trio.BrokenResourceError:
+            raise OSError(f"{path}: the node ended while it answered") from None
     if waiting.cancelled_caught:
         raise OSError(f"{path}: no answer within {timeout_s:g} s")
     return parse_status(bytes(answer), str(path))

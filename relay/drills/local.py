@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class LocalExecutor:
         self._network = network
         self._disks = disks
         self._members: dict[Seat, MemberProcess] = {}
+        self._filled: dict[Seat, None] = {}
 
     async def start(self, seat: Seat) -> None:
         """Start a process; the one that was in this seat before is gone."""
@@ -87,6 +89,7 @@ class LocalExecutor:
     async def fill_disk(self, seat: Seat) -> None:
         """By a file that takes all room; where no small disk could be had, by a limit to the size of the process's files."""
         disk = self._disks[seat]
+        self._filled[seat] = None
         if disk.mounted:
             await trio.to_thread.run_sync(disk.fill)
         else:
@@ -105,7 +108,10 @@ class LocalExecutor:
         self._network.change(source, destination, do, amount)
 
     async def journals(self) -> Sequence[Path]:
-        """One directory. What is on a small disk has holes, and is nothing to judge by."""
+        """One directory. What is on a disk that was full has holes, and is nothing to judge by."""
+        for seat, disk in self._disks.items():
+            if seat not in self._filled:
+                shutil.copytree(disk.directory, self._journal, dirs_exist_ok=True)
         return [self._journal]
 
     async def abort(self) -> None:

@@ -110,10 +110,11 @@ class _Run:
         await self._load()
         quiet_s, problems = await self._quiesce()
         self._observe("stopping", self._fed, self._fed)
+        ended_w = time.time_ns()
         await sites.leave()
         self._observe("checking", self._fed, self._fed)
         journals = await self._executor.journals()
-        report, logs = await trio.to_thread.run_sync(self._read, journals)
+        report, logs = await trio.to_thread.run_sync(self._read, journals, ended_w)
         heard = {(log.site, log.name) for log in logs} | {(seat.site, seat.name) for seat in sites.full}
         problems += sites.problems
         problems += [
@@ -244,15 +245,17 @@ class _Run:
             if running.get(site) != set(names)
         ]
 
-    def _read(self, journals: Sequence[Path]) -> tuple[Report, list[MemberLog]]:
+    def _read(self, journals: Sequence[Path], ended_w: int) -> tuple[Report, list[MemberLog]]:
         """The invariants' report, and the log of every process in the order of the seats."""
-        report = check_directories(journals, quiescent=True)
+        report = check_directories(journals, quiescent=True, ended_w=ended_w)
         found: list[Problem] = []
         order = {(seat.site, seat.name): place for place, seat in enumerate(self._sites.seats)}
         logs = []
         for each in sorted(find_journals(journals, found), key=lambda each: order[each.site, each.name]):
-            part = Seat(each.site, each.name) in self._sites.touched
-            logs.append(read_log(each.site, each.name, each.uuid, read_journal(each, found), part))
+            seat = Seat(each.site, each.name)
+            log = read_log(each.site, each.name, each.uuid, read_journal(each, found))
+            log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
+            logs.append(log)
         return report, logs
 
 

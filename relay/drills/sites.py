@@ -37,6 +37,8 @@ class Sites:
         self.seats = seat_members(drill.sites, drill.members)
         #: Those to whom something was done: what they miss depends on what that was, and only the checkers know.
         self.touched: dict[Seat, None] = {}
+        #: Those that stood still or were cut off from their site.
+        self.apart: dict[Seat, None] = {}
         #: Those whose journals have holes.
         self.full: dict[Seat, None] = {}
         self.problems: list[str] = []
@@ -136,6 +138,7 @@ class Sites:
                 await self._executor.kill(seat)
             case "pause":
                 self._states[seat] = "paused"
+                self.apart[seat] = None
                 await self._executor.pause(seat)
             case "resume":
                 await self._executor.resume(seat)
@@ -161,7 +164,9 @@ class Sites:
             pairs += [(destination, source) for source, destination in pairs]
         for source, destination in dict.fromkeys(pairs):
             if source.site == destination.site:
-                self.touched.update(dict.fromkeys(seat for seat in self.seats if seat.site == source.site))
+                harmed = dict.fromkeys(seat for seat in self.seats if seat.site == source.site)
+                self.touched.update(harmed)
+                self.apart.update(harmed)
             await self._executor.harm_link(source, destination, action.do, action.amount)
         return ""
 

@@ -31,6 +31,8 @@ class MemberLog:
     crashed: bool = True
     #: Something was done to it, so that only the checkers know what it may miss.
     part: bool = False
+    #: It stood still or was cut off from its site, so that its own silence and gaps say nothing of the others.
+    apart: bool = False
     sent: list[Span] = field(default_factory=list)
     #: By origin, in the order of delivery.
     delivered: dict[Origin, list[Span]] = field(default_factory=dict)
@@ -41,9 +43,9 @@ class MemberLog:
     order_hash: str = ""
 
 
-def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record], part: bool = False) -> MemberLog:
+def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record]) -> MemberLog:
     """The log of one process out of its records."""
-    log = MemberLog(site, name, uuid, part=part)
+    log = MemberLog(site, name, uuid)
     order = hashlib.sha256()
     for record in journal:
         if isinstance(record, records.Deliver) and record.scope is Scope.ALL:
@@ -69,6 +71,7 @@ class MemberVerdict:
     name: str
     crashed: bool
     part: bool
+    apart: bool
     sent: int
     delivered: int
     lost: int
@@ -117,6 +120,7 @@ def _judge_member(log: MemberLog, due: Mapping[Origin, list[Span]]) -> MemberVer
         name=log.name,
         crashed=log.crashed,
         part=log.part,
+        apart=log.apart,
         sent=_count(log.sent),
         delivered=delivered,
         lost=lost,
@@ -138,7 +142,7 @@ def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
 
 
 def longest_silence_s(logs: Sequence[MemberLog], since_ns: int, until_ns: int) -> float | None:
-    """How long, at worst, a member to whom nothing was done heard nothing of another site after a fault, under load.
+    """How long, at worst, a member that was there all the time heard nothing of another site after a fault, under load.
 
     It is the longest time between two arrivals of which the first came before the load ended, and the second after the fault;
     None when nothing came after it.
@@ -146,7 +150,7 @@ def longest_silence_s(logs: Sequence[MemberLog], since_ns: int, until_ns: int) -
     silences = [
         after - before
         for log in logs
-        if not log.crashed and not log.part
+        if not log.crashed and not log.apart
         for site, arrivals in log.arrivals_ns.items()
         if site != log.site
         for before, after in pairwise(arrivals)

@@ -169,3 +169,15 @@ def test_cat_gives_a_line_a_message_of_every_process(tmp_path: Path, run: Correc
     assert sum(line["ev"] == "deliver" for line in lines) == delivered
     assert len({tuple(line["process"]) for line in lines}) == len(run.processes)
     assert lines[0]["ev"] == "start"
+
+
+def test_who_stopped_the_processes_says_when_the_run_ended(tmp_path: Path, run: CorrectRun) -> None:
+    store_all(tmp_path, run)
+    stops = [record.w for process in run.processes for record in process.journal if isinstance(record, records.Stop)]
+    sends = [record.w for process in run.processes for record in process.journal if isinstance(record, records.Send)]
+    ended = max(sends) + SECOND
+    assert all(stop >= ended for stop in sorted(stops)[-2:])
+    report = check_directories([tmp_path], quiescent=True, ended_w=ended)
+    assert report.violations == ()
+    late = check_directories([tmp_path], quiescent=True, ended_w=max(stops) + 1)
+    assert late.lost == 0

@@ -96,6 +96,22 @@ async def test_a_reader_that_does_not_read_stops_nobody(directory: Path, autojum
         nursery.cancel_scope.cancel()
 
 
+async def test_a_node_that_ends_before_it_answers_is_an_error_of_the_system(directory: Path) -> None:
+    path = directory / "x.sock"
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen()
+
+    async def end() -> None:
+        await trio.testing.wait_all_tasks_blocked()
+        listener.close()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(end)
+        with pytest.raises(OSError, match="ended while it answered"):
+            await fetch_status(path)
+
+
 async def test_nobody_there_is_an_error_of_the_system(directory: Path) -> None:
     with pytest.raises(OSError, match=r"."):
         await fetch_status(directory / "nobody.sock")

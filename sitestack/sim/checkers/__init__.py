@@ -1,7 +1,7 @@
 """The promises as code: pure functions over the histories of a run's processes, each giving the violations it finds."""
 
 from sitestack.sim.checkers.agreement import check_uniform_agreement
-from sitestack.sim.checkers.ending import Ending, find_ending, fold
+from sitestack.sim.checkers.ending import Ending, ending_at, find_ending, fold
 from sitestack.sim.checkers.history import Fate, History
 from sitestack.sim.checkers.report import LIVENESS, SAFETY, Checker, Report, check_all
 from sitestack.sim.checkers.violation import Violation
@@ -17,6 +17,7 @@ __all__ = [
     "Violation",
     "check_all",
     "check_uniform_agreement",
+    "ending_at",
     "find_ending",
     "fold",
 ]

@@ -63,6 +63,17 @@ def find_ending(journals: Journals) -> Ending:
     return Ending({}, None)
 
 
+def ending_at(journals: Journals, w: int) -> Ending:
+    """The same for whoever has stopped the processes, and knows when it began to: `w`, on the wall clock in ns."""
+    sends = [each.w for each in _all(journals) if isinstance(each, records.Send)]
+    lengths = {
+        uuid: sum(record.w < w for record in journal)
+        for uuid, journal in journals.items()
+        if any(isinstance(record, records.Stop) and record.w >= w for record in journal)
+    }
+    return Ending(lengths, (w - max(sends, default=0)) / 1e9 if lengths else None)
+
+
 def fold(journals: Journals, ending: Ending | None) -> list[History]:
     """The histories, those of survivors up to the ending. Without one nobody is taken for a survivor."""
     lengths = {} if ending is None else ending.lengths

@@ -38,7 +38,9 @@ def deliver(origin: Address, first: int, last: int, t_s: float = 0.0, scope: Sco
 
 def log(member: Address, journal: Sequence[records.Record], *, crashed: bool = False, part: bool = False) -> MemberLog:
     ending = [] if crashed else [records.Stop(0, 0, "leave")]
-    return read_log(*NAMES[member], member, [*journal, *ending], part)
+    made = read_log(*NAMES[member], member, [*journal, *ending])
+    made.part = made.apart = part
+    return made
 
 
 def test_a_faultless_run_counts_only_deliveries() -> None:

@@ -1,0 +1,83 @@
+"""`relay drill` with real processes: short drills, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.relay.test_demo import LIMIT_S, RELAY, children_of, is_running
+
+KILL = """
+name: short-kill
+why: The relay of a site of two is killed.
+members: 2
+load: {rate: 100, seconds: 3}
+method:
+  - {do: kill, target: NYC.relay, at_s: 1, spread_s: 0.2}
+verdict: {silence_s_max: 20, views: {NYC: [B], SFO: [C, D]}}
+"""
+CUT = """
+name: short-cut
+why: The sites are cut off from each other, and a member from its site.
+members: 3
+load: {rate: 50, seconds: 5}
+method:
+  - {do: cut, link: NYC - SFO, at_s: 1}
+  - {do: lose, link: NYC - NYC, amount: 0.1, at_s: 1}
+  - {do: heal, link: NYC - SFO, at_s: 2}
+  - {do: heal, link: NYC - NYC, at_s: 4}
+verdict: {silence_s_max: 30}
+"""
+
+
+def drill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*RELAY, "drill", *arguments], capture_output=True, text=True, timeout=LIMIT_S)
+
+
+@pytest.mark.slow
+@pytest.mark.conforms("USR-6")
+@pytest.mark.parametrize(("verb", "text"), [("kill", KILL), ("cut", CUT)])
+def test_a_short_drill_loses_nothing(tmp_path: Path, verb: str, text: str) -> None:
+    (tmp_path / "short.yaml").write_text(text)
+    ran = drill(tmp_path / "short.yaml", "--json", "--journal", tmp_path / "journal")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    result = json.loads(ran.stdout)
+    assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
+    assert not any(result["runs"][0]["queues"].values())
+    assert 0 < result["failover_s"] <= result["failover_worst_s"]
+    assert {moment["what"].split()[0] for moment in result["runs"][0]["timeline"]} >= {verb}
+    assert drill("kill-relay", "--journal", tmp_path / "journal").returncode == 2
+    check = subprocess.run([*RELAY, "check", tmp_path / "journal"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert check.returncode == 0, check.stdout
+
+
+@pytest.mark.slow
+def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([*RELAY, "drill", "disk-full"], stdout=subprocess.PIPE, env=environment) as ran:
+        while len(children := children_of(ran.pid)) < 2:
+            assert ran.poll() is None
+            time.sleep(0.05)  # nothing tells when another process has children
+        ran.send_signal(signal.SIGTERM)
+        assert ran.wait(LIMIT_S) == 130
+    assert not any(map(is_running, children))
+    assert list(tmp_path.iterdir()) == []
+    assert str(tmp_path) not in Path("/proc/mounts").read_text()
+
+
+def test_wrong_usage_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "wrong.yaml").write_text("name: wrong\nmethod: [{do: kill}]\n")
+    for argument, told in (
+        ("nonsense", "There is no drill 'nonsense'"),
+        (tmp_path / "wrong.yaml", "method[0]: there is no ''"),
+    ):
+        ran = drill(argument)
+        assert ran.returncode == 2
+        assert told in ran.stderr
+        assert "Traceback" not in ran.stderr

@@ -1,0 +1,78 @@
+"""What a result says, of one run and of many."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from relay.check import Report
+from relay.drills.plan import Drill, Expectation
+from relay.drills.result import DrillResult, Moment, summary
+from relay.drills.verdict import MemberVerdict
+
+REPORT = Report(20, 0, 0, 0, 0, (), {}, quiescent=True, total_order=True, processes=2)
+MEMBERS = tuple(
+    [MemberVerdict("NYC" if name < "B" else "SFO", name, False, False, False, 10, 20, 0, 0, 0, 0, 0, "ab") for name in "AB"]
+)
+SITES = {"NYC": ["A"], "SFO": ["B"]}
+
+
+def result(expected: Expectation | None = None, **changes: Any) -> DrillResult:
+    drill = Drill(name="mine", verdict=expected or Expectation())
+    made = DrillResult(drill, 1, SITES, MEMBERS, REPORT, 1.0, 9.0, 1.5, {}, (Moment(3.0, "kill"),), ())
+    return replace(made, **changes)
+
+
+def test_a_run_in_which_nothing_is_wrong_passes() -> None:
+    assert result().passed
+    assert result().to_json()["verdict"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"report": replace(REPORT, lost=3)}, "3 messages lost."),
+        ({"members": (replace(MEMBERS[0], duplicated=2),)}, "2 messages duplicated."),
+        ({"members": (MEMBERS[0], replace(MEMBERS[1], site="NYC", order_hash="cd"))}, "The members of a site delivered in "),
+        ({"members": (replace(MEMBERS[0], gaps=2),)}, "2 messages declared lost."),
+        ({"members": (replace(MEMBERS[0], overstated=2),)}, "2 messages declared lost that were delivered."),
+        ({"problems": ("Somebody died.",)}, "Somebody died."),
+    ],
+)
+def test_everything_that_is_wrong_is_said(changes: dict[str, Any], fault: str) -> None:
+    failed = result(**changes)
+    assert not failed.passed
+    assert [each for each in failed.faults() if each.startswith(fault)]
+
+
+def test_what_a_member_misses_that_was_apart_from_its_site_fails_nothing() -> None:
+    assert result(members=(replace(MEMBERS[0], gaps=2, apart=True),)).passed
+
+
+def test_a_drill_says_which_gaps_and_which_silence_it_expects() -> None:
+    exact = Expectation(gaps="exact")
+    assert result(exact, members=(replace(MEMBERS[0], gaps=2),)).passed
+    assert list(result(exact).faults()) == ["Nothing was declared lost, so the budget was never exceeded."]
+    assert result(Expectation(silence_s_max=1.5)).passed
+    assert "1.0 s; at most 0.5 s" in "".join(result(Expectation(silence_s_max=0.5)).faults())
+    assert not result(Expectation(silence_s_max=0.5), failover_s=None).passed
+
+
+def test_runs_are_summed_up_with_median_and_worst() -> None:
+    results = [result(failover_s=silence) for silence in (1.0, 5.0, 2.0, None)]
+    told = summary(results[0].drill, results, [])
+    assert (told["failover_s"], told["failover_worst_s"]) == (2.0, 5.0)
+    assert told["sent"] == 80
+    assert told["delivered"] == {"A": 80, "B": 80}
+    assert told["verdict"] == "pass"
+    assert len(told["runs"]) == 4
+    aborted = summary(results[0].drill, results, ["seed 5: Somebody died."])
+    assert aborted["verdict"] == "fail"
+    assert aborted["problems"] == ["seed 5: Somebody died."]
+
+
+def test_runs_that_all_came_to_nothing_are_summed_up_too() -> None:
+    told = summary(Drill(name="mine"), [], ["seed 1: Somebody died."])
+    assert (told["verdict"], told["failover_s"], told["sent"]) == ("fail", None, 0)
