@@ -245,6 +245,7 @@ async def test_when_everybody_who_has_it_is_dead_the_first_joiner_goes_on_with_w
 
 
 async def test_a_joiner_that_waits_slows_the_writers_down_instead_of_growing(autojump_clock: MockClock) -> None:
+    """And its provider has no credit to send to it, but for the state."""
     config = with_state()
     flow = replace(config.protocols.flow_control, window_bytes=20_000, backlog_bytes_max=50_000)
     batching = replace(config.protocols.batching, message_bytes_max=20_000, batch_bytes_max=10_000, window_bytes=20_000)
@@ -256,10 +257,11 @@ async def test_a_joiner_that_waits_slows_the_writers_down_instead_of_growing(aut
         c = await start("C")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(write, b, "x" * 1_000, 500)
+            assert a.channel is not None
             assert c.channel is not None
             for _ in range(200):
                 with trio.move_on_after(0.1):
-                    await b.channel.send(b"u" * 1_000, target=c.channel.address)
+                    await a.channel.send(b"u" * 1_000, target=c.channel.address)
             await trio.sleep(10)
             assert c.channel.statistics().backlog_bytes <= 200_000
             a.pause.set()

@@ -1,0 +1,237 @@
+"""What state transfer promises, layer alone: who gives, who takes, from where on, and what happens when the view changes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sitestack.address import Address
+from sitestack.events import GiveState, StateArrived, StateGiven, StateRefused, ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Down, Dropped, Effect, Local, Up
+from sitestack.layers.state_transfer import (
+    Standing,
+    Standings,
+    StateChunk,
+    StateReport,
+    StateRequest,
+    StateStanding,
+    StateTransfer,
+    StateTransferConfig,
+)
+from sitestack.view import View
+from tests.sitestack.layers.ordered_group import address, view_of
+
+A, B, C, D = map(address, "ABCD")
+HOLDS, WAITS, ABSTAINS = Standing.HOLDS, Standing.WAITS, Standing.ABSTAINS
+SMALL = StateTransferConfig(state_bytes_max=10, chunk_bytes_max=3, ask_interval_s=2.0)
+
+
+def layer_of(name: str, *, takes_part: bool = True) -> StateTransfer:
+    return StateTransfer(Local("NYC", address(name), name, random.Random(1)), SMALL, takes_part=takes_part)
+
+
+def install(layer: StateTransfer, view: View, previous: View | None, *, blocked: bool = False) -> list[Effect]:
+    return layer.up(ViewInstalled(view, previous, blocked=blocked), 0.0)
+
+
+def joiner(name: str, view: View, **standings: Standing) -> tuple[StateTransfer, list[Effect]]:
+    layer = layer_of(name)
+    if standings:
+        layer.take_state(Standings({address(each): standing for each, standing in standings.items()}))
+    return layer, install(layer, view, None)
+
+
+def from_(source: Address, header: Header, dest: Address | None = B) -> Frame:
+    return Frame(source, dest, (header,))
+
+
+def to(source: Address, dest: Address | None, header: Header) -> Down:
+    return Down(Frame(source, dest, (header,)))
+
+
+def hear(layer: StateTransfer, source: Address, header: Header, now: float = 0.0) -> list[Effect]:
+    return layer.up(from_(source, header), now)
+
+
+def standing(layer: StateTransfer, **standings: Standing) -> list[Effect]:
+    """Entries of the stream."""
+    return [e for name, each in standings.items() for e in hear(layer, A, StateStanding(address(name), each))]
+
+
+ONE, TWO, THREE = view_of(1, "A"), view_of(2, "AB"), view_of(3, "ABC")
+
+
+def provider(data: bytes | None = b"0123456789") -> StateTransfer:
+    """A, in view 2 with the joiner B; its application has given this."""
+    layer, _ = joiner("A", ONE)
+    standing(layer, A=HOLDS)
+    assert install(layer, TWO, ONE) == [Up(GiveState(TWO.id))]
+    if data is not None:
+        assert layer.down(StateGiven(TWO.id, data), 0.0) == []
+    return layer
+
+
+def test_who_founds_a_site_starts_with_what_it_has_and_writes_that_into_the_stream() -> None:
+    layer, effects = joiner("A", ONE)
+    assert effects == [Up(StateArrived(ONE.id, None)), to(A, None, StateStanding(A, HOLDS))]
+    assert layer.give_state() is None
+    standing(layer, A=HOLDS)
+    assert layer.give_state() == Standings({A: HOLDS})
+
+
+def test_a_joiner_asks_the_first_in_rank_that_has_the_state_piece_by_piece() -> None:
+    layer, effects = joiner("C", THREE, A=ABSTAINS, B=HOLDS)
+    assert effects == [to(C, A, StateReport(WAITS)), to(C, B, StateRequest(THREE.id, 0))]
+    assert hear(layer, B, StateChunk(THREE.id, 0, 5, b"abc")) == [to(C, B, StateRequest(THREE.id, 3))]
+    assert hear(layer, B, StateChunk(THREE.id, 0, 5, b"abc")) == [Dropped("state_chunk_again")]
+    assert hear(layer, B, StateChunk(THREE.id, 3, 5, b"de")) == [
+        Up(StateArrived(THREE.id, b"abcde")),
+        to(C, A, StateReport(HOLDS)),
+    ]
+    assert layer.deadline() is None
+    assert hear(layer, B, StateChunk(THREE.id, 3, 5, b"de")) == [Dropped("state_chunk_astray")]
+
+
+def test_an_empty_state_arrives_too() -> None:
+    layer, _ = joiner("B", TWO, A=HOLDS)
+    assert hear(layer, A, StateChunk(TWO.id, 0, 0, b""))[0] == Up(StateArrived(TWO.id, b""))
+
+
+@pytest.mark.parametrize(
+    ("source", "chunk"),
+    [
+        (C, StateChunk(THREE.id, 0, 5, b"abc")),
+        (A, StateChunk(TWO.id, 0, 5, b"abc")),
+        (A, StateChunk(THREE.id, 0, 5, b"")),
+        (A, StateChunk(THREE.id, 0, 2, b"abc")),
+        (A, StateChunk(THREE.id, 0, -1, b"")),
+    ],
+    ids=["not the provider", "another view", "nothing", "more than all", "less than nothing"],
+)
+def test_what_is_no_piece_of_this_state_is_dropped(source: Address, chunk: StateChunk) -> None:
+    layer, _ = joiner("B", THREE, A=HOLDS, C=HOLDS)
+    assert hear(layer, source, chunk) == [Dropped("state_chunk_astray")]
+    assert layer.statistics().arrived_bytes == 0
+
+
+def test_a_joiner_to_which_nothing_comes_asks_again() -> None:
+    layer, _ = joiner("B", TWO, A=HOLDS)
+    assert layer.deadline() == 2.0
+    assert layer.expire(1.9) == []
+    hear(layer, A, StateChunk(TWO.id, 0, 5, b"abc"), 1.9)
+    assert layer.expire(2.0) == []
+    assert layer.expire(3.9) == [to(B, A, StateRequest(TWO.id, 3))]
+
+
+def test_who_asks_before_the_application_has_come_to_the_view_is_answered_when_it_has() -> None:
+    layer = provider(None)
+    assert hear(layer, B, StateRequest(TWO.id, 0)) == []
+    assert hear(layer, B, StateRequest(TWO.id, 0)) == []
+    assert layer.down(StateGiven(TWO.id, b"abcd"), 0.0) == [to(A, B, StateChunk(TWO.id, 0, 4, b"abc"))]
+    assert hear(layer, B, StateRequest(TWO.id, 3)) == [to(A, B, StateChunk(TWO.id, 3, 4, b"d"))]
+
+
+def test_the_snapshot_is_kept_until_everybody_has_the_state() -> None:
+    layer = provider()
+    assert layer.statistics().snapshot_bytes == 10
+    standing(layer, B=WAITS)
+    assert layer.statistics().snapshot_bytes == 10
+    standing(layer, B=HOLDS)
+    assert layer.statistics().snapshot_bytes == 0
+    assert install(layer, view_of(3, "AB"), TWO) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "request_"),
+    [(B, StateRequest(ONE.id, 0)), (C, StateRequest(TWO.id, 0)), (B, StateRequest(TWO.id, 11)), (B, StateRequest(TWO.id, -1))],
+    ids=["another view", "a stranger", "beyond the end", "before the beginning"],
+)
+def test_a_request_that_makes_no_sense_is_dropped(source: Address, request_: StateRequest) -> None:
+    assert hear(provider(), source, request_) == [Dropped("state_request_astray")]
+
+
+def test_who_is_not_the_provider_gives_nothing() -> None:
+    layer, _ = joiner("C", THREE, A=HOLDS)
+    assert hear(layer, B, StateRequest(THREE.id, 0)) == [Dropped("state_request_astray")]
+    assert layer.down(StateGiven(THREE.id, b"x"), 0.0) == [Dropped("state_of_an_old_view")]
+
+
+def test_a_view_in_between_starts_the_transfer_again_with_whoever_is_first_now() -> None:
+    layer, _ = joiner("C", THREE, A=HOLDS, B=HOLDS)
+    hear(layer, A, StateChunk(THREE.id, 0, 5, b"abc"))
+    four = view_of(4, "BC")
+    assert install(layer, four, THREE)[-1] == to(C, B, StateRequest(four.id, 0))
+    assert hear(layer, A, StateChunk(THREE.id, 3, 5, b"de")) == [Dropped("state_chunk_astray")]
+    assert hear(layer, B, StateChunk(four.id, 0, 1, b"x"))[0] == Up(StateArrived(four.id, b"x"))
+    assert layer.statistics().restarts == 1
+
+
+def test_the_next_provider_has_its_application_give_the_state_before_the_new_view() -> None:
+    layer, _ = joiner("B", TWO, A=HOLDS)
+    hear(layer, A, StateChunk(TWO.id, 0, 1, b"x"))
+    standing(layer, B=HOLDS)
+    assert install(layer, THREE, TWO) == []
+    four = view_of(4, "BC")
+    assert install(layer, four, THREE) == [Up(GiveState(four.id))]
+
+
+def test_at_a_view_that_stays_blocked_nothing_begins() -> None:
+    layer = provider()
+    assert install(layer, THREE, TWO, blocked=True) == []
+    late = layer_of("C")
+    late.take_state(Standings({A: HOLDS}))
+    assert install(late, THREE, None, blocked=True) == []
+    assert late.deadline() is None
+    four = view_of(4, "ABC")
+    assert install(layer, four, THREE) == [Up(GiveState(four.id))]
+    assert install(late, four, THREE)[-1] == to(C, A, StateRequest(four.id, 0))
+
+
+def test_when_nobody_has_the_state_the_first_that_waits_goes_on_and_gives_what_it_has() -> None:
+    layers = [joiner(name, view_of(2, "ABC"), A=HOLDS)[0] for name in "BC"]
+    for layer in layers:
+        standing(layer, B=WAITS, C=WAITS)
+    three = view_of(3, "BCD")
+    assert install(layers[0], three, TWO)[:2] == [Up(StateArrived(three.id, None)), Up(GiveState(three.id))]
+    assert install(layers[1], three, TWO)[-1] == to(C, B, StateRequest(three.id, 0))
+    fresh, effects = joiner("D", three, B=WAITS, C=WAITS)
+    assert effects[-1] == to(D, B, StateRequest(three.id, 0))
+    assert fresh.statistics().holders == 1
+
+
+def test_an_application_that_takes_no_part_says_so_when_it_matters_and_is_not_waited_for() -> None:
+    layer = layer_of("B", takes_part=False)
+    assert install(layer, TWO, None) == []
+    assert layer.give_state() is None
+    assert standing(layer, A=HOLDS) == [to(B, A, StateReport(ABSTAINS))]
+    assert standing(layer, A=HOLDS) == []
+    giver = provider()
+    standing(giver, B=ABSTAINS)
+    assert giver.statistics().snapshot_bytes == 0
+    assert install(giver, view_of(3, "AB"), TWO) == []
+
+
+def test_the_coordinator_writes_reports_into_the_stream() -> None:
+    layer = layer_of("A", takes_part=False)
+    install(layer, TWO, None)
+    assert hear(layer, B, StateReport(WAITS)) == [to(A, None, StateStanding(B, WAITS))]
+    assert standing(layer, C=HOLDS) == [Dropped("state_of_a_stranger")]
+
+
+def test_a_state_above_the_bound_is_not_given_and_the_joiner_is_told_once() -> None:
+    layer = provider(bytes(11))
+    refusal = StateChunk(TWO.id, 0, 11, b"")
+    assert hear(layer, B, StateRequest(TWO.id, 0)) == [Dropped("state_too_large"), to(A, B, refusal)]
+    late, _ = joiner("B", TWO, A=HOLDS)
+    assert hear(late, A, refusal) == [Up(StateRefused(11, 10))]
+    assert late.deadline() is None
+
+
+def test_a_merge_joins_what_the_parts_know_of_their_members() -> None:
+    layer = provider()
+    standing(layer, B=HOLDS)
+    layer.merge_state(Standings({C: HOLDS, A: WAITS}))
+    assert install(layer, THREE, TWO) == []
+    assert layer.give_state() == Standings({A: HOLDS, B: HOLDS, C: HOLDS})
