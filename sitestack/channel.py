@@ -128,16 +128,24 @@ class Channel:
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    async def send(self, payload: bytes, scope: Literal["all", "site"] = "all", target: Address | None = None) -> None:
+    async def send(
+        self,
+        payload: bytes,
+        scope: Literal["all", "site"] = "all",
+        target: Address | None = None,
+        *,
+        loopback: bool = True,
+    ) -> None:
         """Send to everybody, to this site, or to one member. Returns when the message is accepted.
 
+        A multicast comes back to its sender in its place, unless `loopback` is false; for everybody else it is the same.
         It waits only while this member has no credit, and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`.
         Raises MessageTooLarge, ChannelClosed; then nothing was sent.
         """
         if self._full:
             await self._wait_for_credit()
         try:
-            self._full = not self._append(payload, _SCOPES[scope] if target is None else Scope.UNICAST, target)
+            self._full = not self._append(payload, _SCOPES[scope] if target is None else Scope.UNICAST, target, not loopback)
         except LocalError as error:
             if self._recorder is not None:
                 self._recorder.reject(type(error).__name__)
@@ -295,7 +303,7 @@ class Channel:
         inbox = self._inbox
         for event in events:
             if isinstance(event, Frame):
-                if event.batch is not None:
+                if event.batch is not None and not self._batching.is_silent(event.batch):
                     inbox.put(Delivery(event.source, event.batch))
             else:
                 self._handle(event)

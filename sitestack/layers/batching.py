@@ -63,7 +63,7 @@ class BatchingStatistics:
 class _Open:
     """Messages of one scope and target that are in no batch yet: some full batches to be, and the one that is filling."""
 
-    __slots__ = ("body_bytes", "full", "next_back", "next_number", "payloads", "scope", "target")
+    __slots__ = ("body_bytes", "full", "next_back", "next_number", "payloads", "scope", "silent", "target")
 
     def __init__(self, scope: Scope, target: Address | None = None) -> None:
         self.scope = scope
@@ -71,23 +71,25 @@ class _Open:
         self.next_number = 1
         #: The number that comes back up next (only for multicasts); what is sent and not back is on its way.
         self.next_back = 1
-        self.full: list[list[bytes]] = []
+        self.full: list[tuple[list[bytes], bool]] = []
         self.payloads: list[bytes] = []
+        #: The application does not want the one that is filling back. A batch holds messages of one kind only.
+        self.silent = False
         self.body_bytes = 0
 
     def cut(self) -> None:
         """The one that is filling is full."""
         if self.payloads:
-            self.full.append(self.payloads)
+            self.full.append((self.payloads, self.silent))
             self.payloads = []
             self.body_bytes = 0
 
-    def take(self) -> list[bytes]:
-        """The messages of the next batch."""
+    def take(self) -> tuple[list[bytes], bool]:
+        """The messages of the next batch, and whether it is silent."""
         if self.full:
             return self.full.pop(0)
         payloads, self.payloads, self.body_bytes = self.payloads, [], 0
-        return payloads
+        return payloads, self.silent
 
 
 class Batching(Layer):
@@ -109,6 +111,8 @@ class Batching(Layer):
         #: Bounded by TARGETS_MAX: one more is refused with LocalError.
         self._unicasts: dict[Address, _Open] = {}
         self._open_unicasts: dict[Address, _Open] = {}
+        #: The first numbers of my multicasts on their way that the application does not want back.
+        self._silent: set[tuple[Scope, int]] = set()
         #: Bounded, together, by `send_credit_bytes` and one message for each sender that waits to go on.
         self._open_bytes = 0
         self._outstanding_bytes = 0
@@ -127,9 +131,10 @@ class Batching(Layer):
 
     # -- called by the shell directly, once a message ---------------------------------------------------------------
 
-    def append(self, payload: bytes, scope: Scope, target: Address | None = None) -> bool:
+    def append(self, payload: bytes, scope: Scope, target: Address | None = None, silent: bool = False) -> bool:
         """Put a message at the end of the open batch; the answer says whether the sender may go on at once.
 
+        `silent`: a multicast that the shell is not to hand to this member's own application (see `is_silent`).
         Raises MessageTooLarge, ChannelClosed, and LocalError after TARGETS_MAX targets; then nothing was sent.
         """
         assert (target is None) == (scope is not Scope.UNICAST), "a unicast has a target, a multicast has none"
@@ -141,6 +146,9 @@ class Batching(Layer):
         size = len(payload) + SIZE_BYTES
         if opened.body_bytes + size > self._batch_bytes_max or len(opened.payloads) == self._batch_count_max:
             opened.cut()
+        if opened.silent is not silent:
+            opened.cut()
+            opened.silent = silent
         opened.payloads.append(payload)
         opened.body_bytes += size
         self._open_bytes += size
@@ -150,6 +158,13 @@ class Batching(Layer):
     def writable(self) -> bool:
         """Whether a sender may go on. What waits for credit below may count twice: senders only stop the sooner."""
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
+
+    def is_silent(self, batch: Batch) -> bool:
+        """Whether this delivery is one of mine that the application does not want back; asked once a delivery."""
+        if not self._silent or batch.origin != self._me or (batch.scope, batch.first) not in self._silent:
+            return False
+        self._silent.remove((batch.scope, batch.first))
+        return True
 
     def _to(self, target: Address) -> _Open:
         opened = self._unicasts.get(target)
@@ -274,11 +289,13 @@ class Batching(Layer):
         return bool(full) and self._outstanding_bytes < self._config.window_bytes
 
     def _close(self, opened: _Open) -> list[Effect]:
-        payloads = opened.take()
+        payloads, silent = opened.take()
         body = pack_body(payloads)
         target = opened.target
         if target is None:
             batch = Batch(self._site, self._me, opened.scope, opened.next_number, len(payloads), body)
+            if silent:
+                self._silent.add((batch.scope, batch.first))
             self._outstanding_bytes += len(body)
             self._outstanding_bytes_high = max(self._outstanding_bytes_high, self._outstanding_bytes)
         else:
@@ -315,7 +332,7 @@ class Batching(Layer):
         unsent = 0
         for opened in (*self._multicasts, *self._open_unicasts.values()):
             while opened.payloads:
-                unsent += len(opened.take())
+                unsent += len(opened.take()[0])
         self._open_unicasts.clear()
         self._open_bytes = 0
         return unsent

@@ -241,3 +241,14 @@ async def test_a_configuration_with_problems_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"relay\.dial_s_max"):
         async with open_channel(replace(QUICK, site="NYC", relay=RelaySettings(dial_s=9))):
             pass
+
+
+@pytest.mark.conforms("REL-28")
+async def test_a_multicast_that_the_relay_itself_does_not_want_back_is_relayed() -> None:
+    async with two_sites() as (_, channels):
+        a, e = channels["A"], channels["E"]
+        await a.send(b"not for me", loopback=False)
+        await a.send(b"for all")
+        for channel in (channels["B"], channels["D"], e):
+            assert [message.payload for message in await take(channel, 2)] == [b"not for me", b"for all"]
+        assert [message.payload for message in await take(a, 1)] == [b"for all"]

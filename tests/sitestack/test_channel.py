@@ -16,6 +16,7 @@ from sitestack.address import Address
 from sitestack.channel import BURST_BYTES, BURST_MESSAGES, Channel
 from sitestack.errors import ChannelClosed, ConfigurationError, JoinFailed, MessageTooLarge
 from sitestack.inbox import Delivery
+from sitestack.layers.batching import BatchingStatistics
 from sitestack.message import Batch, Message, MessageId, Scope, pack_body
 from sitestack.opening import make_local
 from sitestack.transport.memory import MemoryNetwork
@@ -337,3 +338,23 @@ async def test_a_batch_whose_body_makes_no_sense_is_counted_and_passed_over(auto
             a._inbox.put(Delivery(Address(a.address), batch))
         assert [message.payload for message in await take(a, 1)] == [b"good"]
         assert a.statistics().stack["drops"] == {"body": 1}
+
+
+async def test_a_multicast_that_its_sender_does_not_want_back_is_one_like_all_others_to_everybody_else(
+    autojump_clock: MockClock,
+) -> None:
+    """Sent by the coordinator and by another member, among others that they want back; their numbers are as they were sent."""
+    async with members("A", "B", "C") as channels:
+        a, b, c = channels
+        for n in range(100):
+            await a.send(b"a%d" % n, loopback=n % 3 == 0)
+            await b.send(b"b%d" % n, scope="site", loopback=n % 4 == 0)
+        taken = await take(c, 200)
+        assert [m.payload for m in taken if m.source == a.address] == [b"a%d" % n for n in range(100)]
+        assert [m.payload for m in taken if m.source == b.address] == [b"b%d" % n for n in range(100)]
+        assert await take(a, 134) == [m for m in taken if m.source != a.address or (m.id.n - 1) % 3 == 0]
+        assert await take(b, 125) == [m for m in taken if m.source != b.address or (m.id.n - 1) % 4 == 0]
+        for channel in (a, b):
+            batching = channel.statistics().stack["batching"]
+            assert isinstance(batching, BatchingStatistics)
+            assert (batching.outstanding_bytes, batching.messages) == (0, 100)
