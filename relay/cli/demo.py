@@ -42,7 +42,9 @@ PHASES: dict[Phase, str] = {
 @click.option(
     "--rate", type=click.FloatRange(0, min_open=True), default=50.0, show_default=True, help="Lines per second and site."
 )
-@click.option("--kill", type=click.Choice(["relay", "none"]), default="none", show_default=True, help="Whom to kill half-way.")
+@click.option(
+    "--kill", type=click.Choice(["relay", "none"]), help="Whom to kill half-way.  [default: relay, when there is another]"
+)
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals in this directory.")
 @click.option(
     "--discovery",
@@ -61,17 +63,19 @@ def command(
     members: int,
     input_: Path | None,
     rate: float,
-    kill: Kill,
+    kill: Kill | None,
     journal: Path | None,
     discovery: Discovery,
     as_json: bool,
 ) -> None:
     """Relay a file between two sites here.
 
-    All members are real processes on this machine, with UDP multicast inside a site and a TCP bridge between them.
+    All members are real processes on this machine, with UDP multicast inside a site and a TCP bridge between them. Half-way
+    the relay of one site is killed.
 
     Prints what every member delivered, and exits with 1 when anything was lost, duplicated or reordered.
     """
+    kill = kill or ("relay" if members > 1 else "none")
     if kill == "relay" and members < 2:
         raise click.UsageError("--kill relay needs --members 2 or more: somebody has to take over.", ctx)
     plan = _plan(read_lines(input_), members, rate, kill, discovery)

@@ -100,6 +100,8 @@ class _Run:
         self._harm_ns = self._end_ns = 0
         self._seen: dict[str, str] = {}
         self._at_end: dict[Seat, Status] = {}
+        #: The last that was heard of each.
+        self._heard: dict[Seat, Status] = {}
 
     async def run(self) -> DrillResult:
         """All phases."""
@@ -192,6 +194,7 @@ class _Run:
 
     def _look(self, statuses: dict[Seat, Status]) -> None:
         """Note what has changed in each site, as its relay sees it."""
+        self._heard.update(statuses)
         for site in self._drill.sites:
             relays = {seat: status for seat, status in statuses.items() if seat.site == site and status.get("role") == "relay"}
             told = "; ".join(_scene(seat, status) for seat, status in relays.items()) or f"nobody relays for {site}"
@@ -223,9 +226,7 @@ class _Run:
         """A member whose disk is full delivers everything all the same, and says how much its journal misses (B6)."""
         problems = []
         for seat in self._sites.full:
-            status = self._at_end.get(seat)
-            if status is None:
-                continue
+            status = self._heard[seat]
             others = [
                 each for other, each in self._at_end.items() if other.site == seat.site and other not in self._sites.touched
             ]

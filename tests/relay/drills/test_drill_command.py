@@ -15,12 +15,11 @@ from tests.relay.test_demo import LIMIT_S, RELAY, children_of, is_running
 
 KILL = """
 name: short-kill
-why: The relay of a site of two is killed.
-members: 2
+why: The relay of a site is killed.
 load: {rate: 100, seconds: 3}
 method:
   - {do: kill, target: NYC.relay, at_s: 1, spread_s: 0.2}
-verdict: {silence_s_max: 20, views: {NYC: [B], SFO: [C, D]}}
+verdict: {silence_s_max: 20, views: {NYC: [B, C], SFO: [D, E, F]}}
 """
 CUT = """
 name: short-cut
