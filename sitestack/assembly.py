@@ -75,7 +75,7 @@ def build_layers(local: Local, config: SiteConfig, *, shares_state: bool = False
         NakAck(local, protocols.nakack),
         FailureDetection(local, protocols.failure_detection),
         Discovery(local, config.discovery),
-        Resolver(local, replace(protocols.resolver, multicast=config.transport.multicast)),
+        Resolver(local, replace(protocols.resolver, multicast=config.transport.has_multicast)),
     ]
 
 

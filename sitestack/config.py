@@ -24,6 +24,7 @@ from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.layers.unicast import UnicastConfig
 
 Order = Literal["total", "fifo"]
+TransportKind = Literal["udp", "tcp"]
 Agreement = Literal["survivors", "uniform"]
 
 #: A datagram below this has no room for the headers of a view of a few dozen members.
@@ -37,6 +38,9 @@ POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
 class TransportConfig:
     """The sockets of a member."""
 
+    #: udp, or tcp where the network lets no UDP through: then there is no multicast, and some members must be named in
+    #: `discovery.seeds`. The same for all members of the site.
+    kind: TransportKind = "udp"
     #: The network interface to use: its IPv4 address, its name, or the subnet that it is in (10.1.0.0/24), which suits machines
     #: that are on several networks. Empty: the one by which the machine reaches the group.
     interface: str = ""
@@ -67,6 +71,13 @@ class TransportConfig:
     external_host: str = ""
     #: The port that belongs to it; 0: the same.
     external_port: int = 0
+    #: With tcp: a connection on which nothing was said for so long is closed; it is made again when it is needed.
+    connection_idle_s_max: float = 30.0
+
+    @property
+    def has_multicast(self) -> bool:
+        """Whether one datagram can reach everybody."""
+        return self.multicast and self.kind == "udp"
 
     def group(self, site: str) -> Physical:
         """The multicast group of a site."""
@@ -150,9 +161,9 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
     elif len(config.site) > SITE_CHARS_MAX or not config.site.isprintable():
         yield f"site: a name has at most {SITE_CHARS_MAX} printable characters."
     discovery = config.discovery
-    if not config.transport.multicast and not discovery.seeds and discovery.dns is None:
+    if not config.transport.has_multicast and not discovery.seeds and discovery.dns is None:
         yield (
-            "discovery.seeds: without transport.multicast some members must be named here, or all of them by discovery.dns, "
+            "discovery.seeds: without multicast some members must be named here, or all of them by discovery.dns, "
             "or nobody finds the others."
         )
     if discovery.dns is not None and discovery.dns.port == 0:

@@ -21,6 +21,7 @@ from sitestack.layer import Local
 from sitestack.recorder import Recorder, Write
 from sitestack.transport import Transport
 from sitestack.transport.names import Names
+from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.udp import UdpTransport
 
 C = TypeVar("C", bound=Channel)
@@ -90,8 +91,10 @@ async def resolve_seeds(config: S) -> tuple[S, Names]:
     return replace(config, discovery=replace(discovery, seeds=seeds)), names
 
 
-def open_transport(config: SiteConfig) -> UdpTransport:
+def open_transport(config: SiteConfig) -> Transport:
     """The sockets. Raises ConfigurationError."""
+    if config.transport.kind == "tcp":
+        return TcpTransport(config.transport, config.transport.group(config.site))
     watched = config.protocols.failure_detection.watch
     return UdpTransport(config.transport, config.transport.group(config.site), watched=watched)
 

@@ -28,7 +28,7 @@ def bind_pair(host: str, port: int) -> tuple[socket.socket, socket.socket]:
     for _ in range(ATTEMPTS_MAX):
         udp = bind_udp(host, port)
         try:
-            return udp, _listen(host, udp.getsockname()[1], again=port != 0)
+            return udp, listen(host, udp.getsockname()[1], again=port != 0)
         except ConfigurationError as error:
             udp.close()
             if port or not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.EADDRINUSE:
@@ -36,8 +36,10 @@ def bind_pair(host: str, port: int) -> tuple[socket.socket, socket.socket]:
     raise ConfigurationError(f"transport.port: found no port of {host} that is free in UDP and in TCP; choose one.")
 
 
-def _listen(host: str, port: int, *, again: bool) -> socket.socket:
-    """`again`: the port is a configured one, at which connections of an earlier process may still be winding up."""
+def listen(host: str, port: int, *, again: bool) -> socket.socket:
+    """A listening TCP socket at this port; with port 0 at any free one. Raises ConfigurationError.
+
+    `again`: the port is a configured one, at which connections of an earlier process may still be winding up."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     if again:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -145,7 +145,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("protocols: {sequencer: {order: fifo}}", "protocols.sequencer.order: cannot be given, it follows from order."),
         ("transport: {port: 65536}", "transport.port: a port is a number from 0 to 65535."),
         ("transport: {datagram_bytes_max: 100}", "transport.datagram_bytes_max: must be from 1024 to 65507."),
-        ("transport: {multicast: false}", "discovery.seeds: without transport.multicast some members must be named here"),
+        ("transport: {multicast: false}", "discovery.seeds: without multicast some members must be named here"),
         ("transport: {external_host: me.example}", "transport.external_host: must be an IPv4 address."),
         ("membership: {join_timeout_s: -1}", "membership.join_timeout_s: must not be negative."),
         ("relay: {link: {window_bytes: -1}}", "relay.link.window_bytes: must not be negative."),

@@ -44,7 +44,7 @@ def test_when_none_is_free_in_both_that_is_said(monkeypatch: pytest.MonkeyPatch)
     def refuse(*_: object, **__: object) -> socket.socket:
         raise ConfigurationError("taken") from OSError(errno.EADDRINUSE, "taken")
 
-    monkeypatch.setattr(ports, "_listen", refuse)
+    monkeypatch.setattr(ports, "listen", refuse)
     with pytest.raises(ConfigurationError, match=r"found no port of 127\.0\.0\.1 that is free in UDP and in TCP"):
         bind_pair(LOOPBACK, 0)
 

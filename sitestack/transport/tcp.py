@@ -1,0 +1,315 @@
+"""TCP for one member of a site (JGroups TCP, seed 003): for networks that let no UDP through.
+
+Datagrams travel as frames, a size and then the bytes, on one connection with each other member. Whoever has something to say
+connects, and says first where it can be reached, so that answers come the same way; two members that connect to each other at
+one moment have two connections, until the second falls idle. An idle connection is closed, and made again when it is needed.
+
+To the layers above this is as unreliable as UDP: what does not fit into a connection's bounded queue, and what is on its way
+when a connection breaks, is counted and lost, and they send it again. There is no multicast: the resolver sends to each member.
+"""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import trio
+
+from sitestack.address import Physical
+from sitestack.codec import DATAGRAM_BYTES_MAX
+from sitestack.config import TransportConfig
+from sitestack.transport.interfaces import find_interface, is_address
+from sitestack.transport.ports import listen
+
+#: The first frame on a connection, from whoever made it: this, its port, its host. The last byte is the version.
+MAGIC = b"SST\x01"
+_SIZE = struct.Struct("<I")
+_PORT = struct.Struct("<H")
+#: Connections at one time. Beyond, others are closed at once, and nothing is sent to more members.
+CONNECTIONS_MAX = 1_024
+#: So much is read from a connection in one turn.
+READ_BYTES = 256 * 1024
+#: Connecting may take so long; a member that could not be reached is not tried again for the pause.
+CONNECT_TIMEOUT_S = 5.0
+PAUSE_S = 0.2
+#: How long the other end may leave unacknowledged what was sent, before the connection is given up.
+SILENT_MS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class TcpStatistics:
+    """What the connections have seen."""
+
+    received_datagrams: int
+    received_bytes: int
+    sent_datagrams: int
+    sent_bytes: int
+    connections: int
+    connections_max: int
+    connections_made: int
+    connections_taken: int
+    #: Closed because they were idle.
+    reaped: int
+    #: Closed by the other end or by an error.
+    broken: int
+    queued_bytes_high: int
+    #: Of one connection.
+    queued_bytes_max: int
+    #: Datagrams given up before they were queued: no connection could be had, or its queue was full.
+    unsent_datagrams: int
+    #: Bytes that waited on a connection that broke.
+    lost_bytes: int
+
+
+class _Connection:
+    """One connection, and what is half read from it and half written to it."""
+
+    def __init__(self, sock: socket.socket, peer: Physical | None, now: float) -> None:
+        self.sock = sock
+        #: Where the other end can be reached; None until it has said so.
+        self.peer = peer
+        self.established = peer is None
+        self.began_at = self.used_at = now
+        #: Bounded by one turn's reading and a frame.
+        self.arrived = bytearray()
+        #: Bounded by `send_queue_bytes_max`.
+        self.waiting = bytearray()
+        self.writing = False
+
+
+class TcpTransport:
+    """The connections of one member. Opened by the constructor; everything is watched through one selector."""
+
+    def __init__(self, config: TransportConfig, group: Physical) -> None:
+        """`group` only says which interface is meant when none is configured. Raises ConfigurationError."""
+        self._config = config
+        host = find_interface(config.interface, group.host)
+        self._listener = listen(host, config.port, again=config.port != 0)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        port: int = self._listener.getsockname()[1]
+        self._physical = Physical(config.external_host or host, config.external_port or port)
+        #: Bounded by CONNECTIONS_MAX; what is sent to a member takes the one that is in `_by_peer`.
+        self._connections: dict[socket.socket, _Connection] = {}
+        self._by_peer: dict[Physical, _Connection] = {}
+        #: Until when not to connect to these again; bounded because it is cleared together with the idle.
+        self._pauses: dict[Physical, float] = {}
+        self._reap_at = 0.0
+        self._received = self._received_bytes = self._sent = self._sent_bytes = 0
+        self._made = self._taken = self._reaped = self._broken = self._queued_high = self._unsent = self._lost_bytes = 0
+
+    # -- the transport -----------------------------------------------------------------------------------------------
+
+    def physical(self) -> tuple[Physical, ...]:
+        """Where the others connect to; an external address, where one is configured (LA-8)."""
+        return (self._physical,)
+
+    def listener(self) -> None:
+        """Nobody watches: connections are closed when they are idle, which says nothing about the member."""
+
+    async def wait(self) -> None:
+        """Wait until something arrived, or until what had to wait can be sent."""
+        await trio.lowlevel.wait_readable(self._selector)
+
+    def receive(self) -> list[tuple[bytes, Physical]]:
+        """What has arrived: from each connection at most READ_BYTES, so that one cannot starve the others."""
+        now = trio.current_time()
+        arrived: list[tuple[bytes, Physical]] = []
+        for key, ready in self._selector.select(0):
+            if key.fileobj is self._listener:
+                self._accept(now)
+                continue
+            connection = self._connections.get(key.data)
+            if connection is not None and ready & selectors.EVENT_WRITE:
+                self._write(connection)
+            if ready & selectors.EVENT_READ and key.data in self._connections:
+                self._read(self._connections[key.data], arrived, now)
+        if now >= self._reap_at:
+            self._reap(now)
+        self._received += len(arrived)
+        return arrived
+
+    def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
+        """Queue each at the connection with its receiver, and write what the kernel takes."""
+        now = trio.current_time()
+        touched: dict[_Connection, None] = {}
+        for to, data in datagrams:
+            connection = None if to is None else self._by_peer.get(to) or self._connect(to, now)
+            size = _SIZE.size + len(data)
+            if connection is None or len(connection.waiting) + size > self._config.send_queue_bytes_max:
+                self._unsent += 1
+                continue
+            connection.waiting += _SIZE.pack(len(data))
+            connection.waiting += data
+            connection.used_at = now
+            self._sent += 1
+            self._sent_bytes += len(data)
+            self._queued_high = max(self._queued_high, len(connection.waiting))
+            touched[connection] = None
+        for connection in touched:
+            if connection.established and not connection.writing:
+                self._write(connection)
+
+    def close(self) -> None:
+        """Close all sockets; what waits is lost."""
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        self._listener.close()
+        self._selector.close()
+
+    # -- connections -------------------------------------------------------------------------------------------------
+
+    def _accept(self, now: float) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return  # nobody is left, or no descriptor: the next turn tries again
+            if len(self._connections) >= CONNECTIONS_MAX:
+                sock.close()
+                continue
+            self._taken += 1
+            self._add(_Connection(sock, None, now))
+
+    def _connect(self, to: Physical, now: float) -> _Connection | None:
+        """Begin to connect; the first frame says who this is. None when it cannot be, or should not be so soon."""
+        if len(self._connections) >= CONNECTIONS_MAX or self._pauses.get(to, now) > now or not is_address(to.host):
+            return None
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        connection = _Connection(sock, to, now)
+        self._add(connection)
+        self._made += 1
+        answer = sock.connect_ex(to)
+        if answer not in (0, errno.EINPROGRESS):
+            self._fail(connection)
+            return None
+        hello = MAGIC + _PORT.pack(self._physical.port) + self._physical.host.encode()
+        connection.waiting += _SIZE.pack(len(hello)) + hello
+        self._by_peer[to] = connection
+        self._watch_writing(connection, True)
+        return connection
+
+    def _add(self, connection: _Connection) -> None:
+        sock = connection.sock
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if sys.platform == "linux":
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_MS_MAX)
+        self._connections[sock] = connection
+        self._selector.register(sock, selectors.EVENT_READ, sock)
+
+    def _watch_writing(self, connection: _Connection, writing: bool) -> None:
+        if connection.writing is not writing:
+            connection.writing = writing
+            events = selectors.EVENT_READ | selectors.EVENT_WRITE if writing else selectors.EVENT_READ
+            self._selector.modify(connection.sock, events, connection.sock)
+
+    def _drop(self, connection: _Connection) -> None:
+        self._selector.unregister(connection.sock)
+        connection.sock.close()
+        del self._connections[connection.sock]
+        self._lost_bytes += len(connection.waiting)
+        if connection.peer is not None and self._by_peer.get(connection.peer) is connection:
+            del self._by_peer[connection.peer]
+
+    def _fail(self, connection: _Connection) -> None:
+        """It broke, or was never there; then the other end is not asked again at once."""
+        self._broken += 1
+        if connection.peer is not None and not connection.established:
+            self._pauses[connection.peer] = trio.current_time() + PAUSE_S
+        self._drop(connection)
+
+    def _reap(self, now: float) -> None:
+        """Close what is idle (LA-29), and what cannot be connected. The other end sees it, and forgets the connection too."""
+        idle_s = self._config.connection_idle_s_max
+        self._reap_at = now + min(idle_s / 4, CONNECT_TIMEOUT_S)
+        self._pauses = {peer: until for peer, until in self._pauses.items() if until > now}
+        for connection in list(self._connections.values()):
+            if not connection.established and now - connection.began_at > CONNECT_TIMEOUT_S:
+                self._fail(connection)
+            elif now - connection.used_at > idle_s:
+                self._reaped += 1
+                self._drop(connection)
+
+    # -- bytes -------------------------------------------------------------------------------------------------------
+
+    def _write(self, connection: _Connection) -> None:
+        try:
+            if not connection.established:
+                problem = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if problem:
+                    raise OSError(problem, "cannot connect")
+                connection.established = True
+            del connection.waiting[: connection.sock.send(connection.waiting)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._fail(connection)
+            return
+        self._watch_writing(connection, bool(connection.waiting))
+
+    def _read(self, connection: _Connection, arrived: list[tuple[bytes, Physical]], now: float) -> None:
+        try:
+            data = connection.sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._fail(connection)
+            return
+        connection.used_at = now
+        self._received_bytes += len(data)
+        buffer = connection.arrived
+        buffer += data
+        at = 0
+        while len(buffer) - at >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(buffer, at)
+            end = at + _SIZE.size + size
+            if size > DATAGRAM_BYTES_MAX:
+                self._fail(connection)  # it does not speak this protocol
+                return
+            if len(buffer) < end:
+                break
+            frame = bytes(buffer[at + _SIZE.size : end])
+            at = end
+            if connection.peer is not None:
+                arrived.append((frame, connection.peer))
+            elif not self._greeted(connection, frame):
+                self._fail(connection)
+                return
+        del buffer[:at]
+
+    def _greeted(self, connection: _Connection, hello: bytes) -> bool:
+        """Who connected says where it can be reached; answers go over this connection, unless there is one already."""
+        start = len(MAGIC) + _PORT.size
+        host = hello[start:].decode("ascii", "replace")
+        if hello[: len(MAGIC)] != MAGIC or not is_address(host):
+            return False
+        connection.peer = Physical(host, _PORT.unpack_from(hello, len(MAGIC))[0])
+        self._by_peer.setdefault(connection.peer, connection)
+        return True
+
+    def statistics(self) -> TcpStatistics:
+        """The counters."""
+        return TcpStatistics(
+            received_datagrams=self._received,
+            received_bytes=self._received_bytes,
+            sent_datagrams=self._sent,
+            sent_bytes=self._sent_bytes,
+            connections=len(self._connections),
+            connections_max=CONNECTIONS_MAX,
+            connections_made=self._made,
+            connections_taken=self._taken,
+            reaped=self._reaped,
+            broken=self._broken,
+            queued_bytes_high=self._queued_high,
+            queued_bytes_max=self._config.send_queue_bytes_max,
+            unsent_datagrams=self._unsent,
+            lost_bytes=self._lost_bytes,
+        )

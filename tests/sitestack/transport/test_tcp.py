@@ -1,0 +1,215 @@
+"""Datagrams over TCP connections on the loopback interface."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+import trio
+
+from sitestack.address import Physical
+from sitestack.config import SiteConfig, TransportConfig, find_problems
+from sitestack.errors import ConfigurationError
+from sitestack.layers.discovery import DiscoveryConfig
+from sitestack.opening import open_channel
+from sitestack.transport import tcp
+from sitestack.transport.tcp import TcpStatistics, TcpTransport
+from tests.sitestack.channel_sites import take, view_of
+
+CONFIG = TransportConfig(kind="tcp", interface="127.0.0.1")
+GROUP = Physical("239.192.0.1", 7600)
+
+
+@contextmanager
+def transports(count: int, config: TransportConfig = CONFIG) -> Iterator[list[TcpTransport]]:
+    opened = [TcpTransport(config, GROUP) for _ in range(count)]
+    try:
+        yield opened
+    finally:
+        for each in opened:
+            each.close()
+
+
+async def arriving(transport: TcpTransport, *others: TcpTransport, count: int) -> list[tuple[bytes, Physical]]:
+    """What comes in, while the others have their turns too."""
+    taken: list[tuple[bytes, Physical]] = []
+    await until(lambda: len(taken) >= count, lambda: taken.extend(transport.receive()), *[each.receive for each in others])
+    return taken
+
+
+async def until(condition: Callable[[], bool], *turns: Callable[[], object]) -> None:
+    with trio.fail_after(10):
+        while not condition():
+            for turn in turns:
+                turn()
+            await trio.sleep(0.001)
+
+
+def place(transport: TcpTransport) -> Physical:
+    return transport.physical()[0]
+
+
+async def test_datagrams_arrive_whole_in_order_and_say_where_they_can_be_answered() -> None:
+    with transports(2) as (a, b):
+        sent = [bytes([n % 256]) * size for n, size in enumerate([0, 1, 60_000, 5, 65_000] * 20)]
+        a.send([(place(b), data) for data in sent])
+        assert await arriving(b, a, count=100) == [(data, place(a)) for data in sent]
+        b.send([(place(a), b"answer")])
+        assert await arriving(a, b, count=1) == [(b"answer", place(b))]
+        assert (a.statistics().connections, b.statistics().connections, b.statistics().connections_made) == (1, 1, 0)
+
+
+async def test_a_transport_sleeps_until_something_arrives() -> None:
+    with transports(2) as (a, b):
+        with trio.move_on_after(0.05) as scope:
+            await a.wait()
+        assert scope.cancelled_caught
+        b.send([(place(a), b"x")])
+        taken: list[tuple[bytes, Physical]] = []
+        with trio.fail_after(5):
+            await b.wait()  # until it is connected
+            b.receive()
+            while not taken:
+                await a.wait()
+                taken += a.receive()
+        assert taken == [(b"x", place(b))]
+
+
+@pytest.mark.conforms("LA-29")
+async def test_an_idle_connection_is_closed_at_both_ends_and_made_again_without_anybody_noticing() -> None:
+    with transports(2, replace(CONFIG, connection_idle_s_max=0.2)) as (a, b):
+        for text in (b"first", b"second"):
+            a.send([(place(b), text)])
+            assert await arriving(b, a, count=1) == [(text, place(a))]
+            for _ in range(5):
+                await trio.sleep(0.1)
+                a.send([(place(b), text)])
+                await arriving(b, a, count=1)
+            assert a.statistics().connections == b.statistics().connections == 1
+            await until(lambda: a.statistics().connections == b.statistics().connections == 0, a.receive, b.receive)
+        assert a.statistics().connections_made == 2
+        assert a.statistics().reaped + b.statistics().reaped >= 2
+        assert a.statistics().unsent_datagrams == b.statistics().unsent_datagrams == 0
+
+
+async def test_two_that_connect_to_each_other_at_once_understand_each_other() -> None:
+    with transports(2) as (a, b):
+        a.send([(place(b), b"from a")])
+        b.send([(place(a), b"from b")])
+        at_a: list[tuple[bytes, Physical]] = []
+        at_b: list[tuple[bytes, Physical]] = []
+        turns = (lambda: at_a.extend(a.receive()), lambda: at_b.extend(b.receive()))
+        await until(lambda: bool(at_a and at_b), *turns)
+        a.send([(place(b), b"more")])
+        await until(lambda: len(at_b) == 2, *turns)
+        assert at_a == [(b"from b", place(b))]
+        assert at_b == [(b"from a", place(a)), (b"more", place(a))]
+
+
+async def test_the_queue_for_one_that_does_not_read_is_bounded_and_hinders_nobody_else() -> None:
+    with transports(3, replace(CONFIG, send_queue_bytes_max=200_000)) as (a, b, c):
+        a.send([(place(b), b"x"), (place(c), b"x")])
+        await arriving(b, a, count=1)
+        for _ in range(400):
+            a.send([(place(b), bytes(60_000))])
+        numbers = a.statistics()
+        assert numbers.unsent_datagrams > 0
+        assert numbers.queued_bytes_high <= numbers.queued_bytes_max == 200_000
+        a.send([(place(c), b"y")])
+        assert [data for data, _ in await arriving(c, a, count=2)] == [b"x", b"y"]
+        await arriving(b, a, count=400 - numbers.unsent_datagrams)
+        a.send([(place(b), b"again")])
+        assert await arriving(b, a, count=1) == [(b"again", place(a))]
+
+
+async def test_one_that_is_not_there_costs_a_pause_and_can_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp, "PAUSE_S", 0.1)
+    with transports(2) as (a, b):
+        b.close()
+        a.send([(place(b), b"lost")])
+        await until(lambda: a.statistics().connections == 0, a.receive)
+        a.send([(place(b), b"too soon")])
+        assert (a.statistics().connections_made, a.statistics().unsent_datagrams) == (1, 1)
+        again = TcpTransport(replace(CONFIG, port=place(b).port), GROUP)
+        try:
+            await trio.sleep(0.15)
+            a.send([(place(again), b"there")])
+            assert await arriving(again, a, count=1) == [(b"there", place(a))]
+        finally:
+            again.close()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"GET / HTTP/1.1\r\n\r\n", b"\x04\x00\x00\x00SST\x02", b"\x08\x00\x00\x00SST\x01\x01\x00zz", b"\x00\x00\x00\x00"],
+    ids=["another protocol", "another version", "no address", "nothing"],
+)
+async def test_who_does_not_speak_the_protocol_is_hung_up_on(garbage: bytes) -> None:
+    with transports(1) as (a,), socket.create_connection(place(a)) as stranger:
+        await until(lambda: a.statistics().connections == 1, a.receive)
+        stranger.sendall(garbage)
+        await until(lambda: a.statistics().connections == 0, a.receive)
+        assert a.statistics().received_datagrams == 0
+
+
+async def test_the_number_of_connections_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp, "CONNECTIONS_MAX", 1)
+    with transports(3) as (a, b, c):
+        b.send([(place(a), b"x")])
+        await arriving(a, b, count=1)
+        c.send([(place(a), b"x")])
+        await until(lambda: c.statistics().connections == 0, c.receive, a.receive)
+        a.send([(place(c), b"x")])
+        assert (a.statistics().connections, a.statistics().unsent_datagrams) == (1, 1)
+
+
+async def test_a_name_is_not_looked_up_and_there_is_no_multicast() -> None:
+    with transports(1) as (a,):
+        a.send([(Physical("localhost", 1), b"x"), (None, b"x")])
+        assert (a.statistics().unsent_datagrams, a.statistics().connections) == (2, 0)
+
+
+def test_closing_gives_back_all_descriptors() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    with transports(2):
+        pass
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_port_that_is_taken_is_one_sentence() -> None:
+    with transports(1) as (a,), pytest.raises(ConfigurationError, match="already in use in TCP"):
+        TcpTransport(replace(CONFIG, port=place(a).port), GROUP)
+
+
+def test_a_site_over_tcp_needs_seeds() -> None:
+    [problem] = find_problems(SiteConfig("NYC", transport=CONFIG))
+    assert problem.startswith("discovery.seeds: without multicast")
+
+
+async def test_a_site_over_tcp_forms_delivers_and_survives_its_coordinator() -> None:
+    with transports(1) as (probe,):
+        port = place(probe).port
+    discovery = DiscoveryConfig(seeds=(Physical("127.0.0.1", port),), join_wait_s=0.3)
+    first = SiteConfig("NYC", transport=replace(CONFIG, port=port), discovery=discovery)
+    other = replace(first, transport=CONFIG)
+    with trio.fail_after(30):
+        async with open_channel(first, name="A") as a, open_channel(other, name="B") as b, open_channel(other, name="C") as c:
+            for channel in (a, b, c):
+                await view_of(channel, 3)
+            for n in range(500):
+                await b.send(b"%d" % n)
+                await c.send(b"%d" % n)
+            await c.send(bytes(200_000))
+            taken = [await take(channel, 1_001) for channel in (a, b, c)]
+            assert taken[0] == taken[1] == taken[2]
+            await a.leave()
+            await view_of(b, 2)
+            await c.send(b"on")
+            assert [message.payload for message in await take(b, 1)] == [b"on"]
+            numbers = b.statistics().transport
+            assert isinstance(numbers, TcpStatistics)
+            assert numbers.received_datagrams > 0
