@@ -1,5 +1,6 @@
 # Everything runs in .venv, which is made from the lock files on first use.
 # requirements.lock: what `relay` needs to run. requirements-dev.lock: that, and what its tests need.
+# requirements-analytics.lock: what `relay audit` needs to run, in an image of its own.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -45,12 +46,13 @@ conformance-check: $(DEV)
 bench: $(RUNTIME)
 	@$(BIN)/relay bench $(SCENARIO)
 
-# Refreshes both lock files to the newest releases that pyproject.toml allows, for every platform and Python >= 3.11.
+# Refreshes all lock files to the newest releases that pyproject.toml allows, for every platform and Python >= 3.11.
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --custom-compile-command "make lock"
 lock: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
 	$(LOCK) --group build --output-file requirements.lock
+	$(LOCK) --extra analytics --constraint requirements.lock --output-file requirements-analytics.lock
 	$(LOCK) --group dev --extra drills --constraint requirements.lock --output-file requirements-dev.lock
 
 clean:
