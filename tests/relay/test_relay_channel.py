@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -252,3 +252,22 @@ async def test_a_multicast_that_the_relay_itself_does_not_want_back_is_relayed()
         for channel in (channels["B"], channels["D"], e):
             assert [message.payload for message in await take(channel, 2)] == [b"not for me", b"for all"]
         assert [message.payload for message in await take(a, 1)] == [b"for all"]
+
+
+async def test_a_joiner_starts_with_the_state_of_its_site_in_which_are_the_messages_of_others() -> None:
+    async with two_sites() as (world, channels):
+        log: list[bytes] = []
+        given: list[bytes] = []
+
+        def join(name: str) -> AbstractAsyncContextManager[RelayChannel]:
+            config, transport = replace(world.config("SFO", "E"), name=name), world.networks["SFO"].open()
+            return open_channel(config, transport=transport, get_state=lambda: b" ".join(log), set_state=given.append)
+
+        async with join("F") as f:
+            await channels["A"].send(b"from NYC")
+            log += [message.payload for message in await take(f, 1)]
+            async with join("G") as g, trio.open_nursery() as nursery:
+                nursery.start_soon(take, f, 1)
+                await channels["A"].send(b"later")
+                assert [message.payload for message in await take(g, 1)] == [b"later"]
+        assert given == [b"from NYC"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from trio.testing import MockClock
 from sitestack.address import Physical
 from sitestack.channel import Channel
 from sitestack.config import SiteConfig
-from sitestack.errors import ConfigurationError, StateTooLarge
+from sitestack.errors import ChannelClosed, ConfigurationError, StateTooLarge
 from sitestack.layers.state_transfer import StateTransferConfig, StateTransferStatistics
 from sitestack.message import Message, Scope
 from sitestack.opening import open_channel
@@ -107,9 +108,10 @@ async def site(config: SiteConfig | None = None, network: MemoryNetwork | None =
 
 async def write(log: Log, name: str, count: int, interval_s: float = 0.0) -> None:
     assert log.channel is not None
-    for n in range(count):
-        await log.channel.send(f"{name} {n}".encode())
-        await trio.sleep(interval_s)
+    with suppress(ChannelClosed):
+        for n in range(count):
+            await log.channel.send(f"{name} {n}".encode())
+            await trio.sleep(interval_s)
 
 
 def statistics(log: Log) -> StateTransferStatistics:
@@ -211,6 +213,32 @@ async def test_when_the_provider_dies_half_way_the_next_one_provides(autojump_cl
         assert c.seen[:2] == ["state", ("B", "C")]
         assert statistics(c).restarts == 1
         assert sum(line.startswith("b") for line in c.lines) == 200
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_with_loss_joins_and_crashes_all_that_are_left_have_one_state(autojump_clock: MockClock, seed: int) -> None:
+    """Who has the state is killed while others take it, and one that never dies has it too."""
+    rng = random.Random(seed)
+    network = MemoryNetwork(lambda source, to: rng.random() > 0.02)
+    async with site(network=network) as start:
+        living = [await start(name) for name in "AB"]
+        writer = living[1]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write, writer, "w", 400, 0.1)
+            for n in range(8):
+                await trio.sleep(rng.uniform(0, 2))
+                living.append(await start(f"J{n}"))
+                nursery.start_soon(write, living[-1], f"j{n}", 20, 0.05)
+                if rng.random() < 0.5:
+                    victim = rng.choice([each for each in living if each is not writer])
+                    living.remove(victim)
+                    victim.crash.cancel()
+        await trio.sleep(60)
+        mine = [line for line in writer.lines if line.startswith("w")]
+        assert mine == [f"w {n}" for n in range(400)]
+        for log in living:
+            assert log.lines == writer.lines
+        assert len(living) > 1
 
 
 async def test_a_unicast_that_came_before_the_state_is_not_lost_with_a_restart(autojump_clock: MockClock) -> None:
