@@ -1,0 +1,165 @@
+"""Harm meets whom it should: roles are looked up when it is done, and undone at whoever had them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from relay.drills.executor import MemberDied, Status
+from relay.drills.plan import Action, Drill, Seat
+from relay.drills.sites import NotReady, Sites
+
+A, B, C, D, E, F = (Seat("NYC" if name < "D" else "SFO", name) for name in "ABCDEF")
+
+
+class FakePlace:
+    """An executor that only remembers. The first of each site that is there relays, and everybody sees everybody there."""
+
+    def __init__(self) -> None:
+        self.there: list[Seat] = []
+        self.done: list[tuple[Any, ...]] = []
+        self.links: dict[tuple[str, str], str] = {}
+
+    async def start(self, seat: Seat) -> None:
+        self.there.append(seat)
+        self.done.append(("start", seat.name))
+
+    async def feed(self, seat: Seat, lines: bytes) -> None:
+        if seat not in self.there:
+            raise MemberDied(f"{seat.name} is gone")
+        self.done.append(("feed", seat.name, lines))
+
+    async def status(self, seat: Seat) -> Status | None:
+        if seat not in self.there:
+            raise MemberDied(f"{seat.name} is gone")
+        ours = [each.name for each in self.there if each.site == seat.site]
+        sites = {site: [each.name for each in self.there if each.site == site] for site in ("NYC", "SFO")}
+        role = "relay" if ours[0] == seat.name else "member"
+        return {"state": "member", "role": role, "view": {"members": ours}, "global_view": {"sites": sites}}
+
+    async def kill(self, seat: Seat) -> None:
+        self.there.remove(seat)
+        self.done.append(("kill", seat.name))
+
+    async def pause(self, seat: Seat) -> None:
+        self.there.remove(seat)
+        self.done.append(("pause", seat.name))
+
+    async def resume(self, seat: Seat) -> None:
+        self.there.append(seat)
+        self.done.append(("resume", seat.name))
+
+    async def leave(self, seat: Seat, grace_s: float) -> str:
+        self.there.remove(seat)
+        self.done.append(("leave", seat.name))
+        return "C was late." if seat == C else ""
+
+    async def fill_disk(self, seat: Seat) -> None:
+        self.done.append(("fill", seat.name))
+
+    async def free_disk(self, seat: Seat) -> None:
+        self.done.append(("free", seat.name))
+
+    async def harm_link(self, source: Seat, destination: Seat, do: str, amount: float) -> None:
+        self.links[source.name, destination.name] = do
+
+    async def journals(self) -> Sequence[Path]:
+        return []
+
+
+@pytest.fixture
+async def sites(autojump_clock: trio.testing.MockClock) -> Sites:
+    made = Sites(Drill(name="mine"), FakePlace())
+    await made.start()
+    return made
+
+
+def place_of(sites: Sites) -> FakePlace:
+    place = sites._executor
+    assert isinstance(place, FakePlace)
+    return place
+
+
+async def test_the_first_of_each_site_starts_first_and_relays(sites: Sites) -> None:
+    assert [name for _, name in place_of(sites).done] == ["A", "D", "B", "E", "C", "F"]
+
+
+async def test_a_role_is_looked_up_when_the_harm_is_done(sites: Sites) -> None:
+    assert await sites.act(Action("kill", target="NYC.relay")) == "A"
+    assert await sites.act(Action("kill", target="NYC.relay")) == "B"
+    assert sites.of("NYC") == [C]
+    assert await sites.act(Action("leave", target="SFO.second")) == "E"
+    assert await sites.act(Action("leave", target="SFO.member")) == "F"
+    assert sites.survivors() == [C, D]
+    assert list(sites.touched) == [A, B, E, F]
+
+
+async def test_who_stood_still_goes_on_whoever_has_its_role_now(sites: Sites) -> None:
+    assert await sites.act(Action("pause", target="NYC.relay")) == "A"
+    assert A in sites.survivors()
+    assert A not in await sites.statuses()
+    assert await sites.act(Action("resume", target="NYC.relay")) == "A"
+    assert list(sites.apart) == [A]
+
+
+async def test_a_restart_ends_and_starts_and_a_dead_member_is_only_started(sites: Sites) -> None:
+    await sites.act(Action("restart", target="NYC.B"))
+    await sites.act(Action("kill", target="NYC.C"))
+    await sites.act(Action("restart", target="NYC.C"))
+    assert place_of(sites).done[6:] == [("leave", "B"), ("start", "B"), ("kill", "C"), ("start", "C")]
+
+
+async def test_what_went_wrong_with_a_leave_is_a_problem(sites: Sites) -> None:
+    await sites.act(Action("leave", target="NYC.C"))
+    assert sites.problems == ["C was late."]
+
+
+async def test_a_link_between_sites_is_all_pairs_of_their_members(sites: Sites) -> None:
+    await sites.act(Action("cut", link="NYC > SFO"))
+    assert set(place_of(sites).links) == {(one, other) for one in "ABC" for other in "DEF"}
+    assert not sites.touched
+
+
+async def test_a_link_inside_a_site_is_between_its_members_and_sets_them_apart(sites: Sites) -> None:
+    await sites.act(Action("cut", link="NYC.relay - NYC"))
+    assert place_of(sites).links == dict.fromkeys([("A", "B"), ("A", "C"), ("B", "A"), ("C", "A")], "cut")
+    assert list(sites.apart) == [A, B, C]
+    await sites.act(Action("kill", target="NYC.A"))
+    await sites.act(Action("heal", link="NYC.relay - NYC"))
+    assert set(place_of(sites).links.values()) == {"heal"}
+
+
+async def test_whose_disk_was_full_is_remembered(sites: Sites) -> None:
+    await sites.act(Action("fill-disk", target="SFO.relay"))
+    await sites.act(Action("free-disk", target="SFO.relay"))
+    assert list(sites.full) == [D]
+    assert place_of(sites).done[-2:] == [("fill", "D"), ("free", "D")]
+
+
+async def test_the_sender_is_the_last_one_that_runs(sites: Sites) -> None:
+    assert sites.sender_of("NYC") == C
+    await sites.act(Action("kill", target="NYC.C"))
+    assert sites.sender_of("NYC") == B
+    await sites.feed(C, [b"nobody is told, and nothing is raised"])
+    await sites.feed(B, [b"1", b"2"])
+    assert place_of(sites).done[-1] == ("feed", "B", b"1\n2\n")
+
+
+async def test_a_death_that_nobody_ordered_is_told(sites: Sites) -> None:
+    place_of(sites).there.remove(B)
+    with pytest.raises(MemberDied, match="B is gone"):
+        await sites.feed(B, [b"1"])
+    with pytest.RaisesGroup(pytest.RaisesExc(MemberDied)):
+        await sites.statuses()
+
+
+async def test_a_role_that_nobody_takes_is_not_waited_for_for_ever(sites: Sites) -> None:
+    for name in "ABC":
+        await sites.act(Action("kill", target=f"NYC.{name}"))
+    with pytest.raises(NotReady, match="Nobody has been relaying for NYC"):
+        await sites.act(Action("kill", target="NYC.relay"))
