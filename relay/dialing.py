@@ -1,6 +1,7 @@
 """Dialer: whom to call. Any of the configured addresses of a site may be that of its relay, so all are tried.
 
-Each address has its own back-off with jitter; while a site is linked none of its addresses is tried (F23).
+Each address has its own back-off with jitter; while a site is linked none of its addresses is tried (F23). When a link ends
+the next relay of its site is expected within moments, so the first calls are made in haste: perhaps only this side can call.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sitestack.address import Physical
+
+#: So often the pause after a lost link doubles until it is the usual first one.
+HASTE = 2
 
 
 @dataclass(slots=True)
@@ -74,8 +78,8 @@ class Dialer:
         self._linked.pop(site, None)
         for target in self._targets.values():
             if target.site == site:
-                target.failures = 0
-                target.due = now + self._retry_s * self._rng.uniform(0.0, 1.0)
+                target.failures = -HASTE
+                target.due = now + self._retry_s * 2**-HASTE * self._rng.uniform(0.0, 1.0)
 
     def deadline(self) -> float | None:
         """When the next call is due."""

@@ -1,0 +1,75 @@
+"""When the addresses of a site are called: all at once, then less and less often, and in haste when a link has ended."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+from relay.dialing import Dialer
+from sitestack.address import Physical
+
+D, E, F = (Physical(host, 7900) for host in ("d", "e", "f"))
+SFO = {"SFO": (D, E, F)}
+RETRY_S, RETRY_S_MAX = 0.2, 5.0
+
+
+def dialer() -> Dialer:
+    started = Dialer(SFO, RETRY_S, RETRY_S_MAX, random.Random(1))
+    started.start(0.0)
+    return started
+
+
+def refuse(calls: Dialer, since: float, until: float) -> dict[Physical, list[float]]:
+    """Nobody answers: when each address was called."""
+    times: dict[Physical, list[float]] = {D: [], E: [], F: []}
+    now = since
+    while now <= until:
+        for site, address in calls.due(now):
+            times[address].append(now)
+            calls.failed(site, address, now)
+        due = calls.deadline()
+        assert due is not None
+        now = max(now, due)
+    return times
+
+
+def test_a_new_relay_calls_every_address_at_once() -> None:
+    assert dialer().due(0.0) == [("SFO", D), ("SFO", E), ("SFO", F)]
+
+
+def test_who_does_not_answer_is_called_less_and_less_often() -> None:
+    for times in refuse(dialer(), 0.0, 60.0).values():
+        pauses = [after - before for before, after in pairwise(times)]
+        assert 0.5 * RETRY_S <= pauses[0] <= 1.5 * RETRY_S
+        assert all(pause <= 1.5 * RETRY_S_MAX for pause in pauses)
+        assert all(pause >= 0.5 * RETRY_S_MAX for pause in pauses[6:])
+
+
+def test_after_a_lost_link_the_successor_is_looked_for_in_haste_and_then_as_ever() -> None:
+    calls = dialer()
+    calls.due(0.0)
+    for address in (D, E, F):
+        calls.failed("SFO", address, 0.0)
+    calls.linked("SFO")
+    assert calls.deadline() is None
+    calls.lost("SFO", 10.0)
+    for times in refuse(calls, 10.0, 70.0).values():
+        assert times[0] - 10.0 <= RETRY_S / 4
+        assert sum(time < 10.0 + RETRY_S for time in times) >= 2
+        assert times[1] - times[0] <= 1.5 * RETRY_S / 4
+        assert len(times) < 30
+
+
+def test_an_address_whose_call_is_underway_is_not_called_again() -> None:
+    calls = dialer()
+    calls.due(0.0)
+    assert calls.due(100.0) == []
+    assert calls.deadline() is None
+
+
+def test_who_relays_no_more_calls_nobody() -> None:
+    calls = dialer()
+    calls.stop()
+    assert calls.due(0.0) == []
+    calls.failed("SFO", D, 0.0)
+    assert calls.deadline() is None
