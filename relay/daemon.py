@@ -82,7 +82,10 @@ class _Node:
 
     def describe(self) -> dict[str, Any]:
         """The answer of the status socket, and of HTTP."""
-        statistics = None if self._channel is None else self._channel.statistics()
+        channel = self._channel
+        if channel is not None and channel.role is not None:
+            self._status.observe(channel.role)  # in a site where nothing is delivered `_listen` hears of it late
+        statistics = None if channel is None else channel.statistics()
         return self._status.to_json(statistics, self._journal_statistics(), trio.current_time())
 
     async def run(self) -> None:

@@ -15,11 +15,12 @@ from tests.relay.test_demo import LIMIT_S, RELAY, children_of, is_running
 
 KILL = """
 name: short-kill
-why: The relay of a site is killed.
+why: The relay of a site is killed under load, and that of the other leaves when all is quiet.
 load: {rate: 100, seconds: 3}
 method:
   - {do: kill, target: NYC.relay, at_s: 1, spread_s: 0.2}
-verdict: {silence_s_max: 20, views: {NYC: [B, C], SFO: [D, E, F]}}
+  - {do: leave, target: SFO.relay, at_s: 5}
+verdict: {silence_s_max: 20, views: {NYC: [B, C], SFO: [E, F]}}
 """
 CUT = """
 name: short-cut
