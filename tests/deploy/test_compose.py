@@ -74,6 +74,16 @@ def test_healthy_means_that_all_six_are_seen(member: str) -> None:
     assert url == f"http://127.0.0.1:{bind.port}/readyz?members={len(MEMBERS)}"
 
 
+def test_the_audit_reads_the_journals_of_all_members_and_changes_nothing() -> None:
+    [journals] = SERVICES["audit"]["volumes"]
+    volume, directory, mode = journals.split(":")
+    assert mode == "ro"
+    assert directory in SERVICES["audit"]["command"]
+    for member in MEMBERS:
+        assert f"{volume}:{directory}" in SERVICES[member]["volumes"]
+        assert configuration(member).journal.directory == directory
+
+
 def test_prometheus_scrapes_every_member() -> None:
     [source] = SERVICES["prometheus"]["configs"]
     scraped = yaml.safe_load((PROJECT / COMPOSE["configs"][source["source"]]["file"]).read_text(encoding="utf-8"))

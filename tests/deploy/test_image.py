@@ -48,8 +48,9 @@ def test_a_builder_without_extensions_understands_it() -> None:
     assert "<<" not in DOCKERFILE
 
 
-def test_everything_is_installed_from_a_lock_file() -> None:
-    installs = [rest for _, rest in instructions("build") if " install " in rest]
+@pytest.mark.parametrize("stage", ["build", "build-analytics"])
+def test_everything_is_installed_from_a_lock_file(stage: str) -> None:
+    installs = [rest for _, rest in instructions(stage) if " install " in rest]
     assert installs
     assert all("--require-hashes" in each or "--no-deps" in each for each in installs)
 
@@ -60,8 +61,10 @@ def test_the_image_holds_what_was_built_and_not_what_builds() -> None:
     assert not any("pip" in rest for word, rest in instructions("relay") if word == "RUN")
 
 
-def test_nobody_runs_as_root() -> None:
-    uid, _, gid = argument("relay", "USER").partition(":")
+@pytest.mark.parametrize("stage", ["relay", "analytics"])
+def test_nobody_runs_as_root(stage: str) -> None:
+    users = [rest for word, rest in instructions(stage) if word == "USER"]
+    uid, _, gid = users[-1].partition(":")
     assert int(uid) >= 10_000
     assert int(gid) >= 10_000
 
