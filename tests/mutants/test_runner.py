@@ -1,0 +1,38 @@
+"""The runner tells a story that fails from one that could not be told, and makes mutants without touching the project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.__main__ import Unusable, tell
+from tests.mutants.copies import ROOT, Mismatch, check_fits, make_copy
+from tests.mutants.mutant import Edit
+
+
+def test_a_story_that_fails_notices_the_mutant_and_one_that_passes_does_not(tmp_path: Path) -> None:
+    (tmp_path / "test_story.py").write_text("def test_good(): pass\ndef test_bad(): assert False\n")
+    assert tell(tmp_path, ["test_story.py::test_bad"])
+    assert not tell(tmp_path, ["test_story.py::test_good"])
+
+
+def test_a_story_that_cannot_be_told_proves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_story.py").write_text("import does_not_exist\n")
+    with pytest.raises(Unusable, match="pytest could not run"):
+        tell(tmp_path, ["test_story.py::test_gone"])
+
+
+def test_a_mutant_is_a_copy_with_all_its_edits(tmp_path: Path) -> None:
+    file = "sitestack/layers/received.py"
+    before = (ROOT / file).read_text()
+    edits = [Edit(file, "class ReceivedTable:", "class Received:"), Edit(file, "class Received:", "class Table:")]
+    make_copy(ROOT, tmp_path, edits)
+    assert "class Table:" in (tmp_path / file).read_text()
+    assert (ROOT / file).read_text() == before
+    assert (tmp_path / "relay" / "simulation" / "run.py").exists()
+
+
+def test_what_does_not_fit_is_found_before_anything_runs() -> None:
+    with pytest.raises(Mismatch, match="which is not in it"):
+        check_fits(ROOT, [Edit("sitestack/view.py", "no such text", "")])
