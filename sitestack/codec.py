@@ -35,6 +35,7 @@ DATAGRAM_OVERHEAD_BYTES = 128
 DATAGRAM_BYTES_MAX = 65_507
 
 _EVERYBODY, _MEMBER, _WHOEVER = 0, 1, 2
+_SCOPES = tuple(Scope)
 
 
 @unguarded
@@ -54,7 +55,8 @@ class Codec:
     def __init__(self, cluster: str, headers: Mapping[int, type[Header]]) -> None:
         """`cluster` names the site (C8): datagrams of other sites on the same group are refused."""
         self.cluster = cluster
-        self.schema = Schema(headers, {Batch: Converter(_pack_batch, _parse_batch)})
+        self.schema = Schema(headers, {Batch: Converter(_pack_batch, self._parse_batch)})
+        self._parse_address = self.schema.parse_address
 
     def encode_frame(self, frame: Frame) -> bytes:
         """One frame as it stands in a datagram. Made once per frame, also when it goes to many addresses."""
@@ -88,14 +90,14 @@ class Codec:
             raise ProtocolError("magic")
         if data[2:3] != _PREFIX[2:]:
             raise ProtocolError("version")
-        fields = self.unpack(data[3:])
+        fields = self.unpack(memoryview(data)[3:])
         if type(fields) is not list or len(fields) != 5:
             raise ProtocolError("malformed")
         cluster, source, kind, dest, frames = fields
         if cluster != self.cluster:
             raise ProtocolError("cluster")
-        origin = _address(source)
-        target = _address(dest) if kind == _MEMBER else None
+        origin = self._address(source)
+        target = self._address(dest) if kind == _MEMBER else None
         if kind not in (_EVERYBODY, _MEMBER, _WHOEVER) or (kind != _MEMBER and dest is not None):
             raise ProtocolError("malformed")
         if type(frames) is not list or not 0 < len(frames) <= FRAMES_MAX:
@@ -114,7 +116,7 @@ class Codec:
             raise ProtocolError("malformed")
         parse = self.schema.parse_header
         parsed = tuple([parse(header) for header in headers])
-        return Frame(source, dest, parsed, None if batch is None else _parse_batch(batch), unreliable)
+        return Frame(source, dest, parsed, None if batch is None else self._parse_batch(batch), unreliable)
 
     def pack(self, header: Header) -> bytes:
         """One header alone as bytes, for what is not a datagram (bridge frames, states)."""
@@ -125,8 +127,28 @@ class Codec:
         """The header in these bytes. Raises ProtocolError."""
         return self.schema.parse_header(self.unpack(data))
 
+    def _parse_batch(self, value: Any) -> Batch:
+        if type(value) is not list or len(value) != 8:
+            raise ProtocolError("batch")
+        site, origin, scope, first, count, body, target, target_site = value
+        if type(site) is not str or type(target_site) is not str or max(len(site), len(target_site)) > TEXT_BYTES_MAX:
+            raise ProtocolError("batch")
+        if type(first) is not int or type(count) is not int or type(body) is not bytes:
+            raise ProtocolError("batch")
+        if not 0 < first <= INT_MAX or not 0 < count <= len(body) // 4:
+            raise ProtocolError("batch")
+        if type(scope) is not int or scope not in (0, 1, 2) or (target is None) == (scope == Scope.UNICAST):
+            raise ProtocolError("batch")
+        destination = None if target is None else self._address(target)
+        return Batch(site, self._address(origin), _SCOPES[scope], first, count, body, destination, target_site)
+
+    def _address(self, value: Any) -> Address:
+        if type(value) is not bytes or len(value) != UUID_BYTES:
+            raise ProtocolError("malformed")
+        return self._parse_address(value)
+
     @staticmethod
-    def unpack(data: bytes) -> Any:
+    def unpack(data: bytes | memoryview) -> Any:
         """Plain values from msgpack; every limit explicit. Raises ProtocolError("malformed")."""
         size = len(data)
         try:
@@ -145,36 +167,14 @@ class Codec:
             raise ProtocolError("malformed") from error
 
 
-def _address(value: Any) -> Address:
-    if type(value) is not bytes or len(value) != UUID_BYTES:
-        raise ProtocolError("malformed")
-    return Address(value)
-
-
 def _pack_batch(batch: Batch) -> list[Any]:
     return [
         batch.site,
-        bytes(batch.origin),
+        batch.origin,
         int(batch.scope),
         batch.first,
         batch.count,
         batch.body,
-        None if batch.target is None else bytes(batch.target),
+        batch.target,
         batch.target_site,
     ]
-
-
-def _parse_batch(value: Any) -> Batch:
-    if type(value) is not list or len(value) != 8:
-        raise ProtocolError("batch")
-    site, origin, scope, first, count, body, target, target_site = value
-    if type(site) is not str or type(target_site) is not str or max(len(site), len(target_site)) > TEXT_BYTES_MAX:
-        raise ProtocolError("batch")
-    if type(first) is not int or type(count) is not int or type(body) is not bytes:
-        raise ProtocolError("batch")
-    if not 0 < first <= INT_MAX or not 0 < count <= len(body) // 4:
-        raise ProtocolError("batch")
-    if type(scope) is not int or scope not in (0, 1, 2) or (target is None) == (scope == Scope.UNICAST):
-        raise ProtocolError("batch")
-    destination = None if target is None else _address(target)
-    return Batch(site, _address(origin), Scope(scope), first, count, body, destination, target_site)

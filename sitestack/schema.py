@@ -7,9 +7,10 @@ Parsing is the only validation there is (parse, don't validate): a value that do
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from sitestack.address import UUID_BYTES, Address, Physical, ProxyUUID
@@ -20,6 +21,8 @@ from sitestack.frame import Header
 ITEMS_MAX = 20_000
 #: Names, reasons and site names are short.
 TEXT_BYTES_MAX = 1_024
+#: Addresses that are remembered so as not to be made again; at the bound it starts anew.
+ADDRESSES_MAX = 4_096
 INT_MAX = (1 << 63) - 1
 
 Pack = Callable[[Any], Any]
@@ -67,19 +70,25 @@ def _parse_bytes(value: Any) -> bytes:
     return value
 
 
-def _parse_address(value: Any) -> Address:
-    if type(value) is not bytes or len(value) != UUID_BYTES:
-        raise ProtocolError("field")
-    return Address(value)
+def _addresses() -> Callable[[Any], Address]:
+    """A parser that remembers: the same few addresses stand in all frames, and those that are identical compare fastest."""
+    known: dict[bytes, Address] = {}
+
+    def parse(value: Any) -> Address:
+        address = known.get(value) if type(value) is bytes else None
+        if address is None:
+            if type(value) is not bytes or len(value) != UUID_BYTES:
+                raise ProtocolError("field")
+            if len(known) == ADDRESSES_MAX:
+                known.clear()
+            address = known[value] = Address(value)
+        return address
+
+    return parse
 
 
 def _pack_proxy(value: ProxyUUID) -> list[Any]:
     return [bytes(value), value.site, value.relay]
-
-
-def _parse_proxy(value: Any) -> ProxyUUID:
-    uuid, site, relay = _parse_list(value, 3)
-    return ProxyUUID(_parse_address(uuid), _parse_str(site), None if relay is None else _parse_address(relay))
 
 
 def _parse_physical(value: Any) -> Physical:
@@ -101,9 +110,7 @@ _ATOMS: dict[Any, Converter] = {
     float: Converter(_same, _parse_float),
     str: Converter(_same, _parse_str),
     bytes: Converter(_same, _parse_bytes),
-    Address: Converter(_same, _parse_address),
-    ProxyUUID: Converter(_pack_proxy, _parse_proxy),
-    Physical: Converter(list, _parse_physical),
+    Physical: Converter(_same, _parse_physical),
 }
 
 
@@ -114,7 +121,10 @@ class Schema:
     """
 
     def __init__(self, headers: Mapping[int, type[Header]], special: Mapping[Any, Converter]) -> None:
+        self.parse_address = _addresses()
         self._converters: dict[Any, Converter] = {**_ATOMS, **special}
+        self._converters[Address] = Converter(_same, self.parse_address)
+        self._converters[ProxyUUID] = Converter(_pack_proxy, self._parse_proxy)
         self._converters[Header] = Converter(self.pack_header, self.parse_header)
         self._ids = {kind: number for number, kind in headers.items()}
         self._headers = {number: self.converter(kind) for number, kind in headers.items()}
@@ -158,13 +168,17 @@ class Schema:
             return self._dataclass(kind)
         raise TypeError(f"{kind!r} cannot travel in a frame")
 
+    def _parse_proxy(self, value: Any) -> ProxyUUID:
+        uuid, site, relay = _parse_list(value, 3)
+        return ProxyUUID(self.parse_address(uuid), _parse_str(site), None if relay is None else self.parse_address(relay))
+
     def _optional(self, args: tuple[Any, ...]) -> Converter:
         inner = [arg for arg in args if arg is not type(None)]
         if len(inner) != 1 or len(args) != 2:
             raise TypeError(f"{args!r}: only X | None can travel in a frame")
         pack, parse = self.converter(inner[0])
         return Converter(
-            lambda value: None if value is None else pack(value),
+            _same if pack is _same else lambda value: None if value is None else pack(value),
             lambda value: None if value is None else parse(value),
         )
 
@@ -177,7 +191,7 @@ class Schema:
                 raise ProtocolError("field")
             return tuple([parse(each) for each in value])
 
-        return Converter(lambda value: [pack(each) for each in value], parse_sequence)
+        return Converter(_same if pack is _same else lambda value: [pack(each) for each in value], parse_sequence)
 
     @staticmethod
     def _mapping(key: Converter, item: Converter) -> Converter:
@@ -204,28 +218,54 @@ class Schema:
         def pack(value: Any) -> list[Any]:
             return [converter.pack(each) for converter, each in zip(converters, value, strict=True)]
 
-        def parse(value: Any) -> Any:
-            values = _parse_list(value, len(converters))
-            parsed = [converter.parse(each) for converter, each in zip(converters, values, strict=True)]
-            return tuple(parsed) if kind is tuple else kind(*parsed)
-
-        return Converter(pack, parse)
+        make = (lambda *parsed: parsed) if kind is tuple else kind
+        same = all(converter.pack is _same for converter in converters)
+        return Converter(_same if same else pack, _maker(make, [converter.parse for converter in converters]))
 
     def _dataclass(self, kind: type) -> Converter:
         hints = get_type_hints(kind)
         names = [field.name for field in fields(kind) if field.init]
         converters = [self.converter(hints[name]) for name in names]
         pairs = list(zip(names, [each.pack for each in converters], strict=True))
-        parsers = [each.parse for each in converters]
 
         def pack(value: Any) -> list[Any]:
             return [pack_field(getattr(value, name)) for name, pack_field in pairs]
 
-        def parse(value: Any) -> Any:
-            values = _parse_list(value, len(parsers))
-            return kind(*[parse_field(each) for parse_field, each in zip(parsers, values, strict=True)])
+        same = all(converter.pack is _same for converter in converters)
+        return Converter(_getter(names) if same else pack, _maker(kind, [converter.parse for converter in converters]))
 
-        return Converter(pack, parse)
+
+def _getter(names: Sequence[str]) -> Pack:
+    """The fields as they are, when none of them needs to be packed."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: [getattr(value, name) for name in names]
+
+
+def _maker(make: Callable[..., Any], parsers: Sequence[Parse]) -> Parse:
+    """A parser of a list of values, one a field. The headers on every frame have few fields: those are spelt out, for speed."""
+    count = len(parsers)
+    if not 1 <= count <= 4:
+        return lambda value: make(*[parse(each) for parse, each in zip(parsers, _parse_list(value, count), strict=True)])
+    first, second, third, fourth = [*parsers, *[_same] * 3][:4]
+
+    def parse_one(value: Any) -> Any:
+        (one,) = _parse_list(value, 1)
+        return make(first(one))
+
+    def parse_two(value: Any) -> Any:
+        one, two = _parse_list(value, 2)
+        return make(first(one), second(two))
+
+    def parse_three(value: Any) -> Any:
+        one, two, three = _parse_list(value, 3)
+        return make(first(one), second(two), third(three))
+
+    def parse_four(value: Any) -> Any:
+        one, two, three, four = _parse_list(value, 4)
+        return make(first(one), second(two), third(three), fourth(four))
+
+    return (parse_one, parse_two, parse_three, parse_four)[count - 1]
 
 
 def _enum_parser(kind: type[IntEnum]) -> Parse:

@@ -1,0 +1,113 @@
+"""Fields and plain values: every number of fields, what needs packing and what does not, remembered addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+
+from sitestack.address import Address, Physical
+from sitestack.errors import ProtocolError
+from sitestack.frame import Header
+from sitestack.message import Scope
+from sitestack.schema import ADDRESSES_MAX, Schema
+from sitestack.view import ViewId
+
+A = Address(b"a" * 16)
+
+
+@dataclass(frozen=True, slots=True)
+class None_(Header):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class One(Header):
+    only: int
+
+
+@dataclass(frozen=True, slots=True)
+class Two(Header):
+    view: ViewId
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Three(Header):
+    view: ViewId
+    sender: Address
+    where: tuple[Physical, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Four(Header):
+    digest: dict[Address, int]
+    ranges: tuple[tuple[int, int], ...]
+    maybe: Address | None
+    scope: Scope
+
+
+class Pair(NamedTuple):
+    scope: Scope
+    inner: One
+
+
+@dataclass(frozen=True, slots=True)
+class Five(Header):
+    a: bool
+    b: bytes
+    c: float
+    d: Pair
+    e: tuple[Pair, ...]
+
+
+HEADERS: tuple[Header, ...] = (
+    None_(),
+    One(1),
+    Two(ViewId(1, A), "x"),
+    Three(ViewId(1, A), A, (Physical("10.0.0.1", 1),)),
+    Four({A: 1}, ((1, 2), (3, 4)), None, Scope.SITE),
+    Four({}, (), A, Scope.ALL),
+    Five(True, b"x", 1.5, Pair(Scope.ALL, One(2)), (Pair(Scope.UNICAST, One(3)),)),
+)
+SCHEMA = Schema(dict(enumerate((None_, One, Two, Three, Four, Five))), {})
+
+
+def plain(value: Any) -> Any:
+    """What comes out of the wire: lists for tuples, bytes for addresses."""
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return bytes(value) if isinstance(value, bytes) else value
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_what_was_packed_comes_back(header: Header) -> None:
+    assert SCHEMA.parse_header(plain(SCHEMA.pack_header(header))) == header
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_field_too_many_or_too_few_is_refused(header: Header) -> None:
+    fields = plain(SCHEMA.pack_header(header))
+    for wrong in (fields[:-1], [*fields, 1]):
+        with pytest.raises(ProtocolError):
+            SCHEMA.parse_header(wrong)
+
+
+def test_equal_addresses_are_one_object() -> None:
+    parse = SCHEMA.converter(Address).parse
+    assert parse(bytes(A)) is parse(bytes(A))
+    assert type(parse(bytes(A))) is Address
+
+
+def test_addresses_beyond_the_bound_are_still_right() -> None:
+    schema = Schema({}, {})
+    for number in range(2 * ADDRESSES_MAX + 1):
+        assert schema.parse_address(number.to_bytes(16, "big")) == number.to_bytes(16, "big")
+
+
+@pytest.mark.parametrize("value", ["a" * 16, [97] * 16, b"a" * 15, 97, None, True])
+def test_what_is_no_address_is_refused_also_when_it_is_known(value: object) -> None:
+    SCHEMA.parse_address(bytes(A))
+    with pytest.raises(ProtocolError):
+        SCHEMA.parse_address(value)
