@@ -72,7 +72,6 @@ def test_each_file_is_valid_as_it_stands(file: str, tmp_path: Path) -> None:
     validate((K8S / "base" / f"{file}.yaml").read_text(encoding="utf-8"), VERSIONS[-1], tmp_path)
 
 
-@pytest.mark.conforms("USR-5")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("site", SITES)
 def test_every_field_is_known_to_the_server(site: str, version: str, tmp_path: Path) -> None:
