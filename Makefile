@@ -14,7 +14,7 @@ UV_VERSION := 0.13.9
 demo: $(RUNTIME)
 	@$(BIN)/relay demo
 
-test: lint pytest conformance-check
+test: lint pytest conformance-check simulate-smoke
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -168,9 +168,7 @@ def test_a_needless_size_exception_is_caught(monkeypatch: pytest.MonkeyPatch) ->
     assert rules.check_sizes("relay/a.py", "x = 1\n") != []
 
 
-@pytest.mark.parametrize(
-    "path", ["relay/utils.py", "sitestack/util.py", "relay/utils/text.py", "tests/_utils.py"]
-)
+@pytest.mark.parametrize("path", ["relay/utils.py", "sitestack/util.py", "relay/utils/text.py", "tests/_utils.py"])
 def test_a_utils_module_is_caught(path: str) -> None:
     assert len(rules.check_name(path, "")) == 1
 

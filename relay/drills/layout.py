@@ -10,7 +10,7 @@ import json
 import random
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -53,8 +53,8 @@ def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Port
     """Ports for all seats; inside the block nobody else is given those of the bridges."""
     reserved: list[socket.socket] = []
     try:
-        bridges = {seat: _reserve(socket.SOCK_STREAM, reserved) for seat in seats}
-        datagrams = _free_datagram_ports(seats) if discovery == "seeds" else {}
+        bridges = {seat: _reserve(reserved) for seat in seats}
+        datagrams = {seat: _reserve_pair(reserved) for seat in seats} if discovery == "seeds" else {}
         sites = dict.fromkeys(seat.site for seat in seats) if discovery == "multicast" else {}
         yield Ports(bridges, datagrams, {site: draw_group() for site in sites})
     finally:
@@ -117,25 +117,23 @@ def draw_group() -> tuple[str, int]:
     return group, system.randint(*_GROUP_PORTS)
 
 
-def _free_datagram_ports(seats: Sequence[Seat]) -> dict[Seat, int]:
-    """A UDP port cannot be bound twice, so these are only free at this moment."""
-    freed: list[socket.socket] = []
-    ports = {seat: _reserve(socket.SOCK_DGRAM, freed) for seat in seats}
-    for each in freed:
-        each.close()
-    return ports
+def _reserve_pair(reserved: list[socket.socket]) -> int:
+    """A port that is reserved in TCP and at this moment free in UDP, where a port cannot be bound twice."""
+    while True:
+        port = _reserve(reserved)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+            probe.bind((LOOPBACK, port))
+            return port
 
 
-def _reserve(kind: socket.SocketKind, reserved: list[socket.socket]) -> int:
-    """A free port. As long as the socket stays in `reserved` and open, the system gives the port to nobody who asks for any.
+def _reserve(reserved: list[socket.socket]) -> int:
+    """A free TCP port. As long as the socket stays in `reserved` and open, the system gives it to nobody who asks for any.
 
-    A TCP port that is bound and not listened on can still be bound and listened on by whoever reuses addresses, as the bridge
-    does; a UDP port cannot.
+    It is bound and not listened on, so that whoever reuses addresses can bind it and listen, as the bridge does and members do.
     """
-    sock = socket.socket(socket.AF_INET, kind)
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     reserved.append(sock)
-    if kind is socket.SOCK_STREAM:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind((LOOPBACK, 0))
     port: int = sock.getsockname()[1]
     return port

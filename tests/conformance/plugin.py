@@ -19,9 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before -k and -m take tests away
-def pytest_collection_modifyitems(
-    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
-) -> None:
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     report: Path | None = config.getoption("--conformance-report")
     if report and not session.testsfailed and _is_only_writer(config):
         claims = [claim for item in items for claim in _claims(item)]

@@ -87,9 +87,7 @@ def test_no_report_when_a_file_cannot_be_collected(project: pytest.Pytester) -> 
     assert not (project.path / "report.md").exists()
 
 
-@pytest.mark.parametrize(
-    "options", [("-n", "2"), ("-n", "0"), ("--collect-only", "--conformance-report=r.md")]
-)
+@pytest.mark.parametrize("options", [("-n", "2"), ("-n", "0"), ("--collect-only", "--conformance-report=r.md")])
 def test_an_unknown_row_is_an_error(project: pytest.Pytester, options: tuple[str, ...]) -> None:
     project.makepyfile("import pytest\n@pytest.mark.conforms('SEQ-99')\ndef test_it(): pass")
     result = project.runpytest_subprocess(*options)

@@ -177,11 +177,14 @@ def test_nobody_sequences_a_message_of_a_member_that_the_view_has_excluded() -> 
 
 def test_what_a_dead_member_had_sequenced_is_delivered_before_the_view_without_it() -> None:
     """S10: A had sequenced it for D already; whoever delivers it does so while D is a member."""
-    script = site("A", "B", "C", "D", shown=(Sequenced,))
-    late = script.hold("A", "C", Sequenced)
+    script = site("A", "B", "C", "D")
+    late = script.hold("AB", "C", Sequenced)
+    request = script.hold("A", "C", FlushRequest)
     say(script, "D", "d1")
-    late.stop()
     script.kill("D")
+    script.until(lambda: bool(request.packets), "A stops for the view without D")
+    late.stop()
+    script.release(request)
     script.view("A", "B", "C")
     assert [script.delivered(name) for name in "ABC"] == [["d1"]] * 3
     verdict(script)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from sitestack import records
 from sitestack.config import SiteConfig
 from sitestack.layers.membership import MembershipStatistics
 from sitestack.layers.membership_headers import Commit, FlushRequest, JoinRequest, Prepare
@@ -38,7 +41,11 @@ def membership(process: Process) -> MembershipStatistics:
 
 
 def views(process: Process) -> list[str]:
-    return [str(len(r.members)) for r in process.records if type(r).__name__ == "View"]
+    return [str(len(record.members)) for record in process.records if isinstance(record, records.View)]
+
+
+def say(process: Process, text: str) -> None:
+    process.send(text.encode())
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -58,7 +65,7 @@ def test_the_coordinator_leaves_under_load_and_nothing_is_missing() -> None:
     others = [p for p in (a, b, c) if p is not coordinator]
     for n in range(60):
         for p in (a, b, c):
-            world.schedule.after(n * 0.01, lambda p=p, n=n: p.send(b"%d" % n))
+            world.schedule.after(n * 0.01, partial(say, p, str(n)))
     world.fabric.rules.append(rules.loss(0.2))
     world.schedule.after(0.3, coordinator.leave)
     world.run(2.5)
@@ -113,7 +120,7 @@ def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(ch
         ranked = [by_rank[m] for m in coordinator.view.members]
         for n in range(12):
             for p in processes:
-                world.schedule.after(n * 0.02, lambda p=p, n=n: p.send(b"%d" % n))
+                world.schedule.after(n * 0.02, partial(say, p, str(n)))
         world.fabric.rules.append(rules.loss(0.15))  # so that survivors differ in what they hold
         world.run(0.1)
         dying = ranked[0] if victim == "leader" else ranked[1]
@@ -125,7 +132,7 @@ def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(ch
         world.run(1.0)
         dying.kill()
         living = world.alive()
-        assert world.run_until(lambda living=living, world=world: world.settled("NYC", living), 6.0), datagrams
+        assert world.run_until(partial(world.settled, "NYC", living), 6.0), datagrams
         world.fabric.rules.clear()
         world.run(5.0)
         assert_sound(world)

@@ -171,7 +171,8 @@ def test_another_version_is_refused() -> None:
 
 
 def spoilt(frames_value: object) -> bytes:
-    return MAGIC + bytes([VERSION]) + msgpack.packb(["NYC", bytes(A), 1, bytes(B), frames_value])
+    packed: bytes = msgpack.packb(["NYC", bytes(A), 1, bytes(B), frames_value])
+    return MAGIC + bytes([VERSION]) + packed
 
 
 GOOD_BATCH = ["NYC", bytes(A), 0, 1, 1, b"\x00\x00\x00\x00", None, ""]

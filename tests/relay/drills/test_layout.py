@@ -5,9 +5,12 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import pytest
+
 from relay.config import load_config
 from relay.drills.layout import Detours, draw_group, merged, reserved_ports, write_configurations
 from relay.drills.plan import Seat, seat_members
+from sitestack.transport.ports import bind_pair
 
 SITES = ("NYC", "SFO")
 
@@ -56,6 +59,17 @@ def test_a_reserved_port_is_given_to_nobody_else_and_still_free_for_the_bridge(t
             bridge.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bridge.bind(bind)
             bridge.listen()
+
+
+def test_a_port_of_a_member_is_reserved_in_tcp_and_free_for_the_member_in_both() -> None:
+    seats = seat_members(SITES, 2)
+    with reserved_ports(seats, "seeds") as ports:
+        assert len({*ports.datagrams.values(), *ports.bridges.values()}) == 8
+        for port in ports.datagrams.values():
+            with pytest.raises(OSError, match="in use"), socket.socket() as stranger:
+                stranger.bind(("127.0.0.1", port))
+            for each in bind_pair("127.0.0.1", port):
+                each.close()
 
 
 def test_groups_are_multicast_addresses_of_this_run_alone() -> None:

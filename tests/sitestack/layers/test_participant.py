@@ -64,5 +64,7 @@ def test_a_view_ends_the_block_and_what_was_prepared() -> None:
     participant.promise(ViewId(5, B), 2.0)
     assert participant.blocked_since == 1.0
     previous = participant.install(View(ViewId(4, A), VIEW.lineage, (A, B), ("A", "B")))
-    assert (previous, participant.blocked_since, participant.prepare) == (VIEW, None, None)
+    assert previous == VIEW
+    assert not participant.blocked_since
+    assert not participant.prepare
     assert participant.promised == ViewId(5, B), "a promise is never taken back"

@@ -1,0 +1,136 @@
+"""How long the other site hears nothing when a relay dies or stands still: in virtual time, with all defaults.
+
+A packet takes about a millisecond inside a site, and up to ten across the bridge.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from relay.events import BridgeSend, Duty, Role
+from sitestack import records
+from sitestack.layers.failure_detection import FailureDetectionConfig
+from tests.simulation.relay.sites import Sites, two_sites
+from tests.simulation.stories import verdict
+
+#: A closed connection, a view change, a call, HELLO and STATE both ways, the replay, and once through the other site.
+KILLED_S = 0.1
+#: Where nothing closes a connection the silence has to last first.
+STANDS_STILL_S = FailureDetectionConfig().timeout_s + FailureDetectionConfig().verify_timeout_s + 0.5
+SEND_INTERVAL_S = 0.005
+
+
+def talk(script: Sites, name: str, seconds: float) -> None:
+    """From now on this member sends all the time, for so long."""
+
+    def say() -> None:
+        script[name].send(b"x")
+
+    for n in range(round(seconds / SEND_INTERVAL_S)):
+        script.world.schedule.after(n * SEND_INTERVAL_S, say)
+
+
+def longest_silence_s(script: Sites, since: float, heard: str = "NYC", listeners: str = "DEF") -> float:
+    """How long, at worst, one of the listeners heard nothing of that site; the time until now counts too."""
+    assert script.world.now > since + 4 * KILLED_S
+    silences = []
+    for name in listeners:
+        times = [r.t / 1e9 for r in script[name].records if isinstance(r, records.Deliver) and r.site == heard]
+        times = [time for time in times if time >= since] + [script.world.now]
+        silences.append(max(after - before for before, after in pairwise([since, *times])))
+    return max(silences)
+
+
+def relays(script: Sites, name: str) -> bool:
+    roles = [event for event in script[name].events if isinstance(event, Role)]
+    return bool(roles) and roles[-1].duty is Duty.RELAY
+
+
+@pytest.mark.conforms("REL-12")
+@pytest.mark.parametrize("datagrams", range(1, 17))
+def test_the_next_in_line_relays_wherever_in_its_work_the_relay_was_killed(datagrams: int) -> None:
+    """At any datagram: acknowledgements, sequenced messages, stability, heartbeats."""
+    script = two_sites()
+    talk(script, "C", 0.7)
+    script.run(0.1)
+    script.kill("A", after_datagrams=datagrams)
+    script.until(lambda: not script["A"].alive, "the end of A")
+    killed = script.world.now
+    script.run(0.5)
+    assert longest_silence_s(script, killed) <= KILLED_S
+    assert relays(script, "B")
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-12")
+@pytest.mark.parametrize("chunk", range(1, 9))
+def test_the_next_in_line_relays_wherever_on_the_bridge_the_relay_was_killed(chunk: int) -> None:
+    """Right after it has handed these bytes to its connection, and before any datagram of that turn has left."""
+    script = two_sites()
+    sent = 0
+
+    def counts(event: object) -> bool:
+        nonlocal sent
+        sent += isinstance(event, BridgeSend)
+        return sent == chunk
+
+    talk(script, "C", 0.7)
+    script.run(0.1)
+    script.kill_at("A", counts)
+    script.until(lambda: not script["A"].alive, "the end of A")
+    killed = script.world.now
+    script.run(0.5)
+    assert longest_silence_s(script, killed) <= KILLED_S
+    assert relays(script, "B")
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-12")
+@pytest.mark.parametrize("step", range(0, 48, 3))
+def test_the_third_in_line_relays_when_the_second_dies_while_it_takes_over(step: int) -> None:
+    """So many milliseconds after the relay: while it stops the stream, changes the view, calls, says HELLO, or replays."""
+    script = two_sites()
+    talk(script, "C", 0.8)
+    script.run(0.1)
+    killed = script.world.now
+    script.kill("A")
+    script.run(step / 1_000)
+    script.kill("B")
+    script.run(0.5)
+    assert longest_silence_s(script, killed) <= step / 1_000 + KILLED_S
+    assert relays(script, "C")
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-12")
+def test_the_other_relay_can_die_at_the_same_time() -> None:
+    script = two_sites()
+    talk(script, "C", 0.7)
+    talk(script, "F", 0.7)
+    script.run(0.1)
+    killed = script.world.now
+    script.kill("A")
+    script.kill("D")
+    script.run(0.5)
+    assert longest_silence_s(script, killed, "NYC", "EF") <= 2 * KILLED_S
+    assert longest_silence_s(script, killed, "SFO", "BC") <= 2 * KILLED_S
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-12")
+@pytest.mark.parametrize("later_s", [0.0, 0.25, 0.45])
+def test_a_relay_that_stands_still_is_replaced_when_the_time_for_silence_is_over(later_s: float) -> None:
+    """As by SIGSTOP: its connections stay open, so that nobody is told. Wherever between two of its heartbeats."""
+    script = two_sites()
+    talk(script, "C", 0.1 + later_s + STANDS_STILL_S + 0.5)
+    script.run(0.1 + later_s)
+    stopped = script.world.now
+    script["A"].pause()
+    script.run(STANDS_STILL_S + 0.5)
+    assert longest_silence_s(script, stopped) <= STANDS_STILL_S
+    assert relays(script, "B")
+    script["A"].resume()
+    script.view("A", "B", "C")
+    verdict(script)
