@@ -23,7 +23,7 @@ RELAY_TIMEOUT_S = 20.0
 #: How long a graceful leave may take before the process is killed.
 LEAVE_TIMEOUT_S = 15.0
 
-State = Literal["waiting", "running", "paused", "leaving", "gone"]
+State = Literal["waiting", "joining", "running", "paused", "leaving", "gone"]
 
 
 class NotReady(Exception):
@@ -60,7 +60,7 @@ class Sites:
 
     def survivors(self) -> list[Seat]:
         """All that take part at this moment, those that stand still included."""
-        return [seat for seat in self.seats if self._states[seat] in ("running", "paused")]
+        return [seat for seat in self.seats if self._states[seat] in ("joining", "running", "paused")]
 
     async def start(self) -> None:
         """Start the first and the second in line of each site, then the others; return when all of them see all of them.
@@ -71,7 +71,7 @@ class Sites:
             for seats in self._waves():
                 for seat in seats:
                     await self._start(seat)
-                await _until(partial(self._have_joined, seats))
+                await self._joined(seats)
             await _until(self._all_see_all)
         if waiting.cancelled_caught:
             raise NotReady(await self._explain())
@@ -149,7 +149,7 @@ class Sites:
                 if self._states[seat] != "gone":
                     await self._leave(seat)
                 await self._start(seat)
-                await _until(partial(self._have_joined, [seat]))
+                await self._joined([seat])
             case "fill-disk":
                 self.full[seat] = None
                 await self._executor.fill_disk(seat)
@@ -179,7 +179,12 @@ class Sites:
 
     async def _start(self, seat: Seat) -> None:
         await self._executor.start(seat)
-        self._states[seat] = "running"
+        self._states[seat] = "joining"
+
+    async def _joined(self, seats: Sequence[Seat]) -> None:
+        """Wait until they are members: before that nobody sends through them."""
+        await _until(partial(self._have_joined, seats))
+        self._states.update(dict.fromkeys(seats, "running"))
 
     async def _leave(self, seat: Seat) -> None:
         self._states[seat] = "leaving"
@@ -191,12 +196,12 @@ class Sites:
     # -- how they are ----------------------------------------------------------------------------------------------
 
     async def _status(self, seat: Seat) -> Status | None:
-        if self._states[seat] != "running":
+        if self._states[seat] not in ("joining", "running"):
             return None
         try:
             return await self._executor.status(seat)
         except MemberDied:
-            if self._states[seat] == "running":
+            if self._states[seat] in ("joining", "running"):
                 raise
             return None
 

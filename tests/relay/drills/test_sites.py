@@ -22,11 +22,15 @@ class FakePlace:
 
     def __init__(self) -> None:
         self.there: list[Seat] = []
+        #: How long it takes to join.
+        self.join_s = 0.0
+        self.joined: dict[Seat, float] = {}
         self.done: list[tuple[Any, ...]] = []
         self.links: dict[tuple[str, str], str] = {}
 
     async def start(self, seat: Seat) -> None:
         self.there.append(seat)
+        self.joined[seat] = trio.current_time() + self.join_s
         self.done.append(("start", seat.name))
 
     async def feed(self, seat: Seat, lines: bytes) -> None:
@@ -40,7 +44,8 @@ class FakePlace:
         ours = [each.name for each in self.there if each.site == seat.site]
         sites = {site: [each.name for each in self.there if each.site == site] for site in ("NYC", "SFO")}
         role = "relay" if ours[0] == seat.name else "member"
-        return {"state": "member", "role": role, "view": {"members": ours}, "global_view": {"sites": sites}}
+        state = "member" if trio.current_time() >= self.joined[seat] else "joining"
+        return {"state": state, "role": role, "view": {"members": ours}, "global_view": {"sites": sites}}
 
     async def kill(self, seat: Seat) -> None:
         self.there.remove(seat)
@@ -112,6 +117,16 @@ async def test_a_restart_ends_and_starts_and_a_dead_member_is_only_started(sites
     await sites.act(Action("kill", target="NYC.C"))
     await sites.act(Action("restart", target="NYC.C"))
     assert place_of(sites).done[6:] == [("leave", "B"), ("start", "B"), ("kill", "C"), ("start", "C")]
+
+
+async def test_nobody_sends_through_a_member_that_is_still_joining(sites: Sites, nursery: trio.Nursery) -> None:
+    place_of(sites).join_s = 5.0
+    nursery.start_soon(sites.act, Action("restart", target="NYC.C"))
+    await trio.sleep(2)
+    assert C in sites.survivors()
+    assert sites.sender_of("NYC") == B
+    await trio.sleep(4)
+    assert sites.sender_of("NYC") == C
 
 
 async def test_what_went_wrong_with_a_leave_is_a_problem(sites: Sites) -> None:
