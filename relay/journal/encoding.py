@@ -30,8 +30,8 @@ VERSION = 1
 RECORD_BYTES_MAX = 64 << 20
 FRAME = struct.Struct("<III")
 
-_HEADER, _VECTOR = 0, 1
-_KINDS: dict[int, type[records.Record]] = {
+HEADER_KIND, VECTOR_KIND = 0, 1
+KINDS: dict[int, type[records.Record]] = {
     2: records.Start,
     3: records.Stop,
     4: records.Send,
@@ -45,10 +45,10 @@ _KINDS: dict[int, type[records.Record]] = {
     12: records.Unreach,
     13: records.Drop,
 }
-_NUMBERS = {kind: number for number, kind in _KINDS.items()}
+KIND_NUMBERS = {kind: number for number, kind in KINDS.items()}
 #: Their last field is the body of a batch, or nil.
-_WITH_PAYLOAD = (_NUMBERS[records.Send], _NUMBERS[records.Deliver])
-_DIGEST_BYTES = 32
+_WITH_PAYLOAD = (KIND_NUMBERS[records.Send], KIND_NUMBERS[records.Deliver])
+DIGEST_BYTES = 32
 
 _Vector = Mapping[str, ViewId]
 
@@ -66,13 +66,13 @@ class Header(NamedTuple):
 def encode_header(header: Header) -> bytes:
     """The frame that opens a segment."""
     site, uuid, name, number = header
-    return _frame([_HEADER, FORMAT, VERSION, site[:TEXT_BYTES_MAX], uuid, name[:TEXT_BYTES_MAX], number])
+    return _frame([HEADER_KIND, FORMAT, VERSION, site[:TEXT_BYTES_MAX], uuid, name[:TEXT_BYTES_MAX], number])
 
 
 def decode_header(payload: bytes) -> Header:
     """The header in the payload of a segment's first frame. Raises ProtocolError with a short reason."""
     value = _unpack(payload)
-    if type(value) is not list or value[:2] != [_HEADER, FORMAT]:
+    if type(value) is not list or value[:2] != [HEADER_KIND, FORMAT]:
         raise ProtocolError("not a journal")
     if value[2:3] != [VERSION]:
         raise ProtocolError("format version")
@@ -91,7 +91,7 @@ class Encoder:
         self._last: tuple[_Vector, int] | None = None
         self._new: list[bytes] = []
         schema = Schema({}, {**_SPECIAL, _Vector: Converter(self._refer, _refuse)})
-        self._packers = {kind: schema.converter(kind).pack for kind in _NUMBERS}
+        self._packers = {kind: schema.converter(kind).pack for kind in KIND_NUMBERS}
 
     def encode(self, record: records.Record) -> bytes:
         """The frame of a record, behind the frame of a vector that it needs first.
@@ -102,7 +102,7 @@ class Encoder:
         fields = self._packers[kind](record)
         if not self._keep_payloads and (kind is records.Send or kind is records.Deliver):
             fields[-1] = None
-        frame = _frame([_NUMBERS[kind], *fields])
+        frame = _frame([KIND_NUMBERS[kind], *fields])
         if not self._new:
             return frame
         frame = b"".join((*self._new, frame))
@@ -116,7 +116,7 @@ class Encoder:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._numbers)
-            self._new.append(_frame([_VECTOR, number, _VECTORS.pack(dict(vector))]))
+            self._new.append(_frame([VECTOR_KIND, number, _VECTORS.pack(dict(vector))]))
         self._last = (vector, number)
         return number
 
@@ -138,7 +138,7 @@ class Decoder:
         }
         schema = Schema({}, special)
         self._parse_vector = schema.converter(dict[str, ViewId]).parse
-        self._parsers = {number: schema.converter(kind).parse for number, kind in _KINDS.items()}
+        self._parsers = {number: schema.converter(kind).parse for number, kind in KINDS.items()}
 
     def decode(self, payload: bytes) -> records.Record | None:
         """The record in a payload; None for a frame that only numbers a vector.
@@ -149,7 +149,7 @@ class Decoder:
         if type(value) is not list or not value or type(value[0]) is not int:
             raise ProtocolError("record")
         kind = value.pop(0)
-        if kind == _VECTOR and len(value) == 2 and type(value[0]) is int:
+        if kind == VECTOR_KIND and len(value) == 2 and type(value[0]) is int:
             self._vectors[value[0]] = self._parse_vector(value[1])
             return None
         parse = self._parsers.get(kind)
@@ -160,7 +160,7 @@ class Decoder:
         record: records.Record = parse(value)
         if isinstance(record, records.Send | records.Deliver):
             sound = record.first > 0 and record.count > 0 and len(record.sizes) == 4 * record.count
-            if not sound or len(record.digest) != _DIGEST_BYTES:
+            if not sound or len(record.digest) != DIGEST_BYTES:
                 raise ProtocolError("batch")
         return record
 
@@ -234,6 +234,16 @@ def _frame(value: list[Any]) -> bytes:
 def length_check(length: int) -> int:
     """The check of a frame's length field."""
     return zlib.crc32(length.to_bytes(4, "little"))
+
+
+def read_wall_ns(payload: bytes) -> int | None:
+    """The wall clock of the record in a payload; None when it has none or is no record."""
+    try:
+        value = _unpack(payload)
+    except ProtocolError:
+        return None
+    has_clock = type(value) is list and len(value) > 2 and type(value[0]) is int and value[0] in KINDS
+    return value[2] if has_clock and type(value[2]) is int else None
 
 
 def _unpack(payload: bytes) -> Any:

@@ -52,8 +52,8 @@ def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journa
     journal's segments. Raises JournalError when a path does not exist.
     """
     owners: dict[tuple[str, str, Address], list[tuple[int, Path]]] = {}
-    for file in _segment_files(paths):
-        header = _read_header(file, problems)
+    for file in segment_files(paths):
+        header = read_header(file, problems)
         if header is not None:
             owners.setdefault((header.site, header.name, header.uuid), []).append((header.number, file))
     journals = []
@@ -89,8 +89,11 @@ def read_segment(file: Path, problems: list[Problem], payloads: bool = True) -> 
             yield record
 
 
-def _segment_files(paths: Iterable[Path]) -> list[Path]:
-    """Every file once, also when the paths overlap."""
+def segment_files(paths: Iterable[Path]) -> list[Path]:
+    """The segment files under these paths, every file once, also when the paths overlap.
+
+    Raises JournalError when a path does not exist.
+    """
     found: dict[Path, Path] = {}
     for path in paths:
         if path.is_dir():
@@ -104,7 +107,8 @@ def _segment_files(paths: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _read_header(file: Path, problems: list[Problem]) -> Header | None:
+def read_header(file: Path, problems: list[Problem]) -> Header | None:
+    """Whose segment it is; None, and why, when that cannot be read."""
     for _, payload in _payloads(file, problems):
         try:
             return decode_header(payload)

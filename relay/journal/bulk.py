@@ -1,0 +1,267 @@
+"""The reader for millions of records: a segment file, or a part of it, as columns.
+
+Sends and deliveries are all but a few of the records of a journal. They are decoded a chunk at a time, and their fields
+come out as columns of plain values that are checked a column at a time. When a check fails, the records of the chunk
+are decoded one by one by `Decoder`, which says which of them is wrong and why: what is a record and what is a problem
+is the same here as in `relay.journal.reader`. All other records come out as such.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, TypeAlias
+
+import msgpack
+
+from relay.journal.encoding import (
+    DIGEST_BYTES,
+    FRAME,
+    KIND_NUMBERS,
+    KINDS,
+    RECORD_BYTES_MAX,
+    VECTOR_KIND,
+    Decoder,
+    decode_header,
+)
+from relay.journal.reader import Problem
+from sitestack import records
+from sitestack.address import UUID_BYTES
+from sitestack.errors import ProtocolError
+from sitestack.message import Scope
+from sitestack.schema import INT_MAX, TEXT_BYTES_MAX
+
+#: So much of a file is read, and at least a record, before it is decoded.
+BLOCK_BYTES = 2 << 20
+
+Kind: TypeAlias = type[records.Record]
+#: The fields of a record, in the order of its class, as plain values: an address is 16 bytes, a view id (counter, creator).
+Row: TypeAlias = "tuple[Any, ...]"
+
+
+@dataclass(slots=True)
+class Table:
+    """Sends or deliveries. Everything in it has one length."""
+
+    #: Where each record begins, in bytes from the beginning of the file.
+    offsets: list[int] = field(default_factory=list)
+    #: How many views the segment has recorded before it.
+    views: list[int] = field(default_factory=list)
+    #: A column a field of the record class.
+    columns: list[Row] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Chunk:
+    """What a stretch of a segment holds."""
+
+    tables: dict[Kind, Table] = field(default_factory=dict)
+    #: Offset, how many views the segment has recorded up to here (a view counts itself), and the record.
+    others: list[tuple[int, int, records.Record]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def read_bulk(
+    file: Path, kinds: Collection[Kind], start: int = 0, end: int | None = None, payloads: bool = False
+) -> Iterator[Chunk]:
+    """The records of these kinds that begin in `start..end` (the file's end by default), and what is wrong there.
+
+    `start` and `end` must be where a record begins. Views are counted and vectors are learnt from the records before
+    `start`, of which nothing else comes out.
+    """
+    try:
+        with open(file, "rb") as stream:
+            segment = _Segment(file, stream, kinds, start, payloads)
+            yield from segment.chunks(os.fstat(stream.fileno()).st_size if end is None else end)
+    except OSError as error:
+        yield Chunk(problems=[Problem(file, 0, "unreadable", error.strerror or str(error))])
+
+
+class _Segment:
+    """Reads one file once, from its beginning."""
+
+    def __init__(self, file: Path, stream: BinaryIO, kinds: Collection[Kind], start: int, payloads: bool) -> None:
+        self.file = file
+        self.stream = stream
+        self.start = start
+        self.decoder = Decoder(payloads)
+        self.payloads = payloads
+        self.views = 0
+        self.vectors: set[int] = set()
+        self.wanted = {KIND_NUMBERS[kind] for kind in kinds}
+        self.bulky = {KIND_NUMBERS[kind] for kind in (records.Send, records.Deliver)}
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        offset, data = 0, b""
+        while offset < size or offset == 0:
+            wanted = min(BLOCK_BYTES, size - offset - len(data))
+            block = self.stream.read(wanted) if wanted > 0 else b""
+            data += block
+            chunk = Chunk()
+            used, bad_length = self._split(chunk, offset, data)
+            if bad_length:
+                rest = size - offset - used
+                what = f"bad length; {rest} bytes to the end are not read"
+                self._report(chunk, offset + used, "corrupt", what)
+            elif not block:
+                rest = len(data) - used
+                self._report(chunk, offset + used, "torn", f"the last {rest} bytes are no whole record")
+            offset, data = offset + used, data[used:]
+            yield chunk
+            if bad_length or not block:
+                return
+
+    def _split(self, chunk: Chunk, base: int, data: bytes) -> tuple[int, bool]:
+        """Take whole frames off the data; how many bytes they are, and whether a bad length ends the segment."""
+        crc32, unpack, head = zlib.crc32, FRAME.unpack_from, FRAME.size
+        bulk: dict[int, tuple[Table, list[bytes]]] = {number: (Table(), []) for number in self.bulky}
+        at, size = 0, len(data)
+        is_bad = False
+        while at + head <= size:
+            length, check, crc = unpack(data, at)
+            if check != crc32(data[at : at + 4]) or length > RECORD_BYTES_MAX:
+                is_bad = True
+                break
+            begin = at + head
+            if begin + length > size:
+                break
+            payload = data[begin : begin + length]
+            offset, at = base + at, begin + length
+            if crc32(payload) != crc:
+                self._report(chunk, offset, "corrupt", f"a record of {length} bytes is skipped")
+                continue
+            # `[kind, ...]` of up to 15 items, which is what every record is.
+            kind = payload[1] if length > 1 and payload[0] & 0xF0 == 0x90 else -1
+            if kind in bulk and offset:
+                if offset >= self.start and kind in self.wanted:
+                    table, payloads = bulk[kind]
+                    table.offsets.append(offset)
+                    table.views.append(self.views)
+                    payloads.append(payload)
+            else:
+                self._other(chunk, offset, kind, payload)
+        for number, (table, payloads) in bulk.items():
+            if payloads:
+                self._fill(chunk, KINDS[number], table, payloads)
+        return at, is_bad
+
+    def _other(self, chunk: Chunk, offset: int, kind: int, payload: bytes) -> None:
+        try:
+            if offset == 0:
+                decode_header(payload)
+                return
+            if kind in KINDS and kind not in self.wanted and KINDS[kind] is not records.View:
+                return
+            record = self.decoder.decode(payload)
+        except ProtocolError as error:
+            what = f"no header: {error}" if offset == 0 else f"not a record: {error}"
+            self._report(chunk, offset, "corrupt", what)
+            return
+        if kind == VECTOR_KIND:
+            self.vectors.add(msgpack.unpackb(payload)[1])
+        if record is None:
+            return
+        self.views += isinstance(record, records.View)
+        if offset >= self.start and kind in self.wanted:
+            chunk.others.append((offset, self.views, record))
+
+    def _fill(self, chunk: Chunk, kind: Kind, table: Table, payloads: list[bytes]) -> None:
+        columns = _columns(kind, payloads)
+        if columns is None or not _are_sound(kind, columns, self.vectors):
+            self._fill_slowly(chunk, kind, table, payloads)
+            return
+        if not self.payloads:
+            columns[-1] = (None,) * len(payloads)
+        table.columns = columns
+        chunk.tables[kind] = table
+
+    def _fill_slowly(self, chunk: Chunk, kind: Kind, table: Table, payloads: list[bytes]) -> None:
+        """One record at a time, because one of them is wrong."""
+        sound, rows = Table(), []
+        for offset, views, payload in zip(table.offsets, table.views, payloads, strict=True):
+            try:
+                record = self.decoder.decode(payload)
+            except ProtocolError as error:
+                self._report(chunk, offset, "corrupt", f"not a record: {error}")
+                continue
+            assert isinstance(record, records.Send | records.Deliver)
+            sound.offsets.append(offset)
+            sound.views.append(views)
+            rows.append(tuple(getattr(record, name) for name in kind.__slots__))
+        if rows:
+            sound.columns = list(zip(*rows, strict=True))
+            chunk.tables[kind] = sound
+
+    def _report(self, chunk: Chunk, offset: int, kind: Literal["torn", "corrupt"], what: str) -> None:
+        if offset >= self.start:
+            chunk.problems.append(Problem(self.file, offset, kind, what))
+
+
+def _columns(kind: Kind, payloads: list[bytes]) -> list[Row] | None:
+    """The fields as columns; None when not every payload is one list of the right length."""
+    unpacker = msgpack.Unpacker(raw=False, use_list=False, max_buffer_size=0, max_map_len=0, max_ext_len=0)
+    try:
+        unpacker.feed(b"".join(payloads))
+        rows = list(unpacker)
+    except (ValueError, RecursionError):  # msgpack's own errors and bad UTF-8 are ValueErrors
+        return None
+    width = len(kind.__slots__) + 1
+    if len(rows) != len(payloads) or set(map(type, rows)) != {tuple} or set(map(len, rows)) != {width}:
+        return None
+    return list(zip(*rows, strict=True))[1:]
+
+
+#: Field -> the types its values may have.
+_TYPES: dict[Kind, tuple[set[Any], ...]] = {
+    records.Send: (
+        *({int}, {int}, {str}, {bytes}, {int}, {int}, {int}),
+        *({bytes, type(None)}, {str}, {bytes}, {bytes}, {bytes, type(None)}),
+    ),
+    records.Deliver: (
+        *({int}, {int}, {str}, {bytes}, {int}, {int}, {int}, {str}),
+        *({int, type(None)}, {tuple}, {int}, {bytes}, {bytes}, {bytes, type(None)}),
+    ),
+}
+_SCOPES = {int(scope) for scope in Scope}
+
+
+def _are_sound(kind: Kind, columns: list[Row], vectors: set[int]) -> bool:
+    """Whether these are the fields of records beyond doubt."""
+    if not all(set(map(type, column)) <= types for column, types in zip(columns, _TYPES[kind], strict=True)):
+        return False
+    named = dict(zip(kind.__slots__, columns, strict=True))
+    lengths = [4 * count for count in named["count"]]
+    sound = (
+        all(_are_small(column) for column, types in zip(columns, _TYPES[kind], strict=True) if int in types)
+        and set(map(len, named["origin"])) == {UUID_BYTES}
+        and set(named["scope"]) <= _SCOPES
+        and min(named["first"]) > 0
+        and min(named["count"]) > 0
+        and list(map(len, named["sizes"])) == lengths
+        and set(map(len, named["digest"])) == {DIGEST_BYTES}
+        and max(map(len, set(named["site"]))) <= TEXT_BYTES_MAX
+    )
+    if not sound:
+        return False
+    if kind is records.Send:
+        targets = {len(target) for target in set(named["target"]) if target is not None}
+        return targets <= {UUID_BYTES} and max(map(len, set(named["target_site"]))) <= TEXT_BYTES_MAX
+    return set(named["via"]) <= {"local", "relay"} and set(named["gvec"]) <= vectors and all(map(_is_vid, set(named["vid"])))
+
+
+def _is_vid(value: Row) -> bool:
+    return (
+        len(value) == 2
+        and type(value[0]) is int
+        and abs(value[0]) <= INT_MAX
+        and type(value[1]) is bytes
+        and len(value[1]) == UUID_BYTES
+    )
+
+
+def _are_small(column: Row) -> bool:
+    numbers = [value for value in column if value is not None] if None in column else column
+    return not numbers or (min(numbers) >= -INT_MAX and max(numbers) <= INT_MAX)
