@@ -10,7 +10,7 @@ from relay.journal import Journal, JournalError, Problem, canonical_lines, find_
 from relay.journal.store import WHY_LOST
 from sitestack import records
 from sitestack.address import Address
-from sitestack.message import Scope
+from sitestack.message import UNICASTS
 from sitestack.sim.checkers import Report, Violation, check_all, ending_at, find_ending, fold
 
 __all__ = ["Report", "check_directories", "journal_lines"]
@@ -103,7 +103,7 @@ def _has_place(journal: list[records.Record]) -> bool:
     return any(
         isinstance(record, records.Deliver)
         and record.via == "local"
-        and record.scope is not Scope.UNICAST
+        and record.scope not in UNICASTS
         and record.gseq is not None
         for record in journal
     )

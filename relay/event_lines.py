@@ -16,7 +16,6 @@ from sitestack import records
 from sitestack.address import Address
 from sitestack.events import Event
 from sitestack.inbox import Delivery
-from sitestack.message import Scope
 from sitestack.view import View, ViewId
 
 #: Answers with the monotonic and the wall clock, both in nanoseconds.
@@ -86,7 +85,7 @@ class EventLines:
             w,
             self._site,
             self._address,
-            Scope.UNICAST,
+            item.scope,
             item.first,
             count,
             target.original,

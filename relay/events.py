@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from sitestack.address import Address, Physical, ProxyUUID
 from sitestack.events import Event
+from sitestack.message import Scope
 from sitestack.view import ViewId
 
 
@@ -73,13 +74,15 @@ class Certainty(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unreachable(Event):
-    """Unicasts of mine to a member of another site were given up."""
+    """Unicasts of mine were given up."""
 
     target: ProxyUUID
     first: int
     last: int
     reason: str
     certainty: Certainty
+    #: UNICAST or OOB: which of the target's counters numbers them.
+    scope: Scope = Scope.UNICAST
 
 
 class Duty(Enum):

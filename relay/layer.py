@@ -355,4 +355,4 @@ def _unreachable(batch: Batch) -> Unreachable:
     """Unicasts inside this site that were not acknowledged in time: the sender hears of them as of those to other sites."""
     assert batch.target is not None, "a unicast has a target"
     target = ProxyUUID(batch.target, batch.target_site)
-    return Unreachable(target, batch.first, batch.last, "unacknowledged", Certainty.UNKNOWN)
+    return Unreachable(target, batch.first, batch.last, "unacknowledged", Certainty.UNKNOWN, batch.scope)

@@ -6,7 +6,6 @@ from relay.events import Baseline, Gap, GlobalView, Role, Unreachable
 from sitestack import records
 from sitestack.events import Event
 from sitestack.frame import Frame
-from sitestack.message import Scope
 from sitestack.recorder import Recorder
 
 
@@ -37,7 +36,7 @@ class RelayRecorder(Recorder):
             *self.clock(),
             self.site,
             self.address,
-            Scope.UNICAST,
+            event.scope,
             event.first,
             event.last - event.first + 1,
             event.target.original,

@@ -135,17 +135,24 @@ class Channel:
         target: Address | None = None,
         *,
         loopback: bool = True,
+        oob: bool = False,
     ) -> None:
         """Send to everybody, to this site, or to one member. Returns when the message is accepted.
 
         A multicast comes back to its sender in its place, unless `loopback` is false; for everybody else it is the same.
+        With `oob`, out of band, a message to one member of this site is delivered on arrival, also while others that were sent
+        to it before are still missing; it is delivered once like them. One that fits into no datagram keeps its place.
         It waits only while this member has no credit, and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`.
-        Raises MessageTooLarge, ChannelClosed; then nothing was sent.
+        Raises MessageTooLarge, ChannelClosed, and LocalError for `oob` to others than one member of this site; then nothing
+        was sent.
         """
         if self._full:
             await self._wait_for_credit()
+        kind = _SCOPES[scope] if target is None else Scope.OOB if oob else Scope.UNICAST
+        if oob and target is None:
+            raise LocalError("only a message to one member can be out of band")
         try:
-            self._full = not self._append(payload, _SCOPES[scope] if target is None else Scope.UNICAST, target, not loopback)
+            self._full = not self._append(payload, kind, target, not loopback)
         except LocalError as error:
             if self._recorder is not None:
                 self._recorder.reject(type(error).__name__)

@@ -16,7 +16,7 @@ import msgpack
 from sitestack.address import UUID_BYTES, Address
 from sitestack.errors import ProtocolError
 from sitestack.frame import Destination, Frame, Header
-from sitestack.message import Batch, Scope
+from sitestack.message import UNICASTS, Batch, Scope
 from sitestack.schema import INT_MAX, TEXT_BYTES_MAX, Converter, Schema
 from sitestack.unguarded import unguarded
 
@@ -137,7 +137,7 @@ class Codec:
             raise ProtocolError("batch")
         if not 0 < first <= INT_MAX or not 0 < count <= len(body) // 4:
             raise ProtocolError("batch")
-        if type(scope) is not int or scope not in (0, 1, 2) or (target is None) == (scope == Scope.UNICAST):
+        if type(scope) is not int or not 0 <= scope < len(_SCOPES) or (target is None) == (scope in UNICASTS):
             raise ProtocolError("batch")
         destination = None if target is None else self._address(target)
         return Batch(site, self._address(origin), _SCOPES[scope], first, count, body, destination, target_site)

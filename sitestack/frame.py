@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 from sitestack.address import Address, Physical
-from sitestack.message import Batch
+from sitestack.message import Batch, Scope
 from sitestack.unguarded import unguarded
 
 
@@ -60,6 +60,11 @@ class Frame:
         if self.batch is not None:
             return len(self.batch.body)
         return sum([header.payload_bytes for header in self.headers])
+
+    @property
+    def is_out_of_band(self) -> bool:
+        """It waits for no other message. A piece of one that fits into no datagram carries no batch, and goes in order."""
+        return self.batch is not None and self.batch.scope is Scope.OOB
 
     def push(self, header: Header) -> Frame:
         """The same frame with one more header."""

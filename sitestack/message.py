@@ -28,6 +28,12 @@ class Scope(IntEnum):
     SITE = 1
     #: To one member, of this or another site; one counter per target.
     UNICAST = 2
+    #: Out of band: to one member of this site, delivered once, on arrival; one counter per target.
+    OOB = 3
+
+
+#: The scopes of messages to one member. Their batches have a target, the others' have none.
+UNICASTS = (Scope.UNICAST, Scope.OOB)
 
 
 @unguarded

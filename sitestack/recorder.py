@@ -14,7 +14,7 @@ from sitestack import records
 from sitestack.address import Address
 from sitestack.events import Event, Sent, Undeliverable, ViewInstalled
 from sitestack.frame import Frame
-from sitestack.message import Batch, Scope
+from sitestack.message import UNICASTS, Batch
 from sitestack.view import View, ViewId
 
 #: Answers with the monotonic and the wall clock, both in nanoseconds.
@@ -124,7 +124,7 @@ class Recorder:
                 batch.first,
                 batch.count,
                 "local" if batch.site == self.site else "relay",
-                seqno if self._total_order and batch.scope is not Scope.UNICAST and seqno > 0 else None,
+                seqno if self._total_order and batch.scope not in UNICASTS and seqno > 0 else None,
                 self._view,
                 self.global_view,
                 batch.sizes,
@@ -174,4 +174,4 @@ class Recorder:
 def own_unicasts(event: Undeliverable, site: str, address: Address) -> list[Batch]:
     """The application's unicasts among the frames that were given up: of this member, to a member of its own site."""
     batches = [frame.batch for frame in event.frames if frame.batch is not None]
-    return [b for b in batches if b.scope is Scope.UNICAST and b.origin == address and b.site == b.target_site == site]
+    return [b for b in batches if b.scope in UNICASTS and b.origin == address and b.site == b.target_site == site]

@@ -15,7 +15,7 @@ from sitestack.errors import ChannelClosed, LocalError, MessageTooLarge
 from sitestack.events import Blocked, Disconnect, Event, Left, Sent, Settled, Stable, ViewInstalled, Waiting
 from sitestack.frame import Frame
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
-from sitestack.message import Batch, Scope, pack_body
+from sitestack.message import UNICASTS, Batch, Scope, pack_body
 
 #: What a message adds to a body besides its payload: its entry in the size table.
 SIZE_BYTES = 4
@@ -109,8 +109,8 @@ class Batching(Layer):
         self._send_credit_bytes = config.send_credit_bytes
         self._multicasts = (_Open(Scope.ALL), _Open(Scope.SITE))
         #: Bounded by TARGETS_MAX: one more is refused with LocalError.
-        self._unicasts: dict[Address, _Open] = {}
-        self._open_unicasts: dict[Address, _Open] = {}
+        self._unicasts: dict[Scope, dict[Address, _Open]] = {scope: {} for scope in UNICASTS}
+        self._open_unicasts: dict[Scope, dict[Address, _Open]] = {scope: {} for scope in UNICASTS}
         #: The first numbers of my multicasts on their way that the application does not want back.
         self._silent: set[tuple[Scope, int]] = set()
         #: Bounded, together, by `send_credit_bytes` and one message for each sender that waits to go on.
@@ -135,14 +135,15 @@ class Batching(Layer):
         """Put a message at the end of the open batch; the answer says whether the sender may go on at once.
 
         `silent`: a multicast that the shell is not to hand to this member's own application (see `is_silent`).
-        Raises MessageTooLarge, ChannelClosed, and LocalError after TARGETS_MAX targets; then nothing was sent.
+        Raises MessageTooLarge, ChannelClosed, and LocalError after TARGETS_MAX targets, or when a message out of band is
+        not for one member of this site; then nothing was sent.
         """
-        assert (target is None) == (scope is not Scope.UNICAST), "a unicast has a target, a multicast has none"
+        assert (target is None) == (scope not in UNICASTS), "a unicast has a target, a multicast has none"
         if self._refusing:
             raise ChannelClosed("the channel is closed")
         if len(payload) > self._payload_bytes_max:
             raise MessageTooLarge(f"{len(payload)} bytes are more than the allowed {self._payload_bytes_max}")
-        opened = self._multicasts[scope] if target is None else self._to(target)
+        opened = self._multicasts[scope] if target is None else self._to(target, scope)
         size = len(payload) + SIZE_BYTES
         if opened.body_bytes + size > self._batch_bytes_max or len(opened.payloads) == self._batch_count_max:
             opened.cut()
@@ -166,15 +167,19 @@ class Batching(Layer):
         self._silent.remove((batch.scope, batch.first))
         return True
 
-    def _to(self, target: Address) -> _Open:
-        opened = self._unicasts.get(target)
+    def _to(self, target: Address, scope: Scope) -> _Open:
+        lines = self._unicasts[scope]
+        opened = lines.get(target)
         if opened is None:
-            if len(self._unicasts) >= TARGETS_MAX:
+            if len(lines) >= TARGETS_MAX:
                 raise LocalError(f"messages to more than {TARGETS_MAX} targets")
-            if isinstance(target, ProxyUUID) and target.site == self._site:
-                return self._to(target.original)
-            opened = self._unicasts[target] = _Open(Scope.UNICAST, target)
-        self._open_unicasts[target] = opened
+            if isinstance(target, ProxyUUID):
+                if target.site == self._site:
+                    return self._to(target.original, scope)
+                if scope is Scope.OOB:
+                    raise LocalError(f"{target} is in another site, which nothing reaches out of band")
+            opened = lines[target] = _Open(scope, target)
+        self._open_unicasts[scope][target] = opened
         return opened
 
     # -- the layer ---------------------------------------------------------------------------------------------------
@@ -193,7 +198,7 @@ class Batching(Layer):
         """My own multicasts come back: they are no longer outstanding."""
         if isinstance(event, Frame):
             batch = event.batch
-            if batch is None or batch.origin != self._me or batch.scope is Scope.UNICAST:
+            if batch is None or batch.origin != self._me or batch.target is not None:
                 return [Up(event)] if self._joined else self._hold(event)
             self._multicasts[batch.scope].next_back = batch.first + batch.count
             self._outstanding_bytes -= len(batch.body)
@@ -234,7 +239,7 @@ class Batching(Layer):
 
     def deadline(self) -> float | None:
         """At once when my batch came back within the flush that sent it, so that more can be done; else the time to leave."""
-        if self._flowing and (self._open_unicasts or any(map(self._may_close, self._multicasts))):
+        if self._flowing and (any(self._open_unicasts.values()) or any(map(self._may_close, self._multicasts))):
             return 0.0
         return 0.0 if self._leave_at is not None and self._is_drained() else self._leave_at
 
@@ -249,7 +254,7 @@ class Batching(Layer):
             waiting_bytes=self._waiting_bytes,
             window_bytes=self._config.window_bytes,
             send_credit_bytes=self._config.send_credit_bytes,
-            targets=len(self._unicasts),
+            targets=sum(map(len, self._unicasts.values())),
             batches=self._batches,
             messages=self._messages,
         )
@@ -260,13 +265,17 @@ class Batching(Layer):
         """Close what may be closed; nothing before the first view (SEQ-22) and nothing during a block."""
         if not self._open_bytes or not self._flowing:
             return []
-        effects: list[Effect] = []
+        effects = self._close_unicasts(Scope.OOB)
         for opened in self._closable():
             effects += self._close(opened)
-        for opened in self._open_unicasts.values():
+        return effects + self._close_unicasts(Scope.UNICAST)
+
+    def _close_unicasts(self, scope: Scope) -> list[Effect]:
+        effects: list[Effect] = []
+        for opened in self._open_unicasts[scope].values():
             while opened.payloads:
                 effects += self._close(opened)
-        self._open_unicasts.clear()
+        self._open_unicasts[scope].clear()
         return effects
 
     def _closable(self) -> Iterator[_Open]:
@@ -330,9 +339,10 @@ class Batching(Layer):
     def _discard_open(self) -> int:
         """Nothing of mine follows my `Disconnect`; how many messages that were accepted are given up."""
         unsent = 0
-        for opened in (*self._multicasts, *self._open_unicasts.values()):
+        for opened in (*self._multicasts, *[each for lines in self._open_unicasts.values() for each in lines.values()]):
             while opened.payloads:
                 unsent += len(opened.take()[0])
-        self._open_unicasts.clear()
+        for lines in self._open_unicasts.values():
+            lines.clear()
         self._open_bytes = 0
         return unsent

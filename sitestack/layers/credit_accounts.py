@@ -16,9 +16,12 @@ def cost(frame: Frame) -> int:
 
 
 class Outlet:
-    """What goes to one receiver, or to all: passes while it is less than a window ahead, and waits in order beyond."""
+    """What goes to one receiver, or to all: passes while it is less than a window ahead, and waits in order beyond.
 
-    __slots__ = ("acknowledged", "queue", "queued_bytes", "sent")
+    What is out of band waits for credit like the rest, and in front of it.
+    """
+
+    __slots__ = ("acknowledged", "queue", "queued_bytes", "sent", "urgent")
 
     def __init__(self) -> None:
         self.sent = 0
@@ -26,6 +29,8 @@ class Outlet:
         #: Bounded by the layer, over all outlets.
         self.queue: deque[Frame] = deque()
         self.queued_bytes = 0
+        #: How many frames in front are out of band.
+        self.urgent = 0
 
     @property
     def ahead(self) -> int:
@@ -38,12 +43,17 @@ class Outlet:
 
     def put(self, frame: Frame) -> None:
         """Let it wait."""
-        self.queue.append(frame)
+        if frame.is_out_of_band:
+            self.queue.insert(self.urgent, frame)
+            self.urgent += 1
+        else:
+            self.queue.append(frame)
         self.queued_bytes += cost(frame)
 
     def take(self) -> Frame:
-        """The one that waited longest is sent."""
+        """The first one is sent."""
         frame = self.queue.popleft()
+        self.urgent -= self.urgent > 0
         size = cost(frame)
         self.queued_bytes -= size
         self.sent += size
@@ -53,7 +63,7 @@ class Outlet:
         """Nothing waits any more; what did is returned."""
         frames = list(self.queue)
         self.queue.clear()
-        self.queued_bytes = 0
+        self.queued_bytes = self.urgent = 0
         return frames
 
 

@@ -125,7 +125,8 @@ class FlowControl(Layer):
 
     def _send(self, frame: Frame, outlet: Outlet) -> list[Effect]:
         """Nothing is sent during a block: this layer is the last that keeps multicasts out of a flush."""
-        if outlet.queue or self._blocked or not outlet.has_credit(frame, self._window):
+        behind = outlet.urgent if frame.is_out_of_band else len(outlet.queue)
+        if behind or self._blocked or not outlet.has_credit(frame, self._window):
             return self._enqueue(frame, outlet)
         outlet.sent += cost(frame)
         self._ahead_high = max(self._ahead_high, self._casts.sent - self._casts.acknowledged)

@@ -41,7 +41,7 @@ from sitestack.layers.joining import Joining, Phase
 from sitestack.layers.leader import Leader, LeaderTimes
 from sitestack.layers.merging import MergeTimes, Merging
 from sitestack.layers.participant import Participant
-from sitestack.message import Scope
+from sitestack.message import UNICASTS
 from sitestack.view import View, ViewId
 
 
@@ -374,4 +374,4 @@ class Membership(Layer):
 
 def _is_application_unicast(frame: Frame) -> bool:
     """They survive view changes; everything else from above means something in its view only."""
-    return frame.batch is not None and frame.batch.scope is Scope.UNICAST
+    return frame.batch is not None and frame.batch.scope in UNICASTS

@@ -19,7 +19,7 @@ from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.forward_table import ForwardTable
 from sitestack.layers.received import Numbers, ReceivedTable, Verdict
-from sitestack.message import Batch, Scope
+from sitestack.message import UNICASTS, Batch
 from sitestack.view import View
 
 #: The interval of forwarding again grows up to this many times, as long as nothing comes back.
@@ -173,7 +173,7 @@ class Sequencer(Layer):
     def _handle_forward(self, frame: Frame) -> list[Effect]:
         """Sequence it, whether or not somebody did before (SEQ-6, SEQ-18). What is dropped is still in its sender's table."""
         batch = frame.batch
-        if frame.dest is None or batch is None or len(frame.headers) != 1 or batch.scope is Scope.UNICAST:
+        if frame.dest is None or batch is None or len(frame.headers) != 1 or batch.scope in UNICASTS:
             return [Dropped("bad_forward")]
         if batch.origin != frame.source or batch.site != self._site:
             return [Dropped("bad_forward")]
@@ -196,7 +196,7 @@ class Sequencer(Layer):
             return [Up(Frame(frame.source, None, headers, batch, False, frame.seqno, frame.stream))]
         if not (self._is_coordinator(frame.source) if self._total else frame.source == batch.origin):
             return [Dropped("not_in_the_stream")]
-        if batch.site != self._site or batch.scope is Scope.UNICAST or batch.origin not in self._members:
+        if batch.site != self._site or batch.scope in UNICASTS or batch.origin not in self._members:
             return [Dropped("bad_entry")]
         verdict = self._received.admit(batch)
         if verdict is not Verdict.ADMITTED:

@@ -41,6 +41,8 @@ class UnicastStatistics:
     reordered_frames: int
     reordered_bytes: int
     reordered_bytes_high: int
+    #: Messages out of band that were delivered before their turn; bounded as `reordered_frames`.
+    early_delivered: int
     retransmitted: int
     acks_sent: int
     asked_first: int
@@ -270,6 +272,7 @@ class Unicast(Layer):
             reordered_frames=sum(len(receiver.buffer) for receiver in receivers),
             reordered_bytes=sum(receiver.buffer_bytes for receiver in receivers),
             reordered_bytes_high=self._reordered_bytes_high,
+            early_delivered=sum(len(receiver.early) for receiver in receivers),
             retransmitted=self._retransmitted + sum(sender.retransmitted for sender in senders),
             acks_sent=self._acks_sent,
             asked_first=self._asked_first,

@@ -9,6 +9,9 @@ remembers the last mid it delivered, so a message is delivered once however ofte
 Within one connection `mid - seqno` is constant. From one connection to the next mids may leap (over what was given up) but
 never fall, and a connection starts at the lowest mid that is not settled, that is, neither acknowledged nor given up. So a
 receiver may take the first message of a newer connection whatever its mid, and what is not above its last mid is a duplicate.
+
+An out-of-band message has its numbers in the same stream and is acknowledged in its place, but it is delivered when it arrives:
+the receiver remembers its mid until the stream has come there, and passes over it then (U2-18).
 """
 
 from __future__ import annotations

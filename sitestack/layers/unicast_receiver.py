@@ -1,7 +1,8 @@
 """The receiving side of one peer: the window of its current connection, and what outlives connections.
 
 A window opens where a message says `first`: all lower numbers are settled. What comes earlier waits for it. Of a closed
-connection the conn-id and the last delivered mid remain, so nothing is taken twice when the connection comes back (U4).
+connection the conn-id, the last delivered mid and those that were delivered out of band remain, so nothing is taken twice when
+the connection comes back (U4).
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ class Receiver:
         self._offset = 0
         #: The last message delivered, or settled without me; above connections.
         self.last_mid = 0
+        #: The mids above it that were delivered out of band, also of earlier connections. Bounded as the buffer is: beyond,
+        #: what is out of band waits for its turn.
+        self.early: dict[int, None] = {}
         #: The seqno to be delivered next; None while there is no window.
         self._next_seqno: int | None = None
         #: The number of this window, or of the latest there was.
@@ -75,9 +79,16 @@ class Receiver:
         if header.seqno == expected:
             self._next_seqno = expected + 1
             self.last_mid = header.mid
-            effects.append(Up(without_header(frame)))
+            effects += self._deliver(frame)
             return effects + self._drain(now) if self._lacks_some else effects
-        return effects + self._keep(frame, header.seqno, now)
+        return effects + self._keep(frame, header, now)
+
+    def _deliver(self, frame: Frame) -> list[Effect]:
+        """Hand up the message whose turn it is, unless it was delivered out of band."""
+        if self.early and self.last_mid in self.early:
+            del self.early[self.last_mid]
+            return []
+        return [Up(without_header(frame))]
 
     def handle_sync(self, header: UnicastSync, now: float) -> list[Effect]:
         """Open the window at a message that is still to come."""
@@ -115,6 +126,8 @@ class Receiver:
         self.last_mid = start - 1 + self._offset
         for settled in [each for each in self.buffer if each < start]:
             self._take(settled)
+        for mid in [each for each in self.early if each <= self.last_mid]:
+            del self.early[mid]
         return self._drain(now) if self.buffer else []
 
     def _drain(self, now: float) -> list[Effect]:
@@ -126,12 +139,12 @@ class Receiver:
             frame = self._take(self._next_seqno)
             self._next_seqno += 1
             self.last_mid += 1
-            effects.append(Up(without_header(frame)))
+            effects += self._deliver(frame)
         return effects
 
-    def _keep(self, frame: Frame, seqno: int, now: float) -> list[Effect]:
-        """Let a frame wait, unless it is here already or beyond the bounds."""
-        config = self._config
+    def _keep(self, frame: Frame, header: UnicastData, now: float) -> list[Effect]:
+        """Let a frame wait, unless it is here already or beyond the bounds. What is out of band waits delivered."""
+        config, seqno = self._config, header.seqno
         expected = self._next_seqno
         if (expected is not None and seqno < expected) or seqno in self.buffer:
             return [Dropped("unicast_duplicate")]
@@ -145,6 +158,10 @@ class Receiver:
             return [Dropped("unicast_window_full")]
         self.buffer[seqno] = frame
         self.buffer_bytes += size
+        is_new = header.mid > self.last_mid and header.mid not in self.early
+        if is_new and frame.is_out_of_band and len(self.early) < config.reorder_frames_max:
+            self.early[header.mid] = None
+            return [Up(without_header(frame))]
         return []
 
     def _take(self, seqno: int) -> Frame:

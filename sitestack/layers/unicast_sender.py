@@ -37,6 +37,8 @@ class Sender:
         self.window_bytes = 0
         self.queue: deque[Frame] = deque()
         self.queue_bytes = 0
+        #: How many frames in front of the queue are out of band.
+        self._urgent = 0
         #: A frame was refused; until the queue is empty so are all that follow it, for a frame may be a piece of a larger one.
         self._refusing = False
         #: The receiver's window that the latest acknowledgement spoke of; it grows over connections too.
@@ -59,13 +61,18 @@ class Sender:
             self._retry_s = self._config.retransmit_interval_s
             self._retry_at = min(self._retry_at, now + self._jittered())
         size = frame_bytes(frame)
-        if not self.queue and self._has_room(size):
+        urgent = frame.is_out_of_band
+        if not (self._urgent if urgent else self.queue) and self._has_room(size):
             return [Down(self._number(frame, size))]
         self._refusing = self._refusing or self.queue_bytes + size > self._config.queue_bytes_max
         if self._refusing:
             return [Dropped("unicast_queue_full"), Up(Undeliverable(self._peer, (frame,)))]
-        self.queue.append(frame)
         self.queue_bytes += size
+        if urgent:
+            self.queue.insert(self._urgent, frame)
+            self._urgent += 1
+        else:
+            self.queue.append(frame)
         return []
 
     def _has_room(self, size: int) -> bool:
@@ -90,6 +97,7 @@ class Sender:
         effects: list[Effect] = []
         while self.queue and self._has_room(size := frame_bytes(self.queue[0])):
             self.queue_bytes -= size
+            self._urgent -= self._urgent > 0
             effects.append(Down(self._number(self.queue.popleft(), size)))
         self._refusing = self._refusing and bool(self.queue)
         return effects

@@ -107,10 +107,10 @@ class Script:
         process.on_event = listen
 
     def send(self, name: str, *words: str, scope: Scope = Scope.ALL, to: Address | None = None) -> None:
-        """Send messages, in one turn. Raises AssertionError when one is refused."""
+        """Send messages, in one turn; to one process also out of band. Raises AssertionError when one is refused."""
         self.transcript.note(" ".join([name, "sends", *words] + ([] if to is None else ["to", self.transcript.say(to)])))
         for word in words:
-            accepted = self[name].send(word.encode(), scope if to is None else Scope.UNICAST, to)
+            accepted = self[name].send(word.encode(), scope if to is None else max(scope, Scope.UNICAST), to)
             assert accepted, f"{name} could not send {word!r}"
 
     def delivered(self, name: str) -> list[str]:

@@ -15,7 +15,7 @@ from sitestack.address import Address, Physical, ProxyUUID
 from sitestack.codec import DATAGRAM_BYTES_MAX, FRAMES_MAX, HEADERS_MAX, MAGIC, VERSION, Codec
 from sitestack.errors import ProtocolError
 from sitestack.frame import Frame, Header
-from sitestack.message import Batch, Scope, pack_body
+from sitestack.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.view import SubView, View, ViewId
 
 A, B = (Address(bytes([n]) * 16) for n in (1, 2))
@@ -88,8 +88,8 @@ batches = st.builds(
         first,
         len(payloads),
         pack_body(payloads),
-        target if scope is Scope.UNICAST else None,
-        "SFO" if scope is Scope.UNICAST else "",
+        target if scope in UNICASTS else None,
+        "SFO" if scope in UNICASTS else "",
     ),
     texts,
     addresses,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sitestack.message import Scope
+from sitestack.message import UNICASTS
 from sitestack.sim.checkers.history import History, Stay, by_site
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Run, Stream
@@ -111,7 +111,7 @@ def check_validity(histories: Sequence[History]) -> list[Violation]:
         if not history.survives:
             continue
         for stream, sent in history.sent.items():
-            if stream.scope is Scope.UNICAST:
+            if stream.scope in UNICASTS:
                 continue
             reception = history.receptions.get(stream)
             missing = sent if reception is None else sent - reception.delivered
@@ -124,7 +124,7 @@ def check_validity(histories: Sequence[History]) -> list[Violation]:
 
 def _multicast_runs(history: History) -> Iterator[tuple[Stream, Run, ViewId]]:
     for stream, reception in history.receptions.items():
-        if stream.scope is not Scope.UNICAST:
+        if stream.scope not in UNICASTS:
             for run in reception.runs:
                 view = history.stays[run.stay].view
                 if view is not None:

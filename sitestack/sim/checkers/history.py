@@ -9,7 +9,7 @@ from typing import Any
 
 from sitestack import records
 from sitestack.address import Address
-from sitestack.message import Scope
+from sitestack.message import UNICASTS, Scope
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Reception, Stream
 from sitestack.view import ViewId
@@ -194,9 +194,9 @@ class _Reader:
         found = {}
         for (site, origin, scope), reception in self.receptions.items():
             reception.finish()
-            stream = Stream(site, origin, scope, uuid if scope is Scope.UNICAST else None)
+            stream = Stream(site, origin, scope, uuid if scope in UNICASTS else None)
             found[stream] = reception
-            if scope is Scope.UNICAST:
+            if scope in UNICASTS:
                 continue
             for run in reception.runs:
                 self.stays[run.stay].received.setdefault(stream, Ranges()).add(run.first, run.last)

@@ -13,7 +13,7 @@ from typing import Any
 
 from sitestack import records
 from sitestack.address import Address
-from sitestack.message import Scope
+from sitestack.message import UNICASTS, Scope
 from sitestack.sim.checkers.history import Fate, History
 from sitestack.sim.checkers.reception import Stream
 from sitestack.sim.checkers.violation import Findings, Violation
@@ -34,7 +34,7 @@ def check_integrity(histories: Sequence[History]) -> list[Violation]:
         for send in history.sends:
             contents.setdefault(send.target, {})[_BATCH(send)] = _CONTENTS(send)
     for history, deliver in _not_as_sent(histories, contents):
-        target = history.uuid if deliver.scope is Scope.UNICAST else None
+        target = history.uuid if deliver.scope in UNICASTS else None
         batches = sent.get(deliver.origin, {}).get((deliver.site, deliver.scope, target), {})
         stream = Stream(deliver.site, deliver.origin, deliver.scope, target)
         kind, what = _explain(stream, batches, deliver, deliver.origin in sent)
@@ -59,7 +59,7 @@ def _not_as_sent(
         unicasts = contents.get(history.uuid, {})
         for stay in history.stays:
             for deliver in stay.delivers:
-                batches = unicasts if deliver.scope is Scope.UNICAST else multicasts
+                batches = unicasts if deliver.scope in UNICASTS else multicasts
                 if batches.get(_BATCH(deliver)) != _CONTENTS(deliver):
                     yield history, deliver
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from sitestack import records
-from sitestack.message import Scope
+from sitestack.message import UNICASTS
 from sitestack.sim.checkers.history import History, by_site
 from sitestack.sim.checkers.violation import Findings, Violation
 from sitestack.view import ViewId
@@ -51,7 +51,7 @@ def check_membership(histories: Sequence[History]) -> list[Violation]:
             vid, members = stay.view.vid, frozenset(stay.view.members)
             for place in dict.fromkeys(map(_PLACE, stay.delivers)):
                 named, site, origin, scope = place
-                is_stranger = site == history.site and scope is not Scope.UNICAST and origin not in members
+                is_stranger = site == history.site and scope not in UNICASTS and origin not in members
                 if named == vid and not is_stranger:
                     continue
                 what = f"delivered {_name(next(each for each in stay.delivers if _PLACE(each) == place))}"

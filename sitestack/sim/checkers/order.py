@@ -26,7 +26,7 @@ def check_fifo(histories: Sequence[History]) -> list[Violation]:
 
     A number may be missing if an earlier gap covers it, or if this process was not among those who delivered it: it
     was delivered in views that this process was not in, or by a part of a view that this process had parted from. A
-    unicast may be missing if its origin reports it unreached.
+    unicast may be missing if its origin reports it unreached. What is out of band has no order.
     """
     findings = Findings("L3")
     unreached = _unreached(histories)
@@ -34,6 +34,8 @@ def check_fifo(histories: Sequence[History]) -> list[Violation]:
         runs = _runs_by_stream(members)
         for history in members:
             for stream, reception in _receptions(history, from_own_site=True):
+                if stream.scope is Scope.OOB:
+                    continue
                 _report_late(findings, history, stream, reception)
                 for hole in reception.holes:
                     if stream.scope is Scope.UNICAST:

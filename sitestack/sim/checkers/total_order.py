@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sitestack.address import Address
-from sitestack.message import Scope
+from sitestack.message import UNICASTS, Scope
 from sitestack.sim.checkers.history import History, by_site
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Stream
@@ -65,7 +65,7 @@ def check_total_order(histories: Sequence[History]) -> list[Violation]:
         for history in members:
             for stay in history.stays[1:]:
                 assert stay.view is not None  # only stay 0 has none
-                multicasts = [each for each in stay.delivers if each.scope is not Scope.UNICAST]
+                multicasts = [each for each in stay.delivers if each.scope not in UNICASTS]
                 # A batch that is delivered twice at one place is the business of L2.
                 order = tuple(dict.fromkeys(map(_PLACE, multicasts)))
                 orders.setdefault(stay.view.vid, {}).setdefault(order, []).append(history)

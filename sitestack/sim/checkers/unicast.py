@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sitestack.message import Scope
+from sitestack.message import UNICASTS
 from sitestack.sim.checkers.history import Fate, History
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Stream
@@ -26,7 +26,7 @@ def check_unicasts(histories: Sequence[History]) -> list[Violation]:
     for history in histories:
         for stay in history.stays:
             for deliver in stay.delivers:
-                if deliver.scope is not Scope.UNICAST:
+                if deliver.scope not in UNICASTS:
                     continue
                 stream = Stream(deliver.site, deliver.origin, deliver.scope, None)
                 meant = targets.get((stream, deliver.first, deliver.digest))
@@ -73,7 +73,7 @@ def _delivered(histories: Sequence[History]) -> dict[Stream, Ranges]:
         stream: reception.delivered
         for history in histories
         for stream, reception in history.receptions.items()
-        if stream.scope is Scope.UNICAST
+        if stream.scope in UNICASTS
     }
 
 
@@ -81,7 +81,7 @@ def _unreached(histories: Sequence[History], certainty: str) -> dict[Stream, Ran
     found: dict[Stream, Ranges] = {}
     for history in histories:
         for each in history.unreached:
-            if each.scope is Scope.UNICAST and each.certainty == certainty:
+            if each.scope in UNICASTS and each.certainty == certainty:
                 stream = Stream(each.site, each.origin, each.scope, each.target)
                 found.setdefault(stream, Ranges()).add(each.first, each.last)
     return found
@@ -92,7 +92,7 @@ def _targets_by_digest(histories: Sequence[History]) -> dict[tuple[Stream, int, 
     found: dict[tuple[Stream, int, bytes], list[Stream]] = {}
     for history in histories:
         for send in history.sends:
-            if send.scope is Scope.UNICAST:
+            if send.scope in UNICASTS:
                 anywhere = Stream(send.site, send.origin, send.scope, None)
                 stream = anywhere._replace(target=send.target)
                 found.setdefault((anywhere, send.first, send.digest), []).append(stream)

@@ -77,7 +77,7 @@ class FakeGroup(Layer):
         if event.dest == self.me:
             return [Up(event)]
         self.unicasts += 1
-        application = event.batch is not None and event.batch.scope is Scope.UNICAST
+        application = event.batch is not None and event.batch.target is not None
         tagged = event if application else event.push(Numbered(self.view, 0))
         return [Transmit(physical(event.dest), tagged)]
 

@@ -132,11 +132,11 @@ class World:
 
     # -- what a test does ------------------------------------------------------------------------------------------
 
-    def send(self, source: str, dest: str, *texts: str) -> None:
+    def send(self, source: str, dest: str, *texts: str, scope: Scope = Scope.UNICAST) -> None:
         """Send these messages within one turn."""
         for text in texts:
             self[source].sent += 1
-            self[source].stack.down(message(source, dest, self[source].sent, text.encode()), self.now)
+            self[source].stack.down(message(source, dest, self[source].sent, text.encode(), scope), self.now)
         self._turn(source)
 
     def down(self, name: str, event: Event | Frame) -> None:
@@ -245,10 +245,10 @@ class World:
             self._turn(packet.dest)
 
 
-def message(source: str, dest: str, n: int, payload: bytes) -> Frame:
+def message(source: str, dest: str, n: int, payload: bytes, scope: Scope = Scope.UNICAST) -> Frame:
     """A unicast as the application hands it down."""
     origin, target = address_of(source), address_of(dest)
-    batch = Batch("site", origin, Scope.UNICAST, n, 1, pack_body([payload]), target, "site")
+    batch = Batch("site", origin, scope, n, 1, pack_body([payload]), target, "site")
     return Frame(origin, target, (), batch)
 
 

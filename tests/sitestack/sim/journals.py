@@ -9,11 +9,11 @@ from typing import Literal
 
 from sitestack import records
 from sitestack.address import Address
-from sitestack.message import Scope
+from sitestack.message import UNICASTS, Scope
 from sitestack.sim.checkers import Fate, History, Report, check_all
 from sitestack.view import ViewId
 
-ALL, SITE, UNICAST = Scope.ALL, Scope.SITE, Scope.UNICAST
+ALL, SITE, UNICAST, OOB = tuple(Scope)
 
 
 def uuid(name: str) -> Address:
@@ -79,7 +79,7 @@ class Told:
     ) -> Told:
         """A batch of `origin`, of this site unless another is named."""
         home = site or self.site
-        target = self.name if scope is UNICAST else ""
+        target = self.name if scope in UNICASTS else ""
         return self.add(
             records.Deliver(
                 0,

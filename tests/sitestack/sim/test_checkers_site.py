@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sitestack import records
 from sitestack.sim.checkers import Violation
-from tests.sitestack.sim.journals import SITE, UNICAST, Told, broken, check
+from tests.sitestack.sim.journals import OOB, SITE, UNICAST, Told, broken, check
 
 
 def trio(view: str = "1A") -> tuple[Told, Told, Told]:
@@ -164,6 +164,18 @@ class TestOrderOfOneOrigin:
         assert broken(check(a, b)) == {"L3", "X10"}
         a.unreach(1, "unknown", target="B", site="NYC")
         assert broken(check(a, b)) == set()
+
+    def test_messages_out_of_band_come_once_and_in_any_order(self) -> None:
+        a, b = pair()
+        for n in (1, 2, 3):
+            a.send(n, scope=OOB, target="B", site="NYC")
+        b.deliver("A", 2, scope=OOB).deliver("A", 1, scope=OOB)
+        report = check(a, b)
+        assert (broken(report), report.lost, report.reordered) == ({"X10"}, 1, 0)
+        b.deliver("A", 3, scope=OOB)
+        assert broken(check(a, b)) == set()
+        b.deliver("A", 2, scope=OOB)
+        assert broken(check(a, b)) == {"L2"}
 
 
 class TestViews:

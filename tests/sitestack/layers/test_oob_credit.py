@@ -1,0 +1,29 @@
+"""What is out of band needs credit like everything else, and goes first when there is some."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sitestack.frame import Frame
+from sitestack.message import Scope
+from tests.sitestack.layers.test_flow_control import B, credits_from, flow_of, frame, sent
+
+
+def urgent(n: int) -> Frame:
+    each = frame(n, B)
+    assert each.batch is not None
+    return replace(each, batch=replace(each.batch, scope=Scope.OOB))
+
+
+def test_without_credit_it_waits_in_front_of_the_others_and_in_order_among_its_kind() -> None:
+    flow = flow_of()
+    for n in range(1, 13):
+        flow.down(frame(n, B), 0.0)
+    assert sent(flow.down(urgent(101), 0.0)) == []
+    assert sent(flow.down(urgent(102), 0.0)) == []
+    assert sent(flow.up(credits_from(B, 0, 1_000), 0.0)) == [101]
+    assert sent(flow.up(credits_from(B, 0, 3_000), 0.0)) == [102, 11]
+    assert sent(flow.down(urgent(103), 0.0)) == []
+    assert sent(flow.up(credits_from(B, 0, 9_000), 0.0)) == [103, 12]
+    assert flow.statistics().queued_frames == 0
+    assert flow.statistics().queued_bytes == 0
