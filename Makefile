@@ -21,8 +21,9 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# What needs Spark stays with one worker, which starts it once.
 pytest: $(DEV)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 simulate-smoke: $(DEV)
 	$(BIN)/relay simulate --seeds 0:300
@@ -53,7 +54,7 @@ lock: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
 	$(LOCK) --group build --output-file requirements.lock
 	$(LOCK) --extra analytics --constraint requirements.lock --output-file requirements-analytics.lock
-	$(LOCK) --group dev --extra drills --constraint requirements.lock --output-file requirements-dev.lock
+	$(LOCK) --group dev --extra analytics --extra drills --constraint requirements.lock --output-file requirements-dev.lock
 
 clean:
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

@@ -90,6 +90,8 @@ def test_the_pure_half_of_a_layer_may_be_imported_by_it() -> None:
         ("relay/drills/kill.py", "import yaml"),
         ("relay/layer.py", "def late():\n    from pyspark.sql import DataFrame"),
         ("relay/cli/main.py", "import requests"),
+        ("relay/cli/check.py", "from relay.analytics.audit import run_audit"),
+        ("relay/daemon.py", "from relay import analytics"),
     ],
 )
 def test_a_library_outside_its_door_is_caught(path: str, text: str) -> None:
@@ -102,6 +104,7 @@ def test_a_library_outside_its_door_is_caught(path: str, text: str) -> None:
         ("sitestack/codec.py", "import msgpack"),
         ("sitestack/channel.py", "import trio"),
         ("relay/config.py", "import yaml\nimport random\nfrom sitestack.view import View"),
+        ("relay/cli/audit.py", "from relay.analytics.audit import run_audit"),
     ],
 )
 def test_a_library_behind_its_door_passes(path: str, text: str) -> None:

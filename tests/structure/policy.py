@@ -37,12 +37,18 @@ DOORS: dict[str, tuple[str, ...]] = {
     "hypercorn": ("relay/http/server.py",),
     "msgpack": ("sitestack/codec.py", "relay/journal/"),
     "prometheus_client": ("relay/http/metrics.py",),
+    "pyarrow": ("relay/analytics/",),
     "pyspark": ("relay/analytics/",),
     "rich": ("relay/cli/", "relay/demo/"),
     "starlette": ("relay/http/",),
     "structlog": SHELL,
     "trio": SHELL,
     "yaml": ("relay/config.py",),
+}
+
+#: Package of ours that needs an extra -> path prefixes of the modules that may import it: nothing else comes to depend on it.
+INNER_DOORS: dict[str, tuple[str, ...]] = {
+    "relay.analytics": ("relay/analytics/", "relay/cli/audit.py"),
 }
 
 #: The modules of `sitestack/layers/` that hold a layer. None of them is imported by anything else in there; the other modules

@@ -1,0 +1,52 @@
+"""Finds the Java that Spark needs, so that a fresh machine gets a sentence instead of a stack trace."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sitestack.errors import ConfigurationError
+
+JAVA_MIN = 17
+#: Where packages put Java on Linux and macOS.
+_USUAL_PLACES = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines", "/opt/java")
+_ADVICE = f"relay audit needs Java {JAVA_MIN} or newer (Debian, Ubuntu: apt install openjdk-{JAVA_MIN}-jre-headless)"
+
+
+def find_java(environment: Mapping[str, str] = os.environ) -> Path:
+    """The home of the first Java that is new enough. Raises ConfigurationError when there is none, saying what there is."""
+    old: list[str] = []
+    for home in _homes(environment):
+        version = _version(home)
+        if version is not None and version >= JAVA_MIN:
+            return home
+        if version is not None:
+            old.append(f"{home} is Java {version}")
+    found = f"; {', '.join(old)}" if old else "; there is none in JAVA_HOME, PATH or the usual places"
+    raise ConfigurationError(f"{_ADVICE}{found}.")
+
+
+def _homes(environment: Mapping[str, str]) -> Iterator[Path]:
+    if environment.get("JAVA_HOME"):
+        yield Path(environment["JAVA_HOME"])
+    java = shutil.which("java", path=environment.get("PATH", ""))
+    if java is not None:
+        yield Path(java).resolve().parent.parent
+    for place in map(Path, _USUAL_PLACES):
+        if place.is_dir():
+            for home in sorted(place.iterdir(), reverse=True):
+                yield home / "Contents" / "Home" if (home / "Contents").is_dir() else home
+
+
+def _version(home: Path) -> int | None:
+    """The major version of the Java at this home; None when there is none that runs."""
+    try:
+        ran = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', ran.stderr)
+    return int(found[1]) if found and ran.returncode == 0 else None
