@@ -1,0 +1,185 @@
+"""What is measured: rates, lag between sites, failover windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+#: A takeover is looked for in the deliveries this long before and after it.
+FAILOVER_SEARCH_S = 600
+#: Width of the buckets of a histogram of lags, as a factor.
+BUCKET_FACTOR = 1.05
+
+
+def measure_rates(facts: DataFrame, stretch_s: int) -> DataFrame:
+    """What each origin sent in each stretch of time, which begins at `begin`: `batches`, `messages`, `bytes`."""
+    return (
+        facts.where("kind = 'send'")
+        .groupBy(_stretch("time", stretch_s), "site", F.col("uuid").alias("origin"))
+        .agg(F.count("*").alias("batches"), F.sum(_messages()).alias("messages"), F.sum("bytes").alias("bytes"))
+        .select(F.col("stretch.start").alias("begin"), "site", "origin", "batches", "messages", "bytes")
+    )
+
+
+def measure_throughput(facts: DataFrame, stretch_s: int) -> DataFrame:
+    """What all members of each site together delivered in each stretch of time, `via` local or relay."""
+    return (
+        facts.where("kind = 'deliver'")
+        .groupBy(_stretch("time", stretch_s), "site", "via")
+        .agg(F.sum(_messages()).alias("messages"), F.sum("bytes").alias("bytes"))
+        .select(F.col("stretch.start").alias("begin"), "site", "via", "messages", "bytes")
+    )
+
+
+def find_lags(matched: DataFrame) -> DataFrame:
+    """The lag of every relayed batch: `pair` ("NYC>SFO"), `lag_ns` by the wall clocks of both ends as they are, `messages`,
+    and the `bucket` of a histogram that it falls into.
+    """
+    lag = F.col("wall_ns") - F.col("send_ns")
+    # Logarithmic on both sides of zero: clocks that disagree make lags negative.
+    size = F.floor(F.log(F.abs(lag) + 1) / F.log(F.lit(BUCKET_FACTOR)))
+    relayed = matched.where("scope = 'all' and origin_site != site and send_ns is not null")
+    return relayed.select(
+        F.concat("origin_site", F.lit(">"), "site").alias("pair"),
+        "origin_site",
+        "site",
+        "send_time",
+        lag.alias("lag_ns"),
+        F.when(lag < 0, -size - 1).otherwise(size).alias("bucket"),
+        _messages().alias("messages"),
+    )
+
+
+def count_lags(lags: DataFrame, stretch_s: int) -> DataFrame:
+    """Histograms of the lag of each pair of sites, for each stretch of time in which the messages were sent."""
+    return (
+        lags.groupBy(_stretch("send_time", stretch_s), "pair", "bucket")
+        .agg(F.sum("messages").alias("messages"))
+        .select(F.col("stretch.start").alias("begin"), "pair", "bucket", "messages")
+    )
+
+
+def measure_lag(lags: DataFrame) -> DataFrame:
+    """Percentiles of the lag of each pair of sites, in ms: `p50` and `p99`, and `messages`; exact."""
+    return _percentiles(lags, ("pair",), (50, 99))
+
+
+def measure_lag_over_time(lags: DataFrame, stretch_s: int) -> DataFrame:
+    """The same for each stretch of time in which the messages were sent, which begins at `begin`."""
+    timed = lags.withColumn("begin", F.window("send_time", f"{stretch_s} seconds")["start"])
+    return _percentiles(timed, ("pair", "begin"), (50, 99))
+
+
+def estimate_percentiles(histograms: DataFrame, keys: Sequence[str], percents: Sequence[int]) -> DataFrame:
+    """Percentiles in ms from histograms, within the width of a bucket."""
+    goals = _find_buckets(histograms, keys, percents)
+    edge = F.pow(F.lit(BUCKET_FACTOR), F.abs(F.col("bucket") + 0.5))
+    lag = F.when(F.col("bucket") < 0, -edge).otherwise(edge) / 1e6
+    columns = [F.max(F.when(F.col("percent") == percent, lag)).alias(f"p{percent}") for percent in percents]
+    return goals.groupBy(*keys).agg(*columns, F.max("total").alias("messages"))
+
+
+def estimate_skew(lags: DataFrame) -> DataFrame:
+    """How far the clocks of two sites seem apart: half the difference of the smallest lags in the two directions.
+
+    A row a pair of sites (`one` < `other`): `skew_ms` is how far `other`'s clock is ahead, if the quickest messages were
+    equally quick both ways; `uncertainty_ms` is half of the quickest round trip, beyond which it cannot be off.
+    """
+    least = lags.groupBy("origin_site", "site").agg(F.min("lag_ns").alias("least"))
+    there = least.select(F.col("origin_site").alias("one"), F.col("site").alias("other"), F.col("least").alias("there"))
+    back = least.select(F.col("site").alias("one"), F.col("origin_site").alias("other"), F.col("least").alias("back"))
+    both = there.join(back, ["one", "other"]).where("one < other")
+    return both.select(
+        "one",
+        "other",
+        ((F.col("there") - F.col("back")) / 2e6).alias("skew_ms"),
+        ((F.col("there") + F.col("back")) / 2e6).alias("uncertainty_ms"),
+    )
+
+
+def measure_failover(facts: DataFrame, events: DataFrame, processes: DataFrame) -> DataFrame:
+    """A row a takeover and remote site: when another process of `origin_site` became its relay (`taken_ns`), and between
+    which two deliveries of that site's messages the members of `site` heard nothing then.
+
+    `last_before_ns` and `first_after_ns` are those of the member that heard nothing for longest, `silence_ms` apart. They
+    are null when nothing came before or after.
+    """
+    relays = events.where("kind = 'role' and role = 'relay'").select("site", "uuid", "wall_ns", "epoch")
+    order = Window.partitionBy("site").orderBy("wall_ns")
+    takeovers = (
+        relays.withColumn("before", F.lag("uuid").over(order))
+        .where("before is not null and before != uuid")
+        .select(
+            F.col("site").alias("origin_site"), F.col("uuid").alias("relay"), F.col("before").alias("relay_before"), "wall_ns"
+        )
+        .withColumnRenamed("wall_ns", "taken_ns")
+    )
+    near = F.abs(F.col("wall_ns") - F.col("taken_ns")) <= FAILOVER_SEARCH_S * 1_000_000_000
+    heard = (
+        facts.where("kind = 'deliver' and via = 'relay'")
+        .select("origin_site", "site", "uuid", "wall_ns")
+        .join(F.broadcast(takeovers), "origin_site")
+        .where(near)
+    )
+    is_before = F.col("wall_ns") < F.col("taken_ns")
+    windows = heard.groupBy("origin_site", "relay_before", "relay", "taken_ns", "site", "uuid").agg(
+        F.max(F.when(is_before, F.col("wall_ns"))).alias("last_before_ns"),
+        F.min(F.when(~is_before, F.col("wall_ns"))).alias("first_after_ns"),
+    )
+    silence = (F.col("first_after_ns") - F.col("last_before_ns")) / 1e6
+    worst = windows.withColumn("silence_ms", silence).groupBy("origin_site", "relay_before", "relay", "taken_ns", "site")
+    longest = F.max_by(F.struct("uuid", "last_before_ns", "first_after_ns", "silence_ms"), F.coalesce("silence_ms", F.lit(-1)))
+    nodes = processes.select("uuid", "node")
+    return (
+        worst.agg(longest.alias("longest"))
+        .select("origin_site", "relay_before", "relay", "taken_ns", "site", "longest.*")
+        .join(F.broadcast(_named(nodes, "relay_before", "node_before")), "relay_before", "left")
+        .join(F.broadcast(_named(nodes, "relay", "node")), "relay", "left")
+    )
+
+
+def _named(nodes: DataFrame, uuid: str, node: str) -> DataFrame:
+    return nodes.select(F.col("uuid").alias(uuid), F.col("node").alias(node))
+
+
+def _messages() -> Column:
+    return F.col("last") - F.col("first") + 1
+
+
+def _stretch(time: str, stretch_s: int) -> Column:
+    return F.window(time, f"{stretch_s} seconds").alias("stretch")
+
+
+def _percentiles(lags: DataFrame, keys: Sequence[str], percents: Sequence[int]) -> DataFrame:
+    """The smallest lags that at least these shares of the messages do not exceed, exactly.
+
+    First a histogram finds the bucket of each percentile, of which there are a few hundred however many messages; then
+    only the lags of these buckets are put in order.
+    """
+    histogram = lags.groupBy(*keys, "bucket").agg(F.sum("messages").alias("messages"))
+    goals = _find_buckets(histogram, keys, percents)
+    inside = Window.partitionBy(*keys, "percent").orderBy("lag_ns")
+    found = (
+        lags.join(F.broadcast(goals), [*keys, "bucket"])
+        .groupBy(*keys, "percent", "lag_ns")
+        .agg(F.sum("messages").alias("equal"), F.first("below").alias("below"), F.first("total").alias("total"))
+        .withColumn("reached", F.col("below") + F.sum("equal").over(inside.rowsBetween(Window.unboundedPreceding, 0)))
+        .where("reached * 100 >= total * percent")
+        .groupBy(*keys, "percent")
+        .agg(F.min("lag_ns").alias("lag_ns"), F.first("total").alias("total"))
+    )
+    columns = [F.max(F.when(F.col("percent") == percent, F.col("lag_ns") / 1e6)).alias(f"p{percent}") for percent in percents]
+    return found.groupBy(*keys).agg(*columns, F.max("total").alias("messages"))
+
+
+def _find_buckets(histograms: DataFrame, keys: Sequence[str], percents: Sequence[int]) -> DataFrame:
+    """In which bucket each percentile is; with how many messages are `below` it, and the `total`."""
+    ordered = Window.partitionBy(*keys).orderBy("bucket")
+    below = F.coalesce(F.sum("messages").over(ordered.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0))
+    counted = histograms.withColumns({"below": below, "total": F.sum("messages").over(Window.partitionBy(*keys))})
+    wanted = F.explode(F.array(*[F.lit(percent) for percent in percents])).alias("percent")
+    goals = counted.select(*keys, "bucket", "below", "messages", "total", wanted)
+    reached = "below * 100 < total * percent and (below + messages) * 100 >= total * percent"
+    return goals.where(reached).drop("messages")
