@@ -21,6 +21,7 @@ COMMANDS = {
     "status": "relay.cli.status",
     "journal": "relay.cli.journal",
     "check": "relay.cli.check",
+    "audit": "relay.cli.audit",
     "simulate": "relay.cli.simulate",
     "drill": "relay.cli.drill",
     "bench": "relay.cli.bench",

@@ -1,0 +1,62 @@
+"""`relay audit`: journals as tables, with Spark."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.output import print_json, progress_bar, stdout
+from sitestack.errors import ConfigurationError
+
+
+@click.command(name="audit")
+@click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--master", help="Where Spark runs.  [default: local[*]]")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write Parquet tables and report.html here.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(ctx: click.Context, paths: tuple[Path, ...], master: str | None, out: Path | None, as_json: bool) -> None:
+    """Audit journals of any size, with Spark.
+
+    The promises of `relay check`, and lag, throughput and failovers over time, as Parquet tables and one HTML report.
+
+    Needs the extra `analytics` and Java 17 or newer. Exits with 1 when a promise is broken.
+    """
+    try:
+        # Spark is there only with the extra, and takes seconds to import.
+        from relay.analytics.audit import run_audit  # noqa: PLC0415
+        from relay.analytics.session import count_partitions, measure_bytes, open_session  # noqa: PLC0415
+        from relay.analytics.summary import describe  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigurationError(f'relay audit needs the extra analytics: pip install "relay[analytics]" ({error}).') from error
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-audit-")))
+        log = scratch / "spark.log"
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            log = out / "spark.log"
+        progress = stack.enter_context(progress_bar())
+        task = progress.add_task("starting Spark", total=None)
+        size = measure_bytes(list(paths))
+        spark = open_session("relay audit", master, size, log)
+        stack.callback(spark.stop)
+
+        def observe(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total)
+
+        result = run_audit(spark, [str(path) for path in paths], count_partitions(size), out, observe)
+    if as_json:
+        print_json(result.as_json())
+    else:
+        *lines, last = describe(result)
+        for line in lines:
+            stdout.print(Text(line))
+        stdout.print(Text(last, style="bold green" if result.verdict.verdict == "pass" else "bold red"))
+        if out is not None:
+            stdout.print(Text(f"Report: {out / 'report.html'}"))
+    ctx.exit(0 if result.verdict.verdict == "pass" else EXIT_CHECK_FAILED)
