@@ -105,12 +105,15 @@ class Remote:
         return found
 
     def forget_merged(self, view: View) -> None:
-        """A merge view continues the lineages that it joins: when its own is linked, it alone says what its site has."""
-        joined = [part.id for part in view.subviews]
-        own = self.lineages[view.lineage]
-        for name, each in list(self.lineages.items()):
-            if each is not own and own.epoch is not None and each.view is not None and each.view.id in joined:
-                del self.lineages[name]
+        """A merge view continues the lineages that it joins: when its own is linked, it alone says what its site has.
+
+        Also those that went down meanwhile, and those whose last views nobody here has seen: nothing is held for them any more.
+        """
+        if self.lineages[view.lineage].epoch is None:
+            return
+        for part in view.subviews:
+            if part.lineage != view.lineage:
+                self.lineages.pop(part.lineage, None)
 
 
 class ReplicatedState:

@@ -31,6 +31,9 @@ class SiteStatistics:
     behind_bytes: int
     #: The age of the oldest of them.
     behind_s: float
+    #: What it has acknowledged and is held all the same, for a part of it that is gone: until that part merges, or for the age
+    #: that the budget allows.
+    lost_parts_entries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,10 @@ def relay_statistics(
 
 
 def _site(name: str, state: ReplicatedState, gateway: Gateway, entries: Sequence[Entry], now: float) -> SiteStatistics:
-    remote, lineages = state.remotes.get(name), state.pinning(name)
+    remote, pinning = state.remotes.get(name), state.pinning(name)
+    lineages = [lineage for lineage in pinning if lineage.view is not None] or pinning
     behind = [entry for entry in entries if not lineages or not all(lineage.has(entry) for lineage in lineages)]
+    pinned = sum(not all(lineage.has(entry) for lineage in pinning) for entry in entries) if pinning else len(behind)
     return SiteStatistics(
         site=name,
         linked=gateway.linked(name),
@@ -89,4 +94,5 @@ def _site(name: str, state: ReplicatedState, gateway: Gateway, entries: Sequence
         behind_messages=sum(entry.batch.count for entry in behind if entry.batch is not None),
         behind_bytes=sum(entry.size for entry in behind),
         behind_s=round(max(now - behind[0].since, 0.0), 3) if behind else 0.0,
+        lost_parts_entries=pinned - len(behind),
     )

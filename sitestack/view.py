@@ -28,6 +28,8 @@ class SubView(NamedTuple):
 
     id: ViewId
     members: tuple[Address, ...]
+    #: The lineage that ends here: its part has gone over into the merge view, and no other part can continue it.
+    lineage: ViewId
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,8 @@ class Flush:
         stay = [(m, part.view.name_of(m)) for part in self.parts for m in part.survivors if m not in self.leaving]
         old = self.parts[0]
         lineage = self.proposal if self.merges else next_lineage(old.view, old.survivors, self.proposal)
-        subviews = tuple([SubView(part.view.id, part.survivors) for part in self.parts]) if self.merges else ()
+        parts = self.parts if self.merges else ()
+        subviews = tuple([SubView(part.view.id, part.survivors, part.view.lineage) for part in parts])
         members = (*[member for member, _ in stay], *self.joiners)
         return View(self.proposal, lineage, members, (*[name for _, name in stay], *self.joiners.values()), subviews)
 

@@ -106,7 +106,7 @@ class FakeSite:
         addresses = tuple(each.address for each in everybody)
         view_id = ViewId(max(self.view.id.counter, other.view.id.counter) + 1, addresses[0])
         names = tuple(each.name for each in everybody)
-        parts = tuple(SubView(view.id, view.members) for view in (self.view, other.view))
+        parts = tuple(SubView(view.id, view.members, view.lineage) for view in (self.view, other.view))
         view = self.view = View(view_id, view_id, addresses, names, parts)
         self.stream, self._said, self.blocked = [], (0, 0), False
         self.reached = dict.fromkeys(addresses, 0)

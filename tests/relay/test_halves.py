@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from relay.buffer import BufferConfig
 from relay.events import Baseline, Gap
 from relay.halves import merge_parts
 from relay.headers import HeldEntry, RelayState, RemoteState
@@ -136,6 +137,35 @@ def test_a_merged_lineage_replaces_those_it_joins() -> None:
     nyc.relay.send("x")
     world.run(1)
     assert [len(member.layer.state.buffer) for member in nyc.members] == [0] * 4
+
+
+def test_nothing_is_held_for_a_part_that_was_given_up_and_has_merged() -> None:
+    """It went down, and its last views were dropped unseen; the merge view names its lineage all the same."""
+    world, nyc, sfo = two_sites(4, buffer=BufferConfig(budget_entries=4))
+    world.run(1)
+    other = sfo.split(sfo.members[2:])
+    world.part("NYC", "SFO")
+    for n in range(6):
+        sfo.relay.send(f"cut off {n}")
+    world.heal()
+    sfo.name = "SFO, cut off"
+    world.part("NYC", sfo.name)
+    other.join("J")
+    other.join("K")
+    world.run(15)
+    nyc.relay.send("x")
+    world.run(1)
+    remote = nyc.relay.layer.state.remotes["SFO"]
+    assert [each.view is None for each in remote.lineages.values()] == [True, False]
+    assert {len(member.layer.state.buffer) for member in nyc.members} == {1}
+    sfo.name = "SFO"
+    sfo.merge(other)
+    world.run(3)
+    assert sfo.view is not None
+    for member in nyc.members:
+        assert list(member.layer.state.remotes["SFO"].lineages) == [sfo.view.lineage]
+        assert len(member.layer.state.buffer) == 0
+    assert [member.delivered()[-1] for member in sfo.members] == ["x"] * 6
 
 
 def part(view: int, creator: Address, entries: list[HeldEntry], admitted: dict[Address, int]) -> RelayState:

@@ -20,7 +20,8 @@ from tests.relay.fake_sites import two_sites
 from tests.relay.puppet import D, E, data, hello, remote_view
 
 UNICAST = Batch("SFO", D, Scope.UNICAST, 3, 1, b"\x01\0\0\0x", E, "NYC")
-MERGED = View(ViewId(9, D), ViewId(9, D), (D, E), ("d", "e"), (SubView(ViewId(8, D), (D,)), SubView(ViewId(7, E), (E,))))
+PARTS = (SubView(ViewId(8, D), (D,), ViewId(1, D)), SubView(ViewId(7, E), (E,), ViewId(7, E)))
+MERGED = View(ViewId(9, D), ViewId(9, D), (D, E), ("d", "e"), PARTS)
 VECTORS = {"NYC": SiteVector({D: 4, E: 1}, ViewId(2, D)), "LAX": SiteVector()}
 EXAMPLES: list[Header] = [
     hello(),

@@ -86,7 +86,7 @@ def test_a_unicast_has_no_number_in_the_stream() -> None:
 
 def test_a_role_is_recorded_when_it_changes_only() -> None:
     journal = Journal(B)
-    merged = View(ViewId(2, A), V1, (B, A), ("B", "A"), (SubView(V1, (A,)), SubView(V1, (B,))))
+    merged = View(ViewId(2, A), V1, (B, A), ("B", "A"), (SubView(V1, (A,), V1), SubView(V1, (B,), V1)))
     journal.recorder.record(ViewInstalled(VIEW, None))
     journal.recorder.record(ViewInstalled(merged, VIEW))
     journal.recorder.role("coord", merged.id)

@@ -323,7 +323,7 @@ def test_after_a_merge_the_coordinator_introduces_everybody() -> None:
         hear(discovery, name, IHave((contact_of(name, 1),)))
     before = view_of(1, "AB")
     after = view_of(2, "ABCD")
-    parts = (SubView(before.id, before.members), SubView(ViewId(1, C), (C, D)))
+    parts = (SubView(before.id, before.members, before.lineage), SubView(ViewId(1, C), (C, D), ViewId(1, C)))
     merged = View(after.id, after.lineage, after.members, after.names, parts)
     ((dest, header),) = said(discovery.up(ViewInstalled(merged, before), 0.0))
     assert dest is None

@@ -1,0 +1,82 @@
+"""What is held for a part of another site that is gone. Nobody can tell a crash from a split, so it is held within the budget."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.buffer import BufferConfig
+from relay.layer import RelayConfig
+from relay.statistics import RelayStatistics, SiteStatistics
+from tests.relay.fake_member import Member
+from tests.relay.fake_site import FakeSite
+from tests.relay.fake_sites import two_sites
+from tests.relay.fake_world import World
+
+
+def sfo_at(member: Member) -> SiteStatistics:
+    numbers = member.layer.statistics()
+    assert isinstance(numbers, RelayStatistics)
+    return next(each for each in numbers.sites if each.site == "SFO")
+
+
+def lose_the_first_of_two(config: BufferConfig) -> tuple[World, FakeSite, FakeSite]:
+    """SFO's coordinator crashes; the other member cannot know that it did not split off, and starts a lineage of its own."""
+    world, nyc, sfo = two_sites(2, buffer=config)
+    world.run(1)
+    sfo.kill(sfo.relay)
+    assert sfo.view is not None
+    assert sfo.view.lineage == sfo.view.id
+    world.run(12)
+    return world, nyc, sfo
+
+
+def test_it_does_not_count_as_lag_of_the_site_and_is_told_apart() -> None:
+    world, nyc, sfo = lose_the_first_of_two(BufferConfig())
+    for n in range(5):
+        nyc.relay.send(str(n))
+        world.run(1)
+    assert sfo.relay.delivered() == ["0", "1", "2", "3", "4"]
+    for member in nyc.members:
+        numbers = sfo_at(member)
+        assert (numbers.behind_entries, numbers.behind_s, numbers.down) == (0, 0.0, False)
+        assert numbers.lost_parts_entries == 5
+        assert len(member.layer.state.buffer) == 5
+
+
+def test_it_goes_by_age_and_the_lineage_is_forgotten() -> None:
+    world, nyc, _ = lose_the_first_of_two(BufferConfig(budget_age_s=60.0))
+    nyc.relay.send("x")
+    world.run(70)
+    for member in nyc.members:
+        assert len(member.layer.state.buffer) == 0
+        assert len(member.layer.state.remotes["SFO"].lineages) == 1
+    nyc.relay.send("y")
+    world.run(1)
+    assert {len(member.layer.state.buffer) for member in nyc.members} == {0}
+
+
+@pytest.mark.conforms("REL-29")
+def test_a_site_that_was_replaced_as_a_whole_is_not_behind() -> None:
+    """F29: the new site begins at "now"; for the old one entries are held for as long as the budget allows."""
+    world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_age_s=60.0))
+    world.run(1)
+    nyc.relay.send("old")
+    world.run(1)
+    for member in list(sfo.members):
+        sfo.kill(member)
+    del world.sites["SFO"]
+    world.run(12)
+    world.seed += 1  # other processes
+    fresh = world.site("SFO", 2, RelayConfig(gateway=sfo.config.gateway, buffer=sfo.config.buffer))
+    fresh.install()
+    world.run(3)
+    for n in range(3):
+        nyc.relay.send(f"new {n}")
+        world.run(1)
+    assert fresh.members[1].delivered() == ["new 0", "new 1", "new 2"]
+    for member in nyc.members:
+        numbers = sfo_at(member)
+        assert (numbers.linked, numbers.behind_entries) == (member is nyc.relay, 0)
+        assert numbers.lost_parts_entries > 0
+    world.run(70)
+    assert [len(member.layer.state.buffer) for member in nyc.members] == [0, 0]
