@@ -1,4 +1,4 @@
-"""What is held for a part of another site that is gone. Nobody can tell a crash from a split, so it is held within the budget."""
+"""What is held for a part of another site that is gone: nobody can tell a crash from a split, so the budget decides."""
 
 from __future__ import annotations
 
