@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import get_args
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -16,56 +17,83 @@ from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import print_json, progress_bar, stdout
 from relay.cli.running import run_until_signal
 from relay.demo import demo_table
-from relay.drills.executor import MemberDied
+from relay.drills.executor import MemberDied, PlaceFailed, Venue
 from relay.drills.library import drill_names, find_drill
 from relay.drills.plan import Drill
+from relay.drills.report import REPORT_SUFFIXES, write_report
 from relay.drills.result import DrillResult, summary
-from relay.drills.run import Phase, plan_drill, run_local
+from relay.drills.run import Phase, plan_drill, run_drill
 from relay.drills.sites import NotReady
+from relay.drills.venues import VenueName, find_venue
 
 _EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
 
 
 @click.command(name="drill", epilog=_EPILOG)
 @click.argument("name", metavar="NAME|FILE")
-@click.option("--on", type=click.Choice(["local"]), default="local", show_default=True, expose_value=False, help="Where.")
+@click.option("--on", "where", type=click.Choice(get_args(VenueName)), default="local", show_default=True, help="Where.")
 @click.option("--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Runs, each with the next seed.")
 @click.option(
-    "--seed", type=int, default=1, show_default=True, help="Decides what the drill leaves open: when exactly harm is done."
+    "--seed", type=int, default=1, show_default=True, help="Decides what the drill leaves open: when exactly, and to whom."
 )
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals of each run here.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a report with a chart: .html or .md.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
-def command(ctx: click.Context, name: str, repeat: int, seed: int, journal: Path | None, as_json: bool) -> None:
+def command(
+    ctx: click.Context,
+    name: str,
+    where: VenueName,
+    repeat: int,
+    seed: int,
+    journal: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
     """Do harm to two sites under load.
 
-    All members are real processes on this machine. Harm is done by signals, and by proxies on the links between members.
+    All members are real: processes on this machine (local), containers of the compose file (compose), or pods in the cluster
+    that kubectl talks to (kubernetes). What cannot be done there is refused before anything starts.
 
     Prints what happened when and what every member delivered, and exits with 1 when that is not as the drill says.
     """
     drill = find_drill(name)
+    if report is not None:
+        _refuse_report(report, ctx)
+    venue = find_venue(where)
+    run_until_signal(lambda: venue.prepare(drill))
     if journal is not None and journal.exists() and any(journal.iterdir()):
         raise click.UsageError(f"--journal {journal} is not empty; name a new directory.", ctx)
     results: list[DrillResult] = []
     aborted: list[str] = []
     for each in range(seed, seed + repeat):
         try:
-            result = _run(drill, each, journal, f"run {each - seed + 1} of {repeat}: " if repeat > 1 else "")
-        except (NotReady, MemberDied) as error:
+            result = _run(venue, drill, each, journal, f"run {each - seed + 1} of {repeat}: " if repeat > 1 else "")
+        except (NotReady, MemberDied, PlaceFailed) as error:
             aborted.append(f"seed {each}: {error}")
             click.echo(aborted[-1], err=True)
         else:
             results.append(result)
             for fault in result.faults():
                 click.echo(f"seed {each}: {fault}", err=True)
+    if report is not None:
+        report.write_text(write_report(report.suffix, drill, where, results, aborted), encoding="utf-8")
     if as_json:
-        print_json(summary(drill, results, aborted))
+        print_json({"on": where, **summary(drill, results, aborted)})
     else:
         _print(drill, results, aborted)
     ctx.exit(0 if not aborted and all(result.passed for result in results) else EXIT_CHECK_FAILED)
 
 
-def _run(drill: Drill, seed: int, journal: Path | None, prefix: str) -> DrillResult:
+def _refuse_report(report: Path, ctx: click.Context) -> None:
+    """Before the runs, which take long."""
+    if report.suffix not in REPORT_SUFFIXES:
+        raise click.UsageError(f"--report {report} must end with {' or '.join(REPORT_SUFFIXES)}.", ctx)
+    if not report.parent.is_dir():
+        raise click.UsageError(f"--report {report}: there is no directory {report.parent}.", ctx)
+
+
+def _run(venue: Venue, drill: Drill, seed: int, journal: Path | None, prefix: str) -> DrillResult:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-drill-")))
         journals = directory / "journal" if journal is None else journal / f"seed-{seed}"
@@ -78,11 +106,14 @@ def _run(drill: Drill, seed: int, journal: Path | None, prefix: str) -> DrillRes
                 task, description=prefix + PHASES[phase], completed=done, total=None if phase == "starting" else total
             )
 
-        return run_until_signal(lambda: run_local(plan_drill(drill, seed), directory, journals, observe))
+        return run_until_signal(
+            lambda: run_drill(plan_drill(drill, seed), venue.open(drill, seed, directory, journals), observe)
+        )
 
 
 def _print(drill: Drill, results: list[DrillResult], aborted: list[str]) -> None:
     stdout.print(Text(f"{drill.name}: ", style="bold") + Text(drill.why))
+    stdout.print(_means(results))
     if len(results) == 1:
         stdout.print(_timeline(results[0]))
         stdout.print(demo_table(results[0]))
@@ -98,6 +129,12 @@ def _print(drill: Drill, results: list[DrillResult], aborted: list[str]) -> None
         told += f"; longest silence {counts['failover_s']:.2f} s"
         told += f" in the median, {counts['failover_worst_s']:.2f} s at worst" if len(results) > 1 else ""
     stdout.print(Text("PASS: " if passed else "FAIL: ", style="bold green" if passed else "bold red") + Text(told))
+
+
+def _means(results: list[DrillResult]) -> Text:
+    """How the harm was done where that depends on what the place has."""
+    means = dict.fromkeys(means for result in results for means in result.means)
+    return Text("Harm was done by " + " ".join(means) if means else "No harm was done.")
 
 
 def _timeline(result: DrillResult) -> Table:

@@ -13,11 +13,11 @@ from typing import Any
 import trio
 
 from relay.drills.disk import SmallDisk
-from relay.drills.executor import Status
+from relay.drills.executor import Executor, Pair, Place, Status
 from relay.drills.layout import LOOPBACK, Detours, Discovery, Ports, reserved_ports, write_configurations
 from relay.drills.member import MemberProcess
 from relay.drills.network import Network
-from relay.drills.plan import Seat
+from relay.drills.plan import Drill, Seat, seat_members
 from relay.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, port_of
 
 #: How long a graceful leave may take when the drill is being given up.
@@ -42,6 +42,8 @@ class Needs:
 class LocalExecutor:
     """The processes. Made by `local_place`."""
 
+    same_clock = True
+
     def __init__(
         self, files: Mapping[Seat, Path], directory: Path, journal: Path, network: Network, disks: Mapping[Seat, SmallDisk]
     ) -> None:
@@ -52,6 +54,7 @@ class LocalExecutor:
         self._disks = disks
         self._members: dict[Seat, MemberProcess] = {}
         self._filled: dict[Seat, None] = {}
+        self._means: dict[str, None] = {}
 
     async def start(self, seat: Seat) -> None:
         """Start a process; the one that was in this seat before is gone."""
@@ -71,10 +74,12 @@ class LocalExecutor:
 
     async def kill(self, seat: Seat) -> None:
         """SIGKILL."""
+        self._used("kill: SIGKILL.")
         await self._members[seat].kill()
 
     async def pause(self, seat: Seat) -> None:
         """SIGSTOP."""
+        self._used("pause: SIGSTOP and SIGCONT.")
         self._members[seat].pause()
 
     async def resume(self, seat: Seat) -> None:
@@ -91,8 +96,10 @@ class LocalExecutor:
         disk = self._disks[seat]
         self._filled[seat] = None
         if disk.mounted:
+            self._used("fill-disk: a small tmpfs that is full.")
             await trio.to_thread.run_sync(disk.fill)
         else:
+            self._used("fill-disk: a limit to the size of the files of the process, since no tmpfs could be mounted.")
             self._members[seat].limit_files(disk.largest_bytes())
 
     async def free_disk(self, seat: Seat) -> None:
@@ -103,9 +110,18 @@ class LocalExecutor:
         else:
             self._members[seat].limit_files(None)
 
-    async def harm_link(self, source: Seat, destination: Seat, do: str, amount: float) -> None:
+    async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
         """Tell the proxies."""
-        self._network.change(source, destination, do, amount)
+        self._used("links: proxies in user space.")
+        for source, destination in pairs:
+            self._network.change(source, destination, do, amount)
+
+    def means(self) -> Sequence[str]:
+        """Signals, disks and proxies."""
+        return list(self._means)
+
+    def _used(self, means: str) -> None:
+        self._means[means] = None
 
     async def journals(self) -> Sequence[Path]:
         """One directory. What is on a disk that was full has holes, and is nothing to judge by."""
@@ -121,8 +137,34 @@ class LocalExecutor:
                 nursery.start_soon(member.end, ABORT_TIMEOUT_S)
 
 
+class LocalVenue:
+    """Processes on this machine. All verbs can be done."""
+
+    async def prepare(self, drill: Drill) -> None:
+        """There is nothing to prepare."""
+
+    def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
+        """Raises nothing."""
+        return open_local(drill, seed, directory, journal)
+
+
+def open_local(drill: Drill, seed: int, directory: Path, journal: Path, discovery: Discovery = "multicast") -> Place:
+    """The place for one run of a drill."""
+    seats = seat_members(drill.sites, drill.members)
+    disks = any(action.do == "fill-disk" for action in drill.method)
+    needs = Needs(
+        discovery=discovery,
+        bridge_proxies=drill.harms_bridges,
+        site_proxies=drill.harms_sites,
+        small_disks=tuple(seats) if disks else (),
+        config=drill.config,
+        seed=seed,
+    )
+    return local_place(seats, needs, directory, journal)
+
+
 @asynccontextmanager
-async def local_place(seats: Sequence[Seat], needs: Needs, directory: Path, journal: Path) -> AsyncIterator[LocalExecutor]:
+async def local_place(seats: Sequence[Seat], needs: Needs, directory: Path, journal: Path) -> AsyncIterator[Executor]:
     """Nobody is started yet. After the block there is no process, no port and no mount left, whatever happened in it."""
     discovery: Discovery = "seeds" if needs.site_proxies else needs.discovery
     with ExitStack() as stack:

@@ -23,6 +23,8 @@ MEMBER_VERBS: tuple[str, ...] = get_args(MemberVerb)
 UNDOING = ("resume", "free-disk", "heal")
 #: A role is looked up when the action happens.
 ROLES = ("relay", "second", "member")
+#: The member of a site that the seed picks, the same one throughout a run.
+ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Action:
     at_s: float = 0.0
     #: Up to so much later: the seed says how much.
     spread_s: float = 0.0
-    #: A member: SITE.relay, SITE.second (the next in line), SITE.member (the last in line), or a name.
+    #: A member: SITE.relay, SITE.second (the next in line), SITE.member (the last in line), SITE.any, or a name.
     target: str = ""
     #: A link: `X - Y` both ways, `X > Y` one way; X and Y are sites or members.
     link: str = ""
@@ -114,7 +116,7 @@ class Place:
     """A site, or one member of it by role or name."""
 
     site: str
-    #: A role or a name; empty: everybody in the site.
+    #: A role, `any` or a name; empty: everybody in the site.
     who: str = ""
 
 
@@ -131,9 +133,9 @@ def parse_place(text: str, sites: Sequence[str], members: int) -> Place:
     names = {seat.name: seat.site for seat in seat_members(sites, members)}
     if not dot and site in names:
         return Place(names[site], site)
-    if site in sites and (not dot or who in ROLES or names.get(who) == site):
+    if site in sites and (not dot or who in (*ROLES, ANY) or names.get(who) == site):
         return Place(site, who)
-    roles = ", ".join(f"{sites[0]}.{role}" for role in ROLES)
+    roles = ", ".join(f"{sites[0]}.{role}" for role in (*ROLES, ANY))
     raise ValueError(f"there is no {text.strip()!r}; a member is {roles} or one of {', '.join(names)}.")
 
 
@@ -192,8 +194,28 @@ def _action_problems(drill: Drill, action: Action) -> Iterator[str]:
         yield f"{action.do} takes a probability from 0 to 1."
 
 
-def draw_times(method: Sequence[Action], seed: int) -> list[tuple[float, Action]]:
-    """When each action happens, in order: the same seed gives the same times."""
+def draw_method(drill: Drill, seed: int) -> list[tuple[float, Action]]:
+    """When each action happens, in order, and to whom: the same seed gives the same."""
     rng = random.Random(seed)
-    timed = [(action.at_s + rng.random() * action.spread_s, action) for action in method]
-    return sorted(timed, key=lambda each: each[0])
+    timed = [(action.at_s + rng.random() * action.spread_s, action) for action in drill.method]
+    picked = _pick_members(drill, seed)
+    named = [
+        (at_s, replace(action, target=_named(action.target, picked), link=_named(action.link, picked)))
+        for at_s, action in timed
+    ]
+    return sorted(named, key=lambda each: each[0])
+
+
+def _pick_members(drill: Drill, seed: int) -> dict[str, str]:
+    seats = seat_members(drill.sites, drill.members)
+    picked = {}
+    for site in drill.sites:
+        seat = random.Random(f"{seed} {site}").choice([seat for seat in seats if seat.site == site])
+        picked[f"{site}.{ANY}"] = f"{site}.{seat.name}"
+    return picked
+
+
+def _named(text: str, picked: Mapping[str, str]) -> str:
+    for anybody, somebody in picked.items():
+        text = text.replace(anybody, somebody)
+    return text

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
 from relay.check import Report
 from relay.drills.plan import Drill
+from relay.drills.rates import Rates
 from relay.drills.verdict import MemberVerdict, order_agrees
 
 
@@ -18,6 +19,16 @@ class Moment:
 
     at_s: float
     what: str
+
+
+@dataclass(frozen=True, slots=True)
+class SilentTime:
+    """The longest silence: from when to when, in seconds after the load began, at whom, and of which site nothing was heard."""
+
+    begin_s: float
+    end_s: float
+    member: str
+    site: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,11 @@ class DrillResult:
     timeline: tuple[Moment, ...]
     #: What went wrong besides what was delivered, in sentences.
     problems: tuple[str, ...]
+    silence: SilentTime | None = None
+    #: Deliveries per second in each site.
+    rates: Rates = field(default_factory=Rates)
+    #: By what the harm was done, in sentences.
+    means: tuple[str, ...] = ()
 
     @property
     def lost(self) -> int:
@@ -97,6 +113,8 @@ class DrillResult:
             **_totals([self]),
             "failover_s": self.failover_s,
             "failover_worst_s": self.failover_s,
+            "silence": None if self.silence is None else asdict(self.silence),
+            "means": list(self.means),
             "quiet_s": self.quiet_s,
             "queues": self.queues,
             "timeline": [{"at_s": each.at_s, "what": each.what} for each in self.timeline],

@@ -15,14 +15,15 @@ from typing import Literal
 import trio
 
 from relay.check import Report, check_directories
-from relay.drills.executor import Executor, MemberDied, Status
+from relay.drills.executor import Executor, MemberDied, Place, PlaceFailed, Status
 from relay.drills.layout import Discovery
-from relay.drills.local import Needs, local_place
-from relay.drills.plan import UNDOING, Action, Drill, Seat, draw_times, seat_members
+from relay.drills.local import open_local
+from relay.drills.plan import UNDOING, Action, Drill, Seat, draw_method
+from relay.drills.rates import delivery_rates
 from relay.drills.rest import queues, unrest
-from relay.drills.result import DrillResult, Moment
+from relay.drills.result import DrillResult, Moment, SilentTime
 from relay.drills.sites import POLL_S, NotReady, Sites
-from relay.drills.verdict import MemberLog, judge, longest_silence_s, read_log
+from relay.drills.verdict import MemberLog, Silence, judge, longest_silence, read_log
 from relay.journal import Problem, find_journals, read_journal
 
 Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
@@ -45,7 +46,7 @@ class DrillPlan:
     #: What one member of each site publishes, line by line.
     lines: Sequence[bytes]
     discovery: Discovery = "multicast"
-    #: Decides what the drill leaves open: the times of the harm.
+    #: Decides what the drill leaves open: the times of the harm, and whom it meets.
     seed: int = 0
 
 
@@ -59,27 +60,24 @@ def plan_drill(drill: Drill, seed: int) -> DrillPlan:
 async def run_local(plan: DrillPlan, directory: Path, journal: Path, observe: Observe) -> DrillResult:
     """Run it on this machine; `directory` takes sockets, logs and configurations, `journal` the journals.
 
-    Raises NotReady and MemberDied when the sites cannot even be started, or somebody dies who was not killed.
+    Raises NotReady and MemberDied, as `run_drill` does.
     """
-    drill = plan.drill
-    seats = seat_members(drill.sites, drill.members)
-    disks = any(action.do == "fill-disk" for action in drill.method)
-    needs = Needs(
-        discovery=plan.discovery,
-        bridge_proxies=drill.harms_bridges,
-        site_proxies=drill.harms_sites,
-        small_disks=tuple(seats) if disks else (),
-        config=drill.config,
-        seed=plan.seed,
-    )
+    return await run_drill(plan, open_local(plan.drill, plan.seed, directory, journal, plan.discovery), observe)
+
+
+async def run_drill(plan: DrillPlan, place: Place, observe: Observe) -> DrillResult:
+    """Run it at a place.
+
+    Raises NotReady and MemberDied when the sites cannot even be started, or somebody dies who was not killed; PlaceFailed.
+    """
     try:
-        async with local_place(seats, needs, directory, journal) as executor:
+        async with place as executor:
             return await _Run(plan, executor, observe).run()
     except BaseExceptionGroup as group:
         cause: BaseException = group
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
-        if isinstance(cause, NotReady | MemberDied):
+        if isinstance(cause, NotReady | MemberDied | PlaceFailed):
             raise cause from None
         raise
 
@@ -94,7 +92,9 @@ class _Run:
         self._observe = observe
         self._sites = Sites(plan.drill, executor)
         self._timeline: list[Moment] = []
+        #: On trio's clock, and on that of the journals.
         self._began = 0.0
+        self._began_ns = 0
         self._fed = 0
         #: On the clock that the journals have, too: when the first harm was done, and when the load ended.
         self._harm_ns = self._end_ns = 0
@@ -122,7 +122,7 @@ class _Run:
         problems += [
             f"{seat.name} of {seat.site} has left no journal." for seat in sites.seats if (seat.site, seat.name) not in heard
         ]
-        silence = longest_silence_s(logs, self._harm_ns, self._end_ns) if self._harm_ns else None
+        silence = longest_silence(logs, self._harm_ns, self._end_ns) if self._harm_ns else None
         self._observe("done", self._fed, self._fed)
         return DrillResult(
             drill=self._drill,
@@ -130,7 +130,10 @@ class _Run:
             sites={site: [seat.name for seat in sites.seats if seat.site == site] for site in self._drill.sites},
             members=tuple(judge(logs)),
             report=report,
-            failover_s=None if silence is None else round(silence, 3),
+            failover_s=None if silence is None else round(silence.seconds, 3),
+            silence=None if silence is None else self._told(silence),
+            rates=delivery_rates(logs, self._began_ns),
+            means=tuple(self._executor.means()),
             seconds=trio.current_time() - started,
             quiet_s=quiet_s,
             queues=queues(self._at_end),
@@ -142,7 +145,7 @@ class _Run:
 
     async def _load(self) -> None:
         """One member of each site publishes all lines, while harm is done."""
-        self._began = trio.current_time()
+        self._began, self._began_ns = trio.current_time(), time.monotonic_ns()
         async with trio.open_nursery() as watching:
             watching.start_soon(self._watch)
             async with trio.open_nursery() as working:
@@ -164,7 +167,7 @@ class _Run:
         self._end_ns = time.monotonic_ns()
 
     async def _harm(self) -> None:
-        for at_s, action in draw_times(self._drill.method, self._plan.seed):
+        for at_s, action in draw_method(self._drill, self._plan.seed):
             await trio.sleep_until(self._began + at_s)
             await self._act(action)
 
@@ -222,6 +225,10 @@ class _Run:
             await trio.sleep(POLL_S)
         return REST_TIMEOUT_S, [f"Not at rest after {REST_TIMEOUT_S:g} s: {each}" for each in found or ["deliveries go on."]]
 
+    def _told(self, silence: Silence) -> SilentTime:
+        begin, end = [round((when - self._began_ns) / 1e9, 3) for when in (silence.begin_ns, silence.end_ns)]
+        return SilentTime(begin, end, silence.member, silence.site)
+
     def _full_disks(self) -> list[str]:
         """A member whose disk is full delivers everything all the same, and says how much its journal misses (B6)."""
         problems = []
@@ -246,6 +253,10 @@ class _Run:
             if running.get(site) != set(names)
         ]
 
+    def _read_wall(self) -> int | None:
+        """This machine's wall clock less its monotonic one; None when the members have the same monotonic clock."""
+        return None if self._executor.same_clock else time.time_ns() - time.monotonic_ns()
+
     def _read(self, journals: Sequence[Path], ended_w: int) -> tuple[Report, list[MemberLog]]:
         """The invariants' report, and the log of every process in the order of the seats."""
         report = check_directories(journals, quiescent=True, ended_w=ended_w)
@@ -254,7 +265,7 @@ class _Run:
         logs = []
         for each in sorted(find_journals(journals, found), key=lambda each: order[each.site, each.name]):
             seat = Seat(each.site, each.name)
-            log = read_log(each.site, each.name, each.uuid, read_journal(each, found))
+            log = read_log(each.site, each.name, each.uuid, read_journal(each, found), self._read_wall())
             log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
             logs.append(log)
         return report, logs

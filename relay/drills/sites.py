@@ -162,12 +162,13 @@ class Sites:
         pairs = [(source, destination) for source in sources for destination in destinations if source != destination]
         if both:
             pairs += [(destination, source) for source, destination in pairs]
-        for source, destination in dict.fromkeys(pairs):
+        distinct = list(dict.fromkeys(pairs))
+        for source, destination in distinct:
             if source.site == destination.site:
                 harmed = dict.fromkeys(seat for seat in self.seats if seat.site == source.site)
                 self.touched.update(harmed)
                 self.apart.update(harmed)
-            await self._executor.harm_link(source, destination, action.do, action.amount)
+        await self._executor.harm_links(distinct, action.do, action.amount)
         return ""
 
     async def _end(self, place: Place, do: str) -> list[Seat]:

@@ -18,6 +18,8 @@ from sitestack.message import Scope
 Origin = tuple[str, Address]
 #: First and last number of a run of messages.
 Span = tuple[int, int]
+#: When (ns), and how many messages.
+Arrival = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -37,21 +39,34 @@ class MemberLog:
     #: By origin, in the order of delivery.
     delivered: dict[Origin, list[Span]] = field(default_factory=dict)
     gaps: dict[Origin, list[Span]] = field(default_factory=dict)
-    #: When messages of each site arrived (monotonic clock of the machine, ns), in order.
-    arrivals_ns: dict[str, list[int]] = field(default_factory=dict)
+    #: When messages of each site arrived (monotonic clock of the machine, ns), in order, and how many at once.
+    arrivals: dict[str, list[Arrival]] = field(default_factory=dict)
+    #: From the first record to the last, on the same clock.
+    began_ns: int = 0
+    ended_ns: int = 0
     #: SHA-256 over the ids in the order of delivery.
     order_hash: str = ""
 
 
-def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record]) -> MemberLog:
-    """The log of one process out of its records."""
+def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record], wall_ns: int | None = None) -> MemberLog:
+    """The log of one process out of its records.
+
+    `wall_ns` is the reader's wall clock less its monotonic clock. It is given when the process had another monotonic clock: its
+    times are told in the reader's then, as exactly as the wall clocks of both agree. One offset serves the whole life of a
+    process, so that differences between its times stay exact.
+    """
     log = MemberLog(site, name, uuid)
     order = hashlib.sha256()
+    shift = 0
     for record in journal:
+        if not log.began_ns:
+            shift = 0 if wall_ns is None else record.w - record.t - wall_ns
+            log.began_ns = record.t + shift
+        log.ended_ns = record.t + shift
         if isinstance(record, records.Deliver) and record.scope is Scope.ALL:
             origin = (record.site, record.origin)
             log.delivered.setdefault(origin, []).append((record.first, record.last))
-            log.arrivals_ns.setdefault(record.site, []).append(record.t)
+            log.arrivals.setdefault(record.site, []).append((record.t + shift, record.count))
             order.update(f"{record.site} {record.origin.hex()} {record.first} {record.last}\n".encode())
         elif isinstance(record, records.Send) and record.scope is Scope.ALL:
             log.sent.append((record.first, record.last))
@@ -141,22 +156,38 @@ def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
     return all(len(same) == 1 for same in hashes.values())
 
 
-def longest_silence_s(logs: Sequence[MemberLog], since_ns: int, until_ns: int) -> float | None:
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A member heard nothing of a site from one moment to another."""
+
+    begin_ns: int
+    end_ns: int
+    member: str
+    #: Of whom.
+    site: str
+
+    @property
+    def seconds(self) -> float:
+        """How long."""
+        return (self.end_ns - self.begin_ns) / 1e9
+
+
+def longest_silence(logs: Sequence[MemberLog], since_ns: int, until_ns: int) -> Silence | None:
     """How long, at worst, a member that was there all the time heard nothing of another site after a fault, under load.
 
     It is the longest time between two arrivals of which the first came before the load ended, and the second after the fault;
     None when nothing came after it.
     """
     silences = [
-        after - before
+        Silence(before, after, log.name, site)
         for log in logs
         if not log.crashed and not log.apart
-        for site, arrivals in log.arrivals_ns.items()
+        for site, arrivals in log.arrivals.items()
         if site != log.site
-        for before, after in pairwise(arrivals)
+        for (before, _), (after, _) in pairwise(arrivals)
         if after > since_ns and before < until_ns
     ]
-    return max(silences) / 1e9 if silences else None
+    return max(silences, key=lambda silence: silence.seconds, default=None)
 
 
 def _union(spans: Iterable[Span]) -> list[Span]:

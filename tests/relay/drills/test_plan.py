@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from relay.drills.library import drill_names, find_drill
-from relay.drills.plan import Place, draw_times, parse_link, parse_place, read_drill
+from relay.drills.plan import Place, draw_method, parse_link, parse_place, read_drill
 from relay.drills.run import plan_drill
 from sitestack.errors import ConfigurationError
 
@@ -23,7 +23,7 @@ def test_the_drills_of_the_library_are_right(name: str) -> None:
     found = find_drill(name)
     assert found.name == name
     assert found.why.endswith(".")
-    assert draw_times(found.method, 1)[0][0] < found.load.seconds
+    assert draw_method(found, 1)[0][0] < found.load.seconds
 
 
 def test_an_unknown_drill_is_answered_with_the_known_ones() -> None:
@@ -80,10 +80,28 @@ def test_a_drill_knows_which_links_it_harms() -> None:
 
 
 def test_the_same_seed_gives_the_same_times_in_order() -> None:
-    method = find_drill("wan-flap").method
-    assert draw_times(method, 7) == draw_times(method, 7) != draw_times(method, 8)
-    times = [at_s for at_s, _ in draw_times(method, 7)]
+    flap = find_drill("wan-flap")
+    assert draw_method(flap, 7) == draw_method(flap, 7) != draw_method(flap, 8)
+    times = [at_s for at_s, _ in draw_method(flap, 7)]
     assert times == sorted(times)
+
+
+def test_the_seed_picks_the_same_member_throughout_a_run() -> None:
+    found, problems = read_drill(
+        drill(
+            method=[
+                {"do": "pause", "target": "NYC.any"},
+                {"do": "resume", "target": "NYC.any"},
+                {"do": "cut", "link": "SFO.any - SFO"},
+            ]
+        )
+    )
+    assert problems == []
+    picked = [[(action.target, action.link) for _, action in draw_method(found, seed)] for seed in range(20)]
+    assert all(pause == resume for pause, resume, _ in picked)
+    assert {pause for (pause, _), _, _ in picked} == {"NYC.A", "NYC.B", "NYC.C"}
+    assert {link for _, _, (_, link) in picked} == {"SFO.D - SFO", "SFO.E - SFO", "SFO.F - SFO"}
+    assert picked == [[(action.target, action.link) for _, action in draw_method(found, seed)] for seed in range(20)]
 
 
 def test_messages_are_made_up_in_the_size_and_number_of_the_load() -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from relay.channel import open_channel
+from relay.drills.layout import draw_group
 from relay.drills.plan import Seat, seat_members
-from relay.drills.rest import QUEUES, queues, unrest
+from relay.drills.rest import QUEUES, STANDING, queues, unrest
+from relay.settings import NodeConfig
+from relay.status import find_queues
+from sitestack.config import TransportConfig
 
 SEATS = seat_members(("NYC", "SFO"), 2)
 SITES = {"NYC": ["A", "B"], "SFO": ["C", "D"]}
@@ -30,6 +36,7 @@ def status(seat: Seat, **more: Any) -> dict[str, Any]:
         "links": [{"site": "x", "linked": relay}],
         "global_view": {"sites": SITES},
         "statistics": statistics(),
+        "queues": [{"queue": "stack.relay.connections", "now": 1, "high": None, "max": 64}],
     }
     return {**plain, **more}
 
@@ -47,6 +54,29 @@ def test_a_queue_that_is_not_empty_is_named_with_its_sum() -> None:
     statuses = {seat: status(seat, statistics=full) for seat in SEATS}
     assert queues(statuses)["stack.nakack.retained_count"] == 12
     assert unrest(statuses, SEATS) == ["stack.nakack.retained_count: 12."]
+
+
+def test_whatever_has_a_bound_is_a_queue_unless_it_is_said_to_stand() -> None:
+    new = [{"queue": "stack.tomorrow.held_bytes", "now": 7, "high": 9, "max": 64}]
+    statuses = {seat: status(seat, queues=new) for seat in SEATS}
+    assert unrest(statuses, SEATS) == ["stack.tomorrow.held_bytes: 28."]
+
+
+async def test_every_queue_in_the_status_of_a_real_node_is_known() -> None:
+    group, port = draw_group()
+    transport = TransportConfig(interface="127.0.0.1", multicast_group=group, multicast_port=port)
+    config = NodeConfig(site="NYC", name="A", transport=transport)
+    async with open_channel(config) as channel:
+        statistics = channel.statistics()
+        shown = {queue["queue"]: queue for queue in find_queues(statistics)}
+        plain = asdict(statistics)
+    assert set(STANDING) <= set(shown)
+    assert not [name for name, queue in shown.items() if name not in STANDING and queue["now"]]
+    for name in QUEUES:
+        place: Any = plain
+        for key in name.split("."):
+            place = place[key]
+        assert place == 0, name
 
 
 def test_a_member_that_is_missing_or_sees_something_else_is_named() -> None:

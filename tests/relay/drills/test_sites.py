@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from relay.drills.executor import MemberDied, Status
+from relay.drills.executor import MemberDied, Pair, Status
 from relay.drills.plan import Action, Drill, Seat
 from relay.drills.sites import NotReady, Sites
 
@@ -19,6 +19,8 @@ A, B, C, D, E, F = (Seat("NYC" if name < "D" else "SFO", name) for name in "ABCD
 
 class FakePlace:
     """An executor that only remembers. The first of each site that is there relays, and everybody sees everybody there."""
+
+    same_clock = True
 
     def __init__(self) -> None:
         self.there: list[Seat] = []
@@ -70,8 +72,12 @@ class FakePlace:
     async def free_disk(self, seat: Seat) -> None:
         self.done.append(("free", seat.name))
 
-    async def harm_link(self, source: Seat, destination: Seat, do: str, amount: float) -> None:
-        self.links[source.name, destination.name] = do
+    async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
+        for source, destination in pairs:
+            self.links[source.name, destination.name] = do
+
+    def means(self) -> Sequence[str]:
+        return []
 
     async def journals(self) -> Sequence[Path]:
         return []

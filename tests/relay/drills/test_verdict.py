@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from relay.drills.verdict import MemberLog, judge, longest_silence_s, order_agrees, read_log
+from relay.drills.verdict import MemberLog, Silence, judge, longest_silence, order_agrees, read_log
 from sitestack import records
 from sitestack.address import Address
 from sitestack.message import Scope
@@ -105,23 +105,29 @@ def test_only_what_goes_to_all_sites_counts() -> None:
     assert verdict.delivered == 0
 
 
+def silence_s(logs: Sequence[MemberLog], since_ns: int, until_ns: int) -> float | None:
+    silence = longest_silence(logs, since_ns, until_ns)
+    return None if silence is None else silence.seconds
+
+
 def test_the_silence_is_the_longest_wait_that_ended_after_the_fault() -> None:
     heard = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 9.0, 10.0, 14.5, 14.6), 1)]
     at_home = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 99.0), 1)]
     logs = [log(B, at_home), log(D, heard)]
-    assert longest_silence_s(logs, int(10.2e9), int(20e9)) == pytest.approx(4.5)
-    assert longest_silence_s(logs, int(20e9), int(21e9)) is None
+    assert silence_s(logs, int(10.2e9), int(20e9)) == pytest.approx(4.5)
+    assert silence_s(logs, int(20e9), int(21e9)) is None
+    assert longest_silence(logs, int(10.2e9), int(20e9)) == Silence(int(10e9), int(14.5e9), "D", "NYC")
 
 
 def test_silence_after_the_load_has_ended_is_none() -> None:
     heard = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 0.1, 9.0), 1)]
-    assert longest_silence_s([log(D, heard)], 0, int(0.05e9)) == pytest.approx(0.1)
+    assert silence_s([log(D, heard)], 0, int(0.05e9)) == pytest.approx(0.1)
 
 
 def test_who_was_harmed_does_not_tell_about_silence() -> None:
     heard = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 9.0), 1)]
-    assert longest_silence_s([log(D, heard, part=True)], 0, int(1e9)) is None
-    assert longest_silence_s([log(D, heard, crashed=True)], 0, int(1e9)) is None
+    assert silence_s([log(D, heard, part=True)], 0, int(1e9)) is None
+    assert silence_s([log(D, heard, crashed=True)], 0, int(1e9)) is None
 
 
 def test_what_a_member_may_miss_to_whom_something_was_done_is_for_the_checkers() -> None:

@@ -1,0 +1,94 @@
+"""The network namespaces of containers, entered from this machine, so that their image needs neither tools nor rights."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import trio
+
+from relay.drills.compose.filters import CHAIN, DROPPING, NETEM, SHAPING, shaping_commands
+from relay.drills.executor import PlaceFailed
+from relay.drills.network import Condition
+from relay.drills.plan import Action, Drill, parse_link
+
+
+def refuse_links(drill: Drill, netem: bool) -> Iterator[str]:
+    """Which harm to links cannot be done on this machine, in sentences."""
+    verbs = dict.fromkeys(action.do for action in drill.method if action.link)
+    if "half-open" in verbs:
+        yield "half-open cannot be done to containers: who drops packets cannot accept connections in another's name."
+    rest = [verb for verb in verbs if verb != "half-open"]
+    needed = {"nsenter": True, "iptables-restore": _needs_filters(drill), "tc": any(verb in SHAPING for verb in rest)}
+    if any(list(needed.values())[1:]):
+        missing = [tool for tool, wanted in needed.items() if wanted and shutil.which(tool) is None]
+        if missing:
+            yield f"To harm links between containers this machine lacks {' and '.join(missing)}."
+        if os.geteuid() != 0:
+            yield "To harm single links between containers relay drill must run as root; cutting whole sites needs no rights."
+    if not netem and (lacking := [verb for verb in rest if verb in NETEM]):
+        yield f"{', '.join(lacking)} cannot be done here: the kernel has no sch_netem."
+
+
+def _needs_filters(drill: Drill) -> bool:
+    """Cutting all links between two sites is done by the engine; everything else that drops packets by filters."""
+    return any(
+        action.do in DROPPING and action.do != "heal" and not cuts_sites(drill, action)
+        for action in drill.method
+        if action.link
+    )
+
+
+def cuts_sites(drill: Drill, action: Action) -> bool:
+    """Whether it cuts off whole sites from each other."""
+    one, other, both = parse_link(action.link, drill.sites, drill.members)
+    return action.do in ("cut", "stall") and both and not one.who and not other.who and one.site != other.site
+
+
+async def has_netem() -> bool:
+    """Whether traffic control can do what `filters` tells it: tried in a network namespace that is thrown away."""
+    if shutil.which("unshare") is None or shutil.which("tc") is None:
+        return False
+    tried = " && ".join(f"tc {command}" for command in shaping_commands(["lo"], {"192.0.2.1": Condition(delay_s=0.001)})[1:])
+    done = await trio.run_process(
+        ["unshare", "--net", "sh", "-c", tried], check=False, capture_stdout=True, capture_stderr=True
+    )
+    return done.returncode == 0
+
+
+def interfaces(pid: int) -> list[str]:
+    """Those that a process has, without the loopback."""
+    lines = Path(f"/proc/{pid}/net/dev").read_text(encoding="utf-8").splitlines()[2:]
+    return [name for line in lines if (name := line.partition(":")[0].strip()) != "lo"]
+
+
+async def filter_packets(pid: int, rules: str) -> None:
+    """Put the rules in force. Raises PlaceFailed."""
+    await _enter(pid, ["iptables-restore", "--wait", "--noflush"], rules)
+    known = await trio.run_process(
+        _inside(pid, ["iptables", "--wait", "-C", "INPUT", "-j", CHAIN]), check=False, capture_stderr=True
+    )
+    if known.returncode:
+        await _enter(pid, ["iptables", "--wait", "-I", "INPUT", "-j", CHAIN])
+
+
+async def shape_traffic(pid: int, commands: Sequence[str]) -> None:
+    """Carry out what traffic control is told. Raises PlaceFailed."""
+    for command in commands:
+        # There may be nothing to delete.
+        await _enter(pid, ["tc", *command.split()], check=" del " not in command)
+
+
+async def _enter(pid: int, command: Sequence[str], text: str = "", check: bool = True) -> None:
+    done = await trio.run_process(
+        _inside(pid, command), stdin=text.encode(), check=False, capture_stdout=True, capture_stderr=True
+    )
+    if done.returncode and check:
+        said = " ".join(done.stderr.decode(errors="replace").split()) or f"exit code {done.returncode}"
+        raise PlaceFailed(f"{command[0]} could not be used in the network namespace of a container ({said}).")
+
+
+def _inside(pid: int, command: Sequence[str]) -> list[str]:
+    return ["nsenter", "--target", str(pid), "--net", *command]
