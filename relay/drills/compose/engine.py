@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import tarfile
 import tempfile
@@ -42,13 +43,12 @@ class Engine:
 
     def __init__(self) -> None:
         """Raises ConfigurationError when there is none."""
+        if not os.environ.get("DOCKER_HOST", "unix://").startswith("unix://"):
+            raise ConfigurationError("relay drill --on compose: the engine must run on this machine, not on another.")
         try:
             self._client = docker.from_env(timeout=_TIMEOUT_S)
-            self._client.ping()
-        except DockerException as error:
+        except (DockerException, OSError) as error:
             raise ConfigurationError("relay drill --on compose: no container engine answers on this machine.") from error
-        if not str(self._client.api.base_url).startswith(("http+docker://", "unix://")):
-            raise ConfigurationError("relay drill --on compose: the engine must run on this machine, not on another.")
 
     def subnets(self) -> list[str]:
         """Those of all networks that the engine knows."""

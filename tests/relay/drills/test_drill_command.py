@@ -45,13 +45,16 @@ def drill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(("verb", "text"), [("kill", KILL), ("cut", CUT)])
 def test_a_short_drill_loses_nothing(tmp_path: Path, verb: str, text: str) -> None:
     (tmp_path / "short.yaml").write_text(text)
-    ran = drill(tmp_path / "short.yaml", "--json", "--journal", tmp_path / "journal")
+    ran = drill(tmp_path / "short.yaml", "--json", "--journal", tmp_path / "journal", "--report", tmp_path / "report.md")
     assert ran.returncode == 0, ran.stderr + ran.stdout
     result = json.loads(ran.stdout)
     assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
     assert not any(result["runs"][0]["queues"].values())
     assert 0 < result["failover_s"] <= result["failover_worst_s"]
     assert {moment["what"].split()[0] for moment in result["runs"][0]["timeline"]} >= {verb}
+    assert result["on"] == "local"
+    assert result["runs"][0]["means"]
+    assert "**PASS**" in (tmp_path / "report.md").read_text(encoding="utf-8")
     assert drill("kill-relay", "--journal", tmp_path / "journal").returncode == 2
     check = subprocess.run([*RELAY, "check", tmp_path / "journal"], capture_output=True, text=True, timeout=LIMIT_S)
     assert check.returncode == 0, check.stdout
@@ -73,11 +76,15 @@ def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_wrong_usage_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text("name: wrong\nmethod: [{do: kill}]\n")
-    for argument, told in (
-        ("nonsense", "There is no drill 'nonsense'"),
-        (tmp_path / "wrong.yaml", "method[0]: there is no ''"),
+    for arguments, told in (
+        (("nonsense",), "There is no drill 'nonsense'"),
+        ((tmp_path / "wrong.yaml",), "method[0]: there is no ''"),
+        (("kill-relay", "--report", tmp_path / "report.pdf"), "report.pdf must end with .html or .md."),
+        (("kill-relay", "--report", tmp_path / "nowhere" / "report.md"), "there is no directory"),
+        (("wan-cut", "--on", "kubernetes"), "relay drill --on kubernetes: cut cannot be done here"),
+        (("kill-relay", "--on", "mars"), "'mars' is not one of 'local', 'compose', 'kubernetes'"),
     ):
-        ran = drill(argument)
-        assert ran.returncode == 2
+        ran = drill(*arguments)
+        assert ran.returncode == 2, arguments
         assert told in ran.stderr
         assert "Traceback" not in ran.stderr
