@@ -57,7 +57,7 @@ def engine() -> None:
 @pytest.mark.slow
 @pytest.mark.conforms("USR-6")
 def test_a_relay_that_is_killed_in_its_container_loses_nothing(tmp_path: Path) -> None:
-    command = [*RELAY, "drill", "kill-relay", "--on", "compose", "--json", "--report", tmp_path / "report.html"]
+    command = [*RELAY, "drill", "kill-relay", "--on", "compose", "--json", "--report", str(tmp_path / "report.html")]
     ran = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=LIMIT_S)
     assert ran.returncode == 0, ran.stderr + ran.stdout
     result = json.loads(ran.stdout)
@@ -72,7 +72,7 @@ def test_a_relay_that_is_killed_in_its_container_loses_nothing(tmp_path: Path) -
 @pytest.mark.slow
 def test_an_interrupted_run_leaves_no_container_network_or_volume(tmp_path: Path) -> None:
     (tmp_path / "pause.yaml").write_text(PAUSE)
-    command = [*RELAY, "drill", tmp_path / "pause.yaml", "--on", "compose"]
+    command = [*RELAY, "drill", str(tmp_path / "pause.yaml"), "--on", "compose"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as ran:
         deadline = time.monotonic() + LIMIT_S
