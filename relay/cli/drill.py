@@ -60,10 +60,10 @@ def command(
     drill = find_drill(name)
     if report is not None:
         _refuse_report(report, ctx)
-    venue = find_venue(where)
-    run_until_signal(lambda: venue.prepare(drill))
     if journal is not None and journal.exists() and any(journal.iterdir()):
         raise click.UsageError(f"--journal {journal} is not empty; name a new directory.", ctx)
+    venue = find_venue(where)
+    _prepare(venue, drill)
     results: list[DrillResult] = []
     aborted: list[str] = []
     for each in range(seed, seed + repeat):
@@ -93,6 +93,16 @@ def _refuse_report(report: Path, ctx: click.Context) -> None:
         raise click.UsageError(f"--report {report}: there is no directory {report.parent}.", ctx)
 
 
+def _prepare(venue: Venue, drill: Drill) -> None:
+    """Once for all runs. It may take a while: an image is built."""
+    with progress_bar() as progress:
+        progress.add_task("preparing the place", total=None)
+        try:
+            run_until_signal(lambda: venue.prepare(drill))
+        except PlaceFailed as error:
+            raise click.ClickException(str(error)) from error
+
+
 def _run(venue: Venue, drill: Drill, seed: int, journal: Path | None, prefix: str) -> DrillResult:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-drill-")))
@@ -113,7 +123,8 @@ def _run(venue: Venue, drill: Drill, seed: int, journal: Path | None, prefix: st
 
 def _print(drill: Drill, results: list[DrillResult], aborted: list[str]) -> None:
     stdout.print(Text(f"{drill.name}: ", style="bold") + Text(drill.why))
-    stdout.print(_means(results))
+    if means := dict.fromkeys(means for result in results for means in result.means):
+        stdout.print(Text(f"How harm was done: {' '.join(means)}"))
     if len(results) == 1:
         stdout.print(_timeline(results[0]))
         stdout.print(demo_table(results[0]))
@@ -129,12 +140,6 @@ def _print(drill: Drill, results: list[DrillResult], aborted: list[str]) -> None
         told += f"; longest silence {counts['failover_s']:.2f} s"
         told += f" in the median, {counts['failover_worst_s']:.2f} s at worst" if len(results) > 1 else ""
     stdout.print(Text("PASS: " if passed else "FAIL: ", style="bold green" if passed else "bold red") + Text(told))
-
-
-def _means(results: list[DrillResult]) -> Text:
-    """How the harm was done where that depends on what the place has."""
-    means = dict.fromkeys(means for result in results for means in result.means)
-    return Text("Harm was done by " + " ".join(means) if means else "No harm was done.")
 
 
 def _timeline(result: DrillResult) -> Table:

@@ -58,6 +58,8 @@ class LocalExecutor:
 
     async def start(self, seat: Seat) -> None:
         """Start a process; the one that was in this seat before is gone."""
+        if seat in self._members:
+            self._used("restart: a new process.")
         disk = self._disks.get(seat)
         journal = self._journal if disk is None else disk.directory
         member = MemberProcess(seat, self._files[seat], self._directory, journal)

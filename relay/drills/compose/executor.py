@@ -65,6 +65,8 @@ class ComposeExecutor:
 
     async def start(self, seat: Seat) -> None:
         """Start the container, which keeps its name and its journal, and gets a network namespace of its own."""
+        if seat in self._urls:
+            self._used("restart: the container is started again.")
         self._close_input(seat)
         self._inputs[seat] = await trio.to_thread.run_sync(self._container(seat).start)
         state = await trio.to_thread.run_sync(self._container(seat).state)

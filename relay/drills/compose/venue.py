@@ -95,7 +95,9 @@ async def _open(ready: _Ready, drill: Drill, directory: Path, journal: Path) -> 
     file.write_text(json.dumps({"name": project, **plain}, indent=2), encoding="utf-8")
     executor: ComposeExecutor | None = None
     try:
-        await _compose(["--file", str(file), "create", "--no-build", "--quiet-pull"], PlaceFailed)
+        # Given up half-way it would leave what is not yet known by its label.
+        with trio.CancelScope(shield=True):
+            await _compose(["--file", str(file), "create", "--no-build", "--quiet-pull"], PlaceFailed)
         containers = await trio.to_thread.run_sync(ready.engine.containers, project)
         config, _ = fill_in(_derived(ready, drill, drill.sites[0], subnets))
         assert config.http.bind is not None
