@@ -4,23 +4,43 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import click
 from rich.text import Text
 
-from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE
 from relay.cli.output import print_json, progress_bar, stdout
 from sitestack.errors import ConfigurationError
 
 
 @click.command(name="audit")
-@click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--master", help="Where Spark runs.  [default: local[*]]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write Parquet tables and report.html here.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; with --follow one for every batch.")
+@click.option(
+    "--follow", is_flag=True, help="Go on while the journals grow, until a signal ends it. Goes on from what is in --out."
+)
+@click.option(
+    "--horizon",
+    "horizon_s",
+    type=click.IntRange(10),
+    default=900,
+    show_default=True,
+    help="With --follow: so many seconds late journals are waited for.",
+)
 @click.pass_context
-def command(ctx: click.Context, paths: tuple[Path, ...], master: str | None, out: Path | None, as_json: bool) -> None:
+def command(
+    ctx: click.Context,
+    paths: tuple[Path, ...],
+    master: str | None,
+    out: Path | None,
+    as_json: bool,
+    follow: bool,
+    horizon_s: int,
+) -> None:
     """Audit journals of any size, with Spark.
 
     The promises of `relay check`, and lag, throughput and failovers over time, as Parquet tables and one HTML report.
@@ -30,6 +50,8 @@ def command(ctx: click.Context, paths: tuple[Path, ...], master: str | None, out
     try:
         # Spark is there only with the extra, and takes seconds to import.
         from relay.analytics.audit import run_audit  # noqa: PLC0415
+        from relay.analytics.follow import FollowOptions  # noqa: PLC0415
+        from relay.analytics.follow_run import run_follow  # noqa: PLC0415
         from relay.analytics.session import count_partitions, measure_bytes, open_session  # noqa: PLC0415
         from relay.analytics.summary import describe  # noqa: PLC0415
     except ImportError as error:
@@ -40,6 +62,12 @@ def command(ctx: click.Context, paths: tuple[Path, ...], master: str | None, out
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
             log = out / "spark.log"
+        if follow:
+            spark = open_session("relay audit --follow", master, 0, log)
+            stack.callback(spark.stop)
+            options = FollowOptions([str(path) for path in paths], out or scratch, horizon_s)
+            holds = run_follow(spark, options, as_json, click.echo, partial(click.echo, err=True))
+            ctx.exit(EXIT_DONE if holds else EXIT_CHECK_FAILED)
         progress = stack.enter_context(progress_bar())
         task = progress.add_task("starting Spark", total=None)
         size = measure_bytes(list(paths))
