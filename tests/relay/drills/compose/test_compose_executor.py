@@ -1,0 +1,196 @@
+"""How containers are harmed: whole sites by the engine, single links by what the kernel is told; and how it is undone."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from relay.drills.compose import executor as module
+from relay.drills.compose.engine import ContainerState
+from relay.drills.compose.executor import ComposeExecutor, Setting
+from relay.drills.executor import MemberDied, Pair
+from relay.drills.plan import Seat, seat_members
+
+SEATS = seat_members(("NYC", "SFO"), 2)
+A, B, C, D = SEATS
+BETWEEN: list[Pair] = [(one, other) for one in SEATS for other in SEATS if one.site != other.site]
+
+
+class FakeContainer:
+    """One that only remembers."""
+
+    def __init__(self, seat: Seat, number: int) -> None:
+        self.name = seat.name
+        self.addresses = {f"run_{seat.site.lower()}": f"198.19.1.{number}", "run_wan": f"198.19.3.{number}"}
+        self.running = False
+        self.pid = number
+        self.done: list[str] = []
+        self.inputs: list[socket.socket] = []
+
+    def start(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        self.inputs += [ours, theirs]
+        self.running = True
+        self.done.append("start")
+        return ours
+
+    def state(self) -> ContainerState:
+        return ContainerState(self.running, 0 if self.running else 137, self.pid if self.running else 0, dict(self.addresses))
+
+    def kill(self) -> None:
+        self.running = False
+        self.done.append("kill")
+
+    def pause(self) -> None:
+        self.done.append("pause")
+
+    def free(self) -> None:
+        self.done.append("free")
+
+    def stop(self, grace_s: float) -> None:
+        self.running = False
+        self.done.append("stop")
+
+    def log(self) -> str:
+        return "its last words"
+
+
+class FakeEngine:
+    """Networks and who is on them."""
+
+    def disconnect(self, network: str, container: FakeContainer) -> None:
+        container.done.append("disconnect")
+        del container.addresses[network]
+
+    def connect(self, network: str, container: FakeContainer, alias: str, address: str) -> None:
+        container.done.append(f"connect as {alias}")
+        container.addresses[network] = address
+
+
+class Kernel:
+    """What each namespace was told last, by the number of its process."""
+
+    def __init__(self) -> None:
+        self.rules: dict[int, str] = {}
+        self.shapes: dict[int, list[str]] = {}
+
+    async def filter_packets(self, pid: int, rules: str) -> None:
+        self.rules[pid] = rules
+
+    async def shape_traffic(self, pid: int, commands: list[str]) -> None:
+        self.shapes[pid] = commands
+
+    def dropped(self, pid: int) -> list[str]:
+        return [line.split()[3] for line in self.rules.get(pid, "").splitlines() if line.endswith("-j DROP")]
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    made = Kernel()
+    monkeypatch.setattr(module, "filter_packets", made.filter_packets)
+    monkeypatch.setattr(module, "shape_traffic", made.shape_traffic)
+    monkeypatch.setattr(module, "interfaces", lambda pid: ["eth0"])
+    return made
+
+
+@pytest.fixture
+def containers() -> Iterator[dict[Seat, FakeContainer]]:
+    made = {seat: FakeContainer(seat, number) for number, seat in enumerate(SEATS, 2)}
+    yield made
+    for container in made.values():
+        for each in container.inputs:
+            each.close()
+
+
+@pytest.fixture
+async def executor(containers: dict[Seat, FakeContainer], kernel: Kernel, tmp_path: Path) -> ComposeExecutor:
+    setting = Setting(
+        engine=cast(Any, FakeEngine()),
+        containers=cast(Any, containers),
+        services={seat: f"{seat.site}-{seat.name}".lower() for seat in SEATS},
+        site_networks={"NYC": "run_nyc", "SFO": "run_sfo"},
+        wan="run_wan",
+        http_port=7800,
+        journal="/journal",
+    )
+    made = ComposeExecutor(setting, tmp_path)
+    for seat in SEATS:
+        await made.start(seat)
+    return made
+
+
+async def test_whole_sites_are_cut_off_by_the_engine_and_come_back_with_name_and_address(
+    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
+) -> None:
+    before = {seat: dict(container.addresses) for seat, container in containers.items()}
+    await executor.harm_links(BETWEEN, "cut", 0.0)
+    assert [seat.name for seat, container in containers.items() if "disconnect" in container.done] == ["C", "D"]
+    await executor.harm_links(BETWEEN, "heal", 0.0)
+    assert containers[C].done[-1] == "connect as sfo-c"
+    assert {seat: container.addresses for seat, container in containers.items()} == before
+    assert not any(kernel.dropped(container.pid) for container in containers.values())
+    assert executor.means() == ["cut between the sites: all members of SFO disconnected from the network of the WAN."]
+
+
+async def test_a_link_inside_a_site_is_cut_where_packets_arrive_in_all_networks(
+    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
+) -> None:
+    await executor.harm_links([(A, B), (B, A)], "cut", 0.0)
+    assert kernel.dropped(containers[A].pid) == list(containers[B].addresses.values())
+    assert kernel.dropped(containers[B].pid) == list(containers[A].addresses.values())
+    assert containers[C].pid not in kernel.rules
+    assert not kernel.shapes
+    await executor.harm_links([(A, B), (B, A)], "heal", 0.0)
+    assert kernel.dropped(containers[A].pid) == kernel.dropped(containers[B].pid) == []
+
+
+async def test_one_way_is_one_way(executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel) -> None:
+    await executor.harm_links([(A, C)], "lose", 0.25)
+    assert kernel.dropped(containers[C].pid) == list(containers[A].addresses.values())
+    assert not kernel.dropped(containers[A].pid)
+
+
+async def test_a_slow_link_is_slow_where_packets_leave(
+    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
+) -> None:
+    await executor.harm_links([(A, C)], "slow", 10_000.0)
+    told = " ".join(kernel.shapes[containers[A].pid])
+    assert all(f"dst {address}/32" in told for address in containers[C].addresses.values())
+    await executor.harm_links([(A, C)], "heal", 0.0)
+    assert kernel.shapes[containers[A].pid] == ["qdisc del dev eth0 root"]
+
+
+async def test_a_link_stays_harmed_when_a_member_is_started_again_elsewhere(
+    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
+) -> None:
+    await executor.harm_links([(A, B), (B, A)], "cut", 0.0)
+    assert await executor.leave(B, 1.0) != ""
+    containers[B].addresses["run_nyc"] = "198.19.1.99"
+    containers[B].pid = 99
+    await executor.start(B)
+    assert "198.19.1.99" in kernel.dropped(containers[A].pid)
+    assert kernel.dropped(99) == list(containers[A].addresses.values())
+
+
+async def test_who_stands_still_is_freed_before_it_is_stopped(
+    executor: ComposeExecutor, containers: dict[Seat, FakeContainer]
+) -> None:
+    await executor.pause(A)
+    await executor.leave(A, 1.0)
+    assert containers[A].done[-3:] == ["pause", "free", "stop"]
+
+
+async def test_a_death_that_nobody_ordered_is_told_with_the_last_words(
+    executor: ComposeExecutor, containers: dict[Seat, FakeContainer]
+) -> None:
+    containers[B].running = False
+    executor._urls[B] = "http://127.0.0.1:1/status"
+    with pytest.raises(MemberDied, match="Member B of NYC ended with exit code 137: its last words"):
+        await executor.status(B)
+    containers[A].inputs[1].close()
+    with pytest.raises(MemberDied, match="Member A of NYC"):
+        await executor.feed(A, b"1\n" * 1_000_000)
