@@ -47,6 +47,10 @@ class BridgeConfig:
     bind: Physical | None = None
     #: For each other site the places where its relay may be, any of its members.
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
+    #: Sites that this one has no connection with, and by way of which peer each is reached. Both ends of a way need it.
+    via: dict[str, str] = field(default_factory=dict)
+    #: Sites between which this one hands on what is not for it.
+    forward: tuple[str, ...] = ()
     #: How long connecting may take.
     dial_timeout_s: float = 3.0
     #: How long sent bytes may stay without an answer of the other machine before the kernel gives the connection up.

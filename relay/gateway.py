@@ -32,7 +32,7 @@ from relay.inflow import Inflow
 from relay.link import LinkConfig, LinkSession
 from relay.state import Admission, ReplicatedState
 from relay.vectors import later, raise_to
-from relay.wire import VERSION, Ack, Bye, Data, Hello, Unicast
+from relay.wire import VERSION, Ack, Bye, Data, Hello, Routed, Unicast
 from sitestack.address import Physical
 from sitestack.errors import ProtocolError
 from sitestack.frame import Header
@@ -41,6 +41,8 @@ from sitestack.view import View, ViewId
 
 #: Sentences for the operator that were said already, at most.
 _SENTENCES_MAX = 64
+#: On a route (`relay/routes.py`), whose connections have negative numbers: what may wait at the sites in between.
+_ROUTE_WINDOW_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,8 @@ class Gateway:
         self.config = config
         self.horizon = Horizon(state)
         self.view: View | None = None
-        #: Unicasts and replies that have arrived, with the site they came from; the relay layer takes them.
-        self.arrived: list[tuple[str, Unicast | UnicastReply]] = []
+        #: Unicasts, replies and pieces that have arrived, with the site they came from; the relay layer takes them.
+        self.arrived: list[tuple[str, Unicast | UnicastReply | Routed]] = []
         self.connections: dict[int, Connection] = {}
         self.links: dict[Key, int] = {}
         self._local = local
@@ -150,7 +152,7 @@ class Gateway:
             return [Dropped("bridge_refused"), Up(BridgeClose(event.connection, "not_relay"))]
         self._link_number += 1
         local, view = self._local, self.view
-        window = self.config.link.window_bytes
+        window = min(self.config.link.window_bytes, _ROUTE_WINDOW_BYTES if event.connection < 0 else 1 << 62)
         hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, self._link_number, window)
         session = LinkSession(hello, self._state, self.horizon, self.config.link, now)
         self.connections[event.connection] = Connection(session, event.dialed, event.certified)
@@ -159,6 +161,11 @@ class Gateway:
     def closed(self, connection: int, now: float) -> list[Effect]:
         """The connection has ended."""
         return self._forget(connection, now) if connection in self.connections else []
+
+    def expect(self, site: str, now: float) -> None:
+        """There is a way to a site again: call it soon."""
+        if not self.linked(site):
+            self._dialer.lost(site, now)
 
     def dial_failed(self, site: str, address: Physical, now: float) -> list[Effect]:
         """A call was not answered."""
@@ -224,7 +231,7 @@ class Gateway:
         if isinstance(frame, Ack):
             self._collect((peer.site, peer.lineage), frame.vectors.get(self._local.site))
             return []
-        if isinstance(frame, Unicast | UnicastReply):
+        if isinstance(frame, Unicast | UnicastReply | Routed):
             self.arrived.append((peer.site, frame))
             return []
         answer = self._admit(peer.site, frame)

@@ -45,9 +45,11 @@ from relay.headers import (
 )
 from relay.horizon import Admitted
 from relay.remote_unicast import UnicastConfig
+from relay.routes import Routes, RoutesConfig
 from relay.state import Admission, ReplicatedState
 from relay.statistics import RelayStatistics, relay_statistics
 from relay.unicast_routes import UnicastRoutes
+from relay.wire import Routed
 from sitestack.address import Address, ProxyUUID
 from sitestack.events import Blocked, Disconnect, Event, Held, Left, Stable, Undeliverable, ViewInstalled
 from sitestack.frame import Frame, Header
@@ -66,6 +68,7 @@ class RelayConfig:
     gateway: GatewayConfig = field(default_factory=GatewayConfig)
     buffer: BufferConfig = field(default_factory=BufferConfig)
     unicast: UnicastConfig = field(default_factory=UnicastConfig)
+    routes: RoutesConfig = field(default_factory=RoutesConfig)
 
 
 class RelayLayer(Layer):
@@ -79,6 +82,7 @@ class RelayLayer(Layer):
         self.state = ReplicatedState(local.site, config.buffer)
         self.caster = Caster(local.address)
         self.gateway = Gateway(local, config.gateway, self.state, self.caster)
+        self.routes = Routes(local, config.routes, self.gateway)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
         self.sender = self.unicasts.sender
         self._site = local.site
@@ -103,6 +107,9 @@ class RelayLayer(Layer):
         self._now = now
         if isinstance(event, Frame):
             return self._forward(event, now) if isinstance(event.dest, ProxyUUID) else [Down(event)]
+        return self.routes.carry(self._hear(event, now), now)
+
+    def _hear(self, event: Event, now: float) -> list[Effect]:
         if isinstance(event, BridgeReceived):
             return [*self.gateway.received(event.connection, event.data, now), *self._settle(now)]
         if isinstance(event, BridgeWritten):
@@ -139,12 +146,12 @@ class RelayLayer(Layer):
         if isinstance(event, Frame):
             return self._frame(event, now)
         if isinstance(event, ViewInstalled):
-            return self._installed(event, now)
+            return self.routes.carry(self._installed(event, now), now)
         if isinstance(event, Blocked):
             self.caster.block()
             return []
         if isinstance(event, Left):
-            return self.gateway.resign("left", now)
+            return self.routes.carry(self.gateway.resign("left", now), now)
         if isinstance(event, Undeliverable):
             return [Up(_unreachable(batch)) for batch in own_unicasts(event, self._site, self._me)]
         if isinstance(event, Held | Stable):
@@ -307,17 +314,21 @@ class RelayLayer(Layer):
     def _settle(self, now: float) -> list[Effect]:
         """Pass on what the links brought."""
         effects: list[Effect] = []
-        arrived, self.gateway.arrived = self.gateway.arrived, []
-        for site, frame in arrived:
-            effects += self.unicasts.arrived(site, frame, now)
+        while self.gateway.arrived:  # a piece of a route may bring more
+            arrived, self.gateway.arrived = self.gateway.arrived, []
+            for site, frame in arrived:
+                if isinstance(frame, Routed):
+                    effects += self.routes.arrived(site, frame, now)
+                else:
+                    effects += self.unicasts.arrived(site, frame, now)
         return [*effects, *self.unicasts.forward(now), *self.caster.take()]
 
     def flush(self, now: float) -> list[Effect]:
         """End of a turn: acknowledge unicasts, fill the links, cast what came of it."""
         self._now, self._waiting_since = now, None
-        effects = [*self.unicasts.acknowledge(now), *self.gateway.pump(now), *self.caster.take()]
+        effects = [*self.unicasts.acknowledge(now), *self.routes.pump(now), *self.caster.take()]
         if self._leave_due is not None and (now >= self._leave_due or self.sender.deadline() is None):
-            effects += self._leave(now)
+            effects += self.routes.carry(self._leave(now), now)
         return effects
 
     def expire(self, now: float) -> list[Effect]:
@@ -332,7 +343,7 @@ class RelayLayer(Layer):
 
     def statistics(self) -> RelayStatistics:
         """What is held for the other sites, and how far each is behind."""
-        return relay_statistics(self.state, self.gateway, self.caster, self.sender, self._now)
+        return relay_statistics(self.state, self.gateway, self.caster, self.sender, self.routes, self._now)
 
     # -- joiners -------------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from relay.wire import (
     FrameParser,
     Heartbeat,
     Hello,
+    Routed,
     State,
     Unicast,
     encode,
@@ -60,6 +61,8 @@ class LinkConfig:
     frame_bytes_max: int = 16 * 1024 * 1024
     #: Unicasts that wait for the link; those above it are dropped, and their origins try again.
     unicast_bytes_max: int = 4 * 1024 * 1024
+    #: Pieces of routes that wait for the link; beyond, the route is ended and tried again. More than its window and a frame.
+    routed_bytes_max: int = 32 * 1024 * 1024
 
 
 class LinkSession:
@@ -82,6 +85,8 @@ class LinkSession:
         self._answers: deque[bytes] = deque([encode(hello)])
         self._unicasts: deque[bytes] = deque()
         self._unicast_bytes = 0
+        self._routed: deque[bytes] = deque()
+        self.routed_bytes = 0
         #: What to tell the peer with the next ACK.
         self._stable: dict[Address, int] = {}
         self._stable_view: ViewId | None = None
@@ -175,6 +180,14 @@ class LinkSession:
         self._unicast_bytes += len(data)
         return True
 
+    def send_routed(self, piece: Routed) -> bool:
+        """Queue a piece of a route; False when the queue is full. The end of one always fits."""
+        if self.routed_bytes + len(piece.data) > self._config.routed_bytes_max and not piece.ended:
+            return False
+        self._routed.append(encode(piece))
+        self.routed_bytes += len(self._routed[-1])
+        return True
+
     def farewell(self, reason: str) -> bytes:
         """The last bytes of this connection. What `take` gave before is whole frames or is cut: then only the end is seen."""
         return b"" if self._at < len(self._out) else encode(Bye(reason))
@@ -196,7 +209,7 @@ class LinkSession:
 
     def _fill(self, now: float, limit: int) -> None:
         """Add whole frames to what is left of the last one, until a chunk is full."""
-        parts = [self._out[self._at :], *self._urgent(now), *self._some_unicasts(limit // 2)]
+        parts = [self._out[self._at :], *self._urgent(now), *self._some_unicasts(limit // 2), *self._some_routed(limit // 2)]
         size = sum(map(len, parts))
         while size < limit and (part := self._next_entry()) is not None:
             parts.append(part)
@@ -226,6 +239,16 @@ class LinkSession:
             parts.append(self._unicasts.popleft())
             size += len(parts[-1])
         self._unicast_bytes -= size
+        return parts
+
+    def _some_routed(self, limit: int) -> list[bytes]:
+        """At most half a chunk of pieces, so that the own stream goes on beside them."""
+        parts: list[bytes] = []
+        size = 0
+        while self._routed and size < limit and self.accepted:
+            parts.append(self._routed.popleft())
+            size += len(parts[-1])
+        self.routed_bytes -= size
         return parts
 
     def _next_entry(self) -> bytes | None:

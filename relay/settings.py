@@ -12,6 +12,7 @@ from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from relay.link import LinkConfig
 from relay.remote_unicast import UnicastConfig
+from relay.routes import RoutesConfig, route_places
 from sitestack import config as site_config
 from sitestack.address import Physical
 from sitestack.config import SiteConfig
@@ -107,15 +108,18 @@ class NodeConfig(SiteConfig):
     log: LogSettings = field(default_factory=LogSettings)
 
     def peer_sites(self) -> tuple[str, ...]:
-        """The sites that this one calls."""
-        return tuple([site for site in self.relay.bridge.peers if site != self.site])
+        """The sites that this one is to be linked to."""
+        bridge = self.relay.bridge
+        return tuple([site for site in {**bridge.peers, **bridge.via} if site != self.site])
 
     def relay_layer(self) -> RelayConfig:
         """What the relay layer is told. A file may name all sites, this one too."""
         relay = self.relay
+        via = {site: hop for site, hop in relay.bridge.via.items() if site != self.site}
+        peers = {site: places for site, places in relay.bridge.peers.items() if site != self.site}
         return RelayConfig(
             gateway=GatewayConfig(
-                peers={site: places for site, places in relay.bridge.peers.items() if site != self.site},
+                peers={**peers, **route_places(via)},
                 link=relay.link,
                 grace_s=relay.grace_s,
                 dial_s=relay.dial_s,
@@ -124,12 +128,14 @@ class NodeConfig(SiteConfig):
             ),
             buffer=BufferConfig(relay.budget.entries, relay.budget.bytes, relay.budget.age_s),
             unicast=relay.unicast,
+            routes=RoutesConfig(via, relay.bridge.forward),
         )
 
 
 def find_problems(config: NodeConfig) -> list[str]:
     """What is wrong with a configuration, everything at once: sentences that begin with the path of a key."""
-    return [*site_config.find_problems(config), *_relay_problems(config.relay), *_link_problems(config)]
+    problems = [*_relay_problems(config.relay), *_route_problems(config), *_link_problems(config)]
+    return [*site_config.find_problems(config), *problems]
 
 
 def _relay_problems(relay: RelaySettings) -> Iterator[str]:
@@ -146,6 +152,18 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
         yield f"relay.budget.entries: must be from 1 to {ITEMS_MAX}."
     if relay.dial_s_max < relay.dial_s:
         yield "relay.dial_s_max: must not be less than relay.dial_s."
+
+
+def _route_problems(config: NodeConfig) -> Iterator[str]:
+    bridge = config.relay.bridge
+    for site, hop in bridge.via.items():
+        if site in bridge.peers:
+            yield f"relay.bridge.via.{site}: the site is among relay.bridge.peers, so it needs no route."
+        if hop not in bridge.peers or hop == config.site:
+            yield f"relay.bridge.via.{site}: {hop!r} is not among relay.bridge.peers."
+    for site in bridge.forward:
+        if site not in bridge.peers and site not in bridge.via:
+            yield f"relay.bridge.forward: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."
 
 
 def _link_problems(config: NodeConfig) -> Iterator[str]:

@@ -12,6 +12,7 @@ from relay.buffer import Entry
 from relay.casting import Caster
 from relay.gateway import Gateway
 from relay.remote_unicast import UnicastSender
+from relay.routes import ROUTES_MAX, Routes
 from relay.state import ReplicatedState
 
 
@@ -53,12 +54,17 @@ class RelayStatistics:
     pending_bytes: int
     pending_bytes_high: int
     pending_bytes_max: int
+    #: Pieces of routes between other sites that wait on the links.
+    routed_bytes: int
+    routed_bytes_max: int
+    routes: int
+    routes_max: int
     connections: int
     connections_max: int
 
 
 def relay_statistics(
-    state: ReplicatedState, gateway: Gateway, caster: Caster, sender: UnicastSender, now: float
+    state: ReplicatedState, gateway: Gateway, caster: Caster, sender: UnicastSender, routes: Routes, now: float
 ) -> RelayStatistics:
     """Everything at this moment. It looks at every entry of the buffer."""
     buffer = state.buffer
@@ -76,6 +82,10 @@ def relay_statistics(
         pending_bytes=sender.pending_bytes,
         pending_bytes_high=sender.pending_bytes_high,
         pending_bytes_max=sender.config.pending_bytes_max,
+        routed_bytes=routes.queued_bytes,
+        routed_bytes_max=gateway.config.connections_max * gateway.config.link.routed_bytes_max,
+        routes=len(routes),
+        routes_max=ROUTES_MAX,
         connections=len(gateway.connections),
         connections_max=gateway.config.connections_max,
     )

@@ -72,6 +72,25 @@ class Unicast(Header):
 
 
 @dataclass(frozen=True, slots=True)
+class Routed(Header):
+    """ROUTED: a piece of a connection between two sites that have none, handed on from link to link (`relay/routes.py`)."""
+
+    #: The sites at whose ends it enters and leaves.
+    source: str
+    target: str
+    #: The relay that opened the route, and how many it had opened by then.
+    opener: Address
+    number: int
+    #: How many pieces went before it in this direction.
+    at: int
+    #: The sites that have handed it on (R12).
+    visited: tuple[str, ...]
+    #: It is the last one.
+    ended: bool
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat(Header):
     """HEARTBEAT: this end lives."""
 
@@ -95,6 +114,7 @@ FRAMES: dict[int, type[Header]] = {
     0x124: Unicast,
     0x125: Heartbeat,
     0x126: Bye,
+    0x127: Routed,
 }
 
 _CODEC = Codec("", FRAMES)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from relay.config import load_config
+from relay.routes import RoutesConfig
 from sitestack.address import Physical
 
 TEXT = """
@@ -31,3 +32,16 @@ def test_changing_the_bridge_needs_no_code(tmp_path: Path) -> None:
         assert gateway.peers == {"SFO": (Physical("127.0.0.1", 7901), Physical("127.0.0.1", 7902))}
         found.append((config.relay.bridge.bind, gateway.grace_s))
     assert found == [(Physical("127.0.0.1", 7900), 3.0), (Physical("127.0.0.1", 7950), 20.0)]
+
+
+@pytest.mark.conforms("REL-33")
+def test_a_route_is_configured_at_its_ends_and_in_between(tmp_path: Path) -> None:
+    file = tmp_path / "nyc.yaml"
+    file.write_text(
+        TEXT.format(port=7900, grace=3.0).replace("  grace_s", "    via: {LON: SFO}\n    forward: [SFO, LON]\n  grace_s")
+    )
+    config = load_config(file, environment={})
+    layer = config.relay_layer()
+    assert layer.routes == RoutesConfig({"LON": "SFO"}, ("SFO", "LON"))
+    assert list(layer.gateway.peers) == ["SFO", "LON"]
+    assert config.peer_sites() == ("SFO", "LON")

@@ -158,6 +158,12 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("relay: {link: {timeout_s: 1}}", "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s"),
         ("relay: {budget: {entries: 0}}", "relay.budget.entries: must be from 1 to "),
         ("relay: {bridge: {peers: {SFO: []}}}", "relay.bridge.peers.SFO: names no address."),
+        ("relay: {bridge: {via: {LON: SFO}}}", "relay.bridge.via.LON: 'SFO' is not among relay.bridge.peers."),
+        (
+            "relay: {bridge: {peers: {SFO: [sfo:1], LON: [lon:1]}, via: {LON: SFO}}}",
+            "relay.bridge.via.LON: the site is among relay.bridge.peers, so it needs no route.",
+        ),
+        ("relay: {bridge: {forward: [SFO]}}", "relay.bridge.forward: 'SFO' is neither among relay.bridge.peers nor in"),
         ("relay: {bridge: {bind: '0.0.0.0:0'}}", "relay.bridge.bind: the other sites must know the port"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.headers import HEADERS, RelayState, RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
-from relay.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, State, Unicast, encode
+from relay.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, Routed, State, Unicast, encode
 from sitestack.codec import Codec
 from sitestack.errors import ProtocolError
 from sitestack.frame import Header
@@ -35,6 +35,7 @@ EXAMPLES: list[Header] = [
     RemoteView("SFO", MERGED),
     RemoteGap("SFO", D, 3, 9, "budget"),
     RemoteBaseline("SFO", {D: 4}),
+    Routed("NYC", "SFO", D, 3, 14, ("LON",), False, b"\x00" * 300),
     Heartbeat(),
     Bye("leaving"),
 ]

@@ -1,0 +1,248 @@
+"""Routes: links to sites that this one has no connection with, by way of one that has (REL-33, R12, F35).
+
+    C ------------ B ------------ A        at C: via A: B        at A: via C: B        at B: forward A, C
+      Routed(A<-C, number, bytes) -> handed on, unread -> the relay of A
+
+To the gateway a route is a connection like any other: it dials it, and HELLO, STATE, replay, entries and acknowledgements go
+from end to end over it. The site in between only hands on pieces of it, from link to link, and keeps nothing. So whatever dies
+there costs a new route and nothing else: what was on its way is replayed by its own site, as after any broken connection.
+A piece that is lost is noticed by the numbers of the pieces, and ends the route.
+
+Loops: a piece carries the sites that have handed it on; none does so twice, and there are at most `HOPS_MAX`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from relay.events import BridgeClose, BridgeConnected, BridgeSend, Dial
+from relay.gateway import Gateway
+from relay.inflow import HOPS_MAX
+from relay.link import LinkSession
+from relay.wire import Routed
+from sitestack.address import Address, Physical
+from sitestack.layer import Dropped, Effect, Local, Up
+
+#: While more than this waits on the link that a route goes over, the route waits too.
+ROOM_BYTES = 256 * 1024
+#: Routes that this relay opens and ends, at most: one a site is normal, two while one replaces another.
+ROUTES_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesConfig:
+    """Who has no connection with whom. Every site on a way must be told: its ends by `via`, those in between by `forward`."""
+
+    #: Sites without a connection to this one, and the peer that is the next on the way to each.
+    via: dict[str, str] = field(default_factory=dict)
+    #: Sites between which this one hands on what is not for it.
+    forward: tuple[str, ...] = ()
+
+
+def route_places(via: Mapping[str, str]) -> dict[str, tuple[Physical, ...]]:
+    """What stands for the addresses of these sites among those of the peers: there is one way to each."""
+    return {site: (Physical(f"by way of {hop}", 0),) for site, hop in via.items()}
+
+
+@dataclass(slots=True)
+class _Route:
+    """One end of a route."""
+
+    key: tuple[Address, int]
+    site: str
+    #: The connection that it goes over. When that ends, so does the route.
+    hop: int
+    sent: int = 0
+    received: int = 0
+    #: A chunk that waits for room on that connection.
+    waiting: bytes = b""
+
+
+class Routes:
+    """The ends of routes at this relay, and what it hands on. Bounds: `ROUTES_MAX`, and the queue of each link for pieces.
+
+    The gateway's effects pass through `carry`, which does for routes what the shell does for connections; they have negative
+    numbers. It does nothing for a site without `via` and `forward`.
+    """
+
+    def __init__(self, local: Local, config: RoutesConfig, gateway: Gateway) -> None:
+        self.handed_on = 0
+        self._site = local.site
+        self._me = local.address
+        self._config = config
+        self._gateway = gateway
+        self._routes: dict[int, _Route] = {}
+        self._numbers: dict[tuple[Address, int], int] = {}
+        self._opened = 0
+        self._last = 0
+        #: The hops that had a link when it was looked last.
+        self._hops: list[str] = []
+        #: Pieces were queued on links that may have been asked already in this turn.
+        self._moved = False
+
+    def __len__(self) -> int:
+        return len(self._routes)
+
+    @property
+    def queued_bytes(self) -> int:
+        """Pieces that wait on all links."""
+        return sum(connection.session.routed_bytes for connection in self._gateway.connections.values())
+
+    # -- the gateway's shell -------------------------------------------------------------------------------------------
+
+    def carry(self, effects: list[Effect], now: float) -> list[Effect]:
+        """Carry out what is about routes; the rest is the shell's."""
+        if not self._config.via:
+            return effects
+        rest: list[Effect] = []
+        for effect in effects:
+            event = effect.event if isinstance(effect, Up) else None
+            if isinstance(event, Dial) and event.site in self._config.via:
+                rest += self._dial(event, now)
+            elif isinstance(event, BridgeSend) and event.connection < 0:
+                self._write(event.connection, event.data)
+            elif isinstance(event, BridgeClose) and event.connection < 0:
+                self._end(event.connection)
+            else:
+                rest.append(effect)
+        return rest
+
+    def pump(self, now: float) -> list[Effect]:
+        """The gateway's turn, and again as long as routes bring something new for its links."""
+        effects = self._follow_links(now)
+        for connection, route in list(self._routes.items()):
+            if route.waiting and connection in self._routes:
+                data, route.waiting = route.waiting, b""
+                self._write(connection, data)
+        self._moved = True
+        while self._moved:
+            self._moved = False
+            effects += self.carry(self._gateway.pump(now), now)
+        return effects
+
+    def _follow_links(self, now: float) -> list[Effect]:
+        """End what went over a link that has ended; call again, soon, where there is a link again."""
+        effects: list[Effect] = []
+        for connection, route in list(self._routes.items()):
+            if route.hop not in self._gateway.connections:
+                self._forget(connection)
+                effects += self.carry(self._gateway.closed(connection, now), now)
+        hops = [hop for hop in dict.fromkeys(self._config.via.values()) if self._link(hop) is not None]
+        for site, hop in self._config.via.items():
+            if hop in hops and hop not in self._hops:
+                self._gateway.expect(site, now)
+        self._hops = hops
+        return effects
+
+    def _dial(self, dial: Dial, now: float) -> list[Effect]:
+        hop = self._link(self._config.via[dial.site])
+        if hop is None or len(self._routes) >= ROUTES_MAX:
+            return self.carry(self._gateway.dial_failed(dial.site, dial.address, now), now)
+        self._opened += 1
+        connection = self._open((self._me, self._opened), dial.site, hop)
+        self._moved = True
+        return self.carry(self._gateway.connected(BridgeConnected(connection, (dial.site, dial.address)), now), now)
+
+    def _open(self, key: tuple[Address, int], site: str, hop: int) -> int:
+        self._last -= 1
+        self._routes[self._last] = _Route(key, site, hop)
+        self._numbers[key] = self._last
+        return self._last
+
+    def _write(self, connection: int, data: bytes) -> None:
+        """Send a chunk, or let it wait for room: then the gateway gives no other."""
+        route = self._routes.get(connection)
+        session = None if route is None else self._session(route.hop)
+        if route is None or session is None:
+            return
+        if session.routed_bytes >= ROOM_BYTES:
+            route.waiting += data
+            return
+        self._send(route, session, data, ended=False)
+        self._gateway.written(connection)
+
+    def _send(self, route: _Route, session: LinkSession, data: bytes, ended: bool) -> None:
+        opener, number = route.key
+        session.send_routed(Routed(self._site, route.site, opener, number, route.sent, (), ended, data))
+        route.sent += 1
+        self._moved = True
+
+    def _end(self, connection: int) -> None:
+        route = self._forget(connection)
+        session = None if route is None else self._session(route.hop)
+        if route is not None and session is not None:
+            self._send(route, session, route.waiting, ended=True)
+
+    def _forget(self, connection: int) -> _Route | None:
+        route = self._routes.pop(connection, None)
+        if route is not None:
+            del self._numbers[route.key]
+        return route
+
+    # -- what arrives --------------------------------------------------------------------------------------------------
+
+    def arrived(self, site: str, piece: Routed, now: float) -> list[Effect]:
+        """From the link to a site: of a route that ends here, or to be handed on."""
+        if self._next(piece.source) != site or (piece.source == self._site):
+            return [Dropped("route_foreign")]
+        if piece.target != self._site:
+            return self._hand_on(site, piece)
+        connection = self._numbers.get((piece.opener, piece.number))
+        effects: list[Effect] = []
+        if connection is None:
+            hop = self._link(site)
+            wanted = piece.source in self._config.via and piece.at == 0 and not piece.ended and piece.opener != self._me
+            if not wanted or hop is None or len(self._routes) >= ROUTES_MAX:
+                return self._refuse(site, piece, "route_unknown")
+            connection = self._open((piece.opener, piece.number), piece.source, hop)
+            effects = self.carry(self._gateway.connected(BridgeConnected(connection), now), now)
+        route = self._routes.get(connection)
+        if route is None:
+            return effects
+        if piece.at == route.received:
+            route.received += 1
+            effects += self.carry(self._gateway.received(connection, piece.data, now), now) if piece.data else []
+        elif not piece.ended:
+            self._end(connection)
+            return [*effects, Dropped("route_hole"), *self.carry(self._gateway.closed(connection, now), now)]
+        if piece.ended and self._forget(connection) is not None:
+            effects += self.carry(self._gateway.closed(connection, now), now)
+        return effects
+
+    def _hand_on(self, site: str, piece: Routed) -> list[Effect]:
+        if piece.source not in self._config.forward or piece.target not in self._config.forward:
+            return self._refuse(site, piece, "route_refused")
+        if self._site in piece.visited or len(piece.visited) >= HOPS_MAX or self._next(piece.target) == site:
+            return [Dropped("route_loop")]
+        hop = self._link(self._next(piece.target))
+        session = None if hop is None else self._session(hop)
+        if session is None:
+            return self._refuse(site, piece, "route_no_link")
+        if not session.send_routed(replace(piece, visited=(*piece.visited, self._site))):
+            return self._refuse(site, piece, "route_full")
+        self.handed_on += 1
+        return []
+
+    def _refuse(self, site: str, piece: Routed, reason: str) -> list[Effect]:
+        """Tell the end that sent it that the route has ended. Nobody answers that."""
+        hop = self._link(site)
+        session = None if hop is None else self._session(hop)
+        if session is not None and not piece.ended:
+            session.send_routed(Routed(piece.target, piece.source, piece.opener, piece.number, 0, (), True, b""))
+        return [Dropped(reason)]
+
+    # -- ways ----------------------------------------------------------------------------------------------------------
+
+    def _next(self, site: str) -> str:
+        """The neighbour on the way to a site: itself, if it is one."""
+        return self._config.via.get(site, site)
+
+    def _link(self, neighbour: str) -> int | None:
+        """The connection to a neighbour; when both parts of it are linked, to the one with the newer lineage."""
+        found = [(key[1], each) for key, each in self._gateway.links.items() if key[0] == neighbour and each > 0]
+        return max(found)[1] if found else None
+
+    def _session(self, connection: int) -> LinkSession | None:
+        found = self._gateway.connections.get(connection)
+        return None if found is None else found.session

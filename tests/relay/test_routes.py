@@ -1,0 +1,210 @@
+"""Sites in a chain: those without a connection hear of each other through those between, with the promises of neighbours."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from relay.gateway import GatewayConfig
+from relay.layer import RelayConfig
+from relay.link import LinkConfig
+from relay.routes import RoutesConfig, route_places
+from relay.wire import Routed
+from sitestack.address import ProxyUUID
+from tests.relay.fake_places import places
+from tests.relay.fake_site import FakeSite
+from tests.relay.fake_world import World
+from tests.relay.puppet import D
+from tests.relay.test_relay_campaign import received
+
+pytestmark = pytest.mark.conforms("REL-33")
+
+
+def chain(
+    *names: str, count: int = 2, link: LinkConfig | None = None, deaf: tuple[str, ...] = ()
+) -> tuple[World, list[FakeSite]]:
+    """Each site is connected to the one before and the one after; those in `deaf` do not hand anything on."""
+    world = World()
+    for at, name in enumerate(names):
+        peers = {each: places(each) for each in (*names[max(0, at - 1) : at], *names[at + 1 : at + 2])}
+        before, after = names[: max(0, at - 1)], names[at + 2 :]
+        via = dict.fromkeys(before, names[at - 1]) | (dict.fromkeys(after, names[at + 1]) if after else {})
+        forward = () if name in deaf else names
+        gateway = GatewayConfig(peers={**peers, **route_places(via)}, link=link or LinkConfig())
+        world.site(name, count, RelayConfig(gateway=gateway, routes=RoutesConfig(via, forward)))
+    for site in world.sites.values():
+        site.install()
+    return world, list(world.sites.values())
+
+
+def everybody_has(sites: list[FakeSite], name: str, texts: list[str]) -> None:
+    for site in sites:
+        for member in site.members:
+            assert [text for text in member.delivered() if text.startswith(name)] == texts, (site.name, member.name)
+            assert member.gaps() == []
+
+
+@pytest.mark.parametrize("names", ["ABC", "ABCD", "ABCDE"])
+def test_both_ends_of_a_chain_hear_each_other_once_and_in_order(names: str) -> None:
+    """R12, F35: a chain gets past the first hop, and nothing runs in circles."""
+    world, sites = chain(*names)
+    world.run(3)
+    for site in sites:
+        assert [each.name for each in sites] == list(site.members[1].global_views()[-1].components)
+        for n in range(5):
+            site.members[1].send(f"{site.name}{n}")
+    world.run(3)
+    for name in names:
+        everybody_has(sites, name, [f"{name}{n}" for n in range(5)])
+    for site in sites:
+        assert {len(member.layer.state.buffer) for member in site.members} == {0}
+        assert all("route" not in reason or reason == "route_no_link" for member in site.members for reason in member.drops)
+
+
+def test_a_unicast_and_its_answer_take_the_route() -> None:
+    world, (a, _, c) = chain("A", "B", "C")
+    world.run(3)
+    a.members[1].send("question", dest=ProxyUUID(c.members[1].address, "C"))
+    world.run(1)
+    assert c.members[1].delivered() == ["question"]
+    c.members[1].send("answer", dest=c.members[1].sources()[-1])
+    world.run(1)
+    assert a.members[1].delivered() == ["answer"]
+
+
+def test_the_relay_between_dies_and_nothing_is_lost_or_comes_twice() -> None:
+    world, sites = chain("A", "B", "C", count=3)
+    a, b, c = sites
+    world.run(3)
+    for n in range(40):
+        a.members[1].send(f"A{n}")
+        c.members[1].send(f"C{n}")
+        if n == 20:
+            b.kill(b.relay)
+        world.turn()
+    world.run(0.5)
+    everybody_has(sites, "A", [f"A{n}" for n in range(40)])
+    everybody_has(sites, "C", [f"C{n}" for n in range(40)])
+
+
+def test_while_the_site_between_is_gone_everything_is_held_and_nobody_else_waits() -> None:
+    world, sites = chain("A", "B", "C")
+    a, b, c = sites
+    world.run(3)
+    world.part("A", "B")
+    for n in range(10):
+        a.members[1].send(f"A{n}")
+    world.run(30)
+    assert a.members[0].delivered() == [f"A{n}" for n in range(10)]
+    assert "C" in a.members[0].global_views()[-1].down
+    b.members[1].send("B0")
+    world.run(1)
+    everybody_has([b, c], "B", ["B0"])
+    world.heal()
+    while not a.relay.layer.gateway.linked("B"):
+        world.run(0.05)
+    world.run(0.1)
+    everybody_has(sites, "A", [f"A{n}" for n in range(10)])
+    assert list(a.members[0].global_views()[-1].components) == ["A", "B", "C"]
+
+
+def test_what_is_large_or_much_goes_through_in_pieces_while_neighbours_talk() -> None:
+    world, sites = chain("A", "B", "C", link=LinkConfig(chunk_bytes=2_000, window_bytes=50_000))
+    world.run(3)
+    texts = [f"A{'x' * 5_000}{n}" for n in range(30)]
+    for text in texts:
+        sites[0].members[1].send(text)
+        sites[1].members[1].send(f"B{len(text)}")
+    world.run(5)
+    everybody_has(sites, "A", texts)
+    assert sites[1].relay.layer.statistics().routed_bytes == 0
+    assert sites[1].relay.layer.routes.handed_on > 30
+
+
+def test_a_site_that_is_not_told_to_hand_on_refuses() -> None:
+    world, (a, b, c) = chain("A", "B", "C", deaf=("B",))
+    world.run(5)
+    a.members[1].send("x")
+    world.run(2)
+    assert (b.members[1].delivered(), c.members[1].delivered()) == (["x"], [])
+    assert b.relay.drops["route_refused"] > 0
+    assert b.relay.layer.routes.handed_on == 0
+
+
+def piece(visited: tuple[str, ...] = (), source: str = "A", target: str = "C", at: int = 0) -> Routed:
+    return Routed(source, target, D, 1, at, visited, False, b"x")
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (piece(visited=("A", "B")), "route_loop"),
+        (piece(visited=tuple(str(n) for n in range(16))), "route_loop"),
+        (piece(source="C", target="A"), "route_foreign"),
+        (piece(target="A"), "route_loop"),
+        (piece(source="X"), "route_foreign"),
+        (piece(target="X"), "route_refused"),
+        (piece(target="B"), "route_unknown"),
+    ],
+)
+def test_pieces_that_make_no_sense_are_dropped(sent: Routed, reason: str) -> None:
+    """A loop of wrong configurations ends where it begins again, or after 16 sites; nobody speaks for a site elsewhere."""
+    world, (_, b, _) = chain("A", "B", "C")
+    world.run(3)
+    before = b.relay.drops.get(reason, 0)
+    handed_on = b.relay.layer.routes.handed_on
+    effects = b.relay.layer.routes.arrived("A", sent, world.now)
+    b.carry_out(b.relay, effects)
+    assert b.relay.drops[reason] == before + 1
+    assert b.relay.layer.routes.handed_on == handed_on
+
+
+def test_a_piece_that_is_missing_ends_the_route_and_the_next_one_repairs_it() -> None:
+    world, sites = chain("A", "B", "C")
+    a, b, c = sites
+    world.run(3)
+    link = b.relay.layer.gateway.connections[next(each for key, each in b.relay.layer.gateway.links.items() if key[0] == "C")]
+    a.members[1].send("A0")
+    for _ in range(20):
+        world.turn()
+        if link.session.routed_bytes:
+            link.session._routed.clear()
+            link.session.routed_bytes = 0
+            break
+    a.members[1].send("A1")
+    world.run(5)
+    everybody_has(sites, "A", ["A0", "A1"])
+    assert c.relay.drops["route_hole"] == 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_history_loses_repeats_and_reorders_nothing(seed: int) -> None:
+    """X1, X2, X5, X6 over a chain of three or four, with deaths of relays and broken links anywhere."""
+    rng = random.Random(seed)
+    world, sites = chain(*"ABCD"[: rng.choice([3, 4])], count=4)
+    world.cut = rng.choice([None, 7, 100])
+    world.run(2)
+    origins = [member for site in sites for member in site.members]
+    for _ in range(150):
+        dice = rng.random()
+        site = rng.choice(sites)
+        if dice < 0.5:
+            rng.choice(site.members).send("x")
+        elif dice < 0.8:
+            world.turn()
+        elif dice < 0.9:
+            world.run(rng.choice([0.01, 0.3, 2.0]))
+        elif dice < 0.95:
+            world.break_all(random.Random(rng.random()))
+        elif len(site.members) > 2:
+            site.kill(rng.choice(site.members[:2]))
+    world.run(40)
+    for origin in origins:
+        if origin not in origin.site.members:
+            continue
+        for site in sites:
+            for member in site.members:
+                assert received(member, origin.address, origin.site.name) == list(range(1, origin.sent + 1))
+    for site in sites:
+        assert list(site.relay.global_views()[-1].components) == [each.name for each in sites]
