@@ -45,7 +45,9 @@ def draw_site(rates: Rates, site: str, marks: Sequence[Mark], silence: SilentTim
         parts.append(f'<polyline points="{points}" stroke="{_COLOURS[place % len(_COLOURS)]}"/>')
     parts += _marks([(across(at_s), what) for at_s, what in marks if begin <= at_s <= end])
     middle = (_TOP + _HEIGHT - _BOTTOM) / 2
-    parts.append(f'<text x="{(_LEFT + _WIDTH - _RIGHT) / 2}" y="{_HEIGHT - 6}" text-anchor="middle">seconds of load</text>')
+    parts.append(
+        f'<text x="{(_LEFT + _WIDTH - _RIGHT) / 2}" y="{_HEIGHT - 6}" text-anchor="middle">seconds since the load began</text>'
+    )
     parts.append(f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">messages / s</text>')
     return "".join(parts) + "</svg>" + _legend(site, list(rows), silence is not None)
 

@@ -34,12 +34,33 @@ def figures(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]
     facts = [Fact("messages sent", f"{total['sent']:,}"), Fact("messages delivered", f"{sum(total['delivered'].values()):,}")]
     facts += [Fact(name, f"{total[name]:,}") for name in ("lost", "duplicated", "reordered")]
     facts.append(Fact("declared lost (gaps)", f"{total['gaps']:,}"))
+    several = len(results) > 1
     if total["failover_s"] is not None:
-        facts.append(Fact("longest silence at the other site, median", f"{total['failover_s']:.3f} s"))
-        facts.append(Fact("longest silence, worst", f"{total['failover_worst_s']:.3f} s"))
+        facts.append(Fact(f"silence at the other site{', median' if several else ''}", f"{total['failover_s']:.3f} s"))
+        facts += [Fact("silence, worst", f"{total['failover_worst_s']:.3f} s")] if several else []
     if total["quiet_s"] is not None:
-        facts.append(Fact("at rest after, at worst", f"{total['quiet_s']:.2f} s"))
+        facts.append(Fact(f"at rest after{', at worst' if several else ''}", f"{total['quiet_s']:.2f} s"))
     return facts
+
+
+#: The heads of the columns of `runs`.
+RUN_COLUMNS = ("seed", "verdict", "lost", "duplicated", "reordered", "gaps", "silence s", "at rest after s")
+
+
+def runs(results: Sequence[DrillResult]) -> list[tuple[str, ...]]:
+    """A row for each run, where there are several."""
+    if len(results) < 2:
+        return []
+    return [
+        (
+            str(result.seed),
+            "pass" if result.passed else "FAIL",
+            *[f"{number:,}" for number in (result.lost, result.duplicated, result.reordered, result.gaps)],
+            "-" if result.failover_s is None else f"{result.failover_s:.3f}",
+            f"{result.quiet_s:.2f}",
+        )
+        for result in results
+    ]
 
 
 def means(results: Sequence[DrillResult]) -> list[str]:

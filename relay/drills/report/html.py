@@ -7,7 +7,7 @@ from html import escape
 
 from relay.drills.plan import Drill
 from relay.drills.report.chart import draw_site
-from relay.drills.report.facts import figures, harm, headline, means, silence
+from relay.drills.report.facts import RUN_COLUMNS, figures, harm, headline, means, runs, silence
 from relay.drills.result import DrillResult
 
 _STYLE = """
@@ -47,6 +47,8 @@ def html_report(drill: Drill, place: str, results: Sequence[DrillResult], aborte
     ]
     if how := means(results):
         parts.append("<p class='note'>How the harm was done: " + " ".join(map(escape, how)) + "</p>")
+    if rows := runs(results):
+        parts.append(_table(RUN_COLUMNS, rows))
     for result in sorted(results, key=lambda result: result.passed):
         parts += _run(result)
     return "".join(parts) + "</body></html>\n"
@@ -65,6 +67,13 @@ def _run(result: DrillResult) -> list[str]:
     parts.append(_timeline(result))
     parts.append(_members(result))
     return parts
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th class="number">{column}</th>' for column in columns)
+    cells = [[f'<td class="number">{escape(cell)}</td>' for cell in row] for row in rows]
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def _timeline(result: DrillResult) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from relay.drills.plan import Drill
-from relay.drills.report.facts import figures, harm, headline, means, silence
+from relay.drills.report.facts import RUN_COLUMNS, figures, harm, headline, means, runs, silence
 from relay.drills.result import DrillResult
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
@@ -26,6 +26,13 @@ def markdown_report(drill: Drill, place: str, results: Sequence[DrillResult], ab
     ]
     if how := means(results):
         lines += ["", "How the harm was done: " + " ".join(how)]
+    if rows := runs(results):
+        lines += [
+            "",
+            f"| {' | '.join(RUN_COLUMNS)} |",
+            f"|{' ---: |' * len(RUN_COLUMNS)}",
+            *[f"| {' | '.join(row)} |" for row in rows],
+        ]
     for result in sorted(results, key=lambda result: result.passed):
         lines += _run(result)
     return "\n".join(lines) + "\n"
