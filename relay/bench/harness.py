@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
@@ -33,7 +33,7 @@ class BenchFailed(Exception):
     """A process of the benchmark died or took too long."""
 
 
-class _Process:
+class Process:
     """One member's process, and the lines it says."""
 
     def __init__(self, task: MemberTask, process: trio.Process) -> None:
@@ -81,16 +81,17 @@ async def measure(
             results = []
             for run in range(1, runs + 1):
                 observe(f"{size} bytes, run {run} of {runs}")
-                results.append(summarise(await _carry(members, Load(size, WARM_UP_S, window_s))))
+                results.append(summarise(await carry(members, Load(size, WARM_UP_S, window_s))))
             ours[str(size)] = {**_median(results), "runs": runs}
     async with _members(scenario, journal=journal, profiled=True) as members:
         for size in sizes:
             observe(f"{size} bytes, where the time goes")
-            ours[str(size)]["parts"] = shares(await _carry(members, Load(size, WARM_UP_S / 2, PROFILE_S)))
+            ours[str(size)]["parts"] = shares(await carry(members, Load(size, WARM_UP_S / 2, PROFILE_S)))
     return ours
 
 
-async def _carry(members: Sequence[_Process], load: Load) -> list[dict[str, Any]]:
+async def carry(members: Sequence[Process], load: Load) -> list[dict[str, Any]]:
+    """Let all of them carry this load, and hear what each has measured."""
     for member in members:
         await member.tell(load)
     return [await member.hear(load.warm_up_s + load.window_s + _SLACK_S) for member in members]
@@ -129,17 +130,25 @@ def _median(results: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 @asynccontextmanager
-async def _members(scenario: Scenario, *, journal: bool, profiled: bool) -> AsyncIterator[list[_Process]]:
+async def _members(scenario: Scenario, *, journal: bool, profiled: bool) -> AsyncIterator[list[Process]]:
     """The processes, all in one view. After the block none is left."""
     group, port = draw_group()
+    with tempfile.TemporaryDirectory(prefix="relay-bench-") as directory:
+        task = MemberTask("", scenario.members, scenario.order, group, port, directory if journal else "", profiled)
+        async with members_of(task) as members:
+            yield members
+
+
+@asynccontextmanager
+async def members_of(task: MemberTask) -> AsyncIterator[list[Process]]:
+    """As many processes as the task says, which differ by name only. After the block none is left."""
     async with AsyncExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-bench-")) if journal else ""
-        members: list[_Process] = []
-        for number in range(scenario.members):
-            task = MemberTask(f"M{number + 1}", scenario.members, scenario.order, group, port, directory, profiled)
-            command = [sys.executable, "-m", "relay.bench.member", json.dumps(task.to_json())]
+        members: list[Process] = []
+        for number in range(task.members):
+            named = replace(task, name=f"M{number + 1}")
+            command = [sys.executable, "-m", "relay.bench.member", json.dumps(named.to_json())]
             process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            members.append(_Process(task, process))
+            members.append(Process(named, process))
             stack.push_async_callback(members[-1].end)
             await members[-1].hear(_JOIN_TIMEOUT_S)
         for member in members:

@@ -12,11 +12,13 @@ import resource
 import struct
 import sys
 import time
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import trio
 
+import relay.channel
 from relay.bench.profile import Profile
 from relay.bench.scenarios import Load, MemberTask
 from relay.journal import JournalOptions, JournalStore
@@ -61,7 +63,10 @@ class BenchMember:
     async def carry(self, load: Load) -> dict[str, Any]:
         """Send and deliver, measure the window, and wait until everything that was sent has come."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send, load.size)
+            if load.rate is None:
+                nursery.start_soon(self._send, load.size)
+            elif load.rate > 0:
+                nursery.start_soon(self._send_steadily, load.size, load.rate)
             await trio.sleep(load.warm_up_s)
             result = await self._measure(load.window_s)
             nursery.cancel_scope.cancel()
@@ -69,7 +74,7 @@ class BenchMember:
         while self._delivered != before:
             before = self._delivered
             await trio.sleep(_QUIET_S)
-        return result
+        return {**result, "total": self._delivered}
 
     async def _send(self, size: int) -> None:
         send, filler = self._channel.send, bytes(size - _STAMP.size)
@@ -77,6 +82,15 @@ class BenchMember:
             payload = _STAMP.pack(time.monotonic_ns()) + filler
             for _ in range(_STAMP_MESSAGES):
                 await send(payload)
+
+    async def _send_steadily(self, size: int, rate: float) -> None:
+        """One at a time, at times that do not depend on how long sending takes."""
+        send, filler = self._channel.send, bytes(size - _STAMP.size)
+        started, sent = trio.current_time(), 0
+        while True:
+            await trio.sleep_until(started + sent / rate)
+            await send(_STAMP.pack(time.monotonic_ns()) + filler)
+            sent += 1
 
     async def _measure(self, window_s: float) -> dict[str, Any]:
         if self._profile is not None:
@@ -111,7 +125,7 @@ async def run(task: MemberTask) -> None:
     if profile is not None:
         profile.install()
     sink = LineSink("-")
-    async with open_channel(task.site_config(), name=task.name, journal=_journal(task)) as channel:
+    async with _open(task) as channel:
         member = BenchMember(channel, task.members, profile)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(member.receive)
@@ -121,6 +135,12 @@ async def run(task: MemberTask) -> None:
             async for line in LineSource("-", _COMMAND_BYTES_MAX).lines():
                 await sink.write([json.dumps(await member.carry(Load(**json.loads(line))))])
             nursery.cancel_scope.cancel()
+
+
+def _open(task: MemberTask) -> AbstractAsyncContextManager[Channel]:
+    if task.peer:
+        return relay.channel.open_channel(task.node_config(), name=task.name, journal=_journal(task))
+    return open_channel(task.site_config(), name=task.name, journal=_journal(task))
 
 
 def _journal(task: MemberTask) -> Journal | None:

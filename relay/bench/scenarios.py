@@ -5,20 +5,26 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from relay.bridge import BridgeConfig
+from relay.settings import NodeConfig, RelaySettings
+from sitestack.address import Physical
 from sitestack.config import Order, SiteConfig, TransportConfig
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All members of one site send as fast as credit allows, and deliver everything."""
+    """All members of one site send, and deliver everything."""
 
     order: Order
     members: int = 3
+    #: Another site takes part, and the connection to it is cut every other time (X11).
+    cuts_wan: bool = False
 
 
 SCENARIOS = {
     "local-throughput": Scenario(order="fifo"),
     "total-order": Scenario(order="total"),
+    "site-autonomy": Scenario(order="total", cuts_wan=True),
 }
 
 
@@ -34,7 +40,13 @@ class MemberTask:
     #: Where its journal goes; empty for none.
     journal: str
     #: Whether to time the layers, which costs a lot of speed.
-    profiled: bool
+    profiled: bool = False
+    site: str = "BENCH"
+    #: The port of this member's bridge; 0: it does not listen.
+    bind_port: int = 0
+    #: Another site and the port of its bridge; empty for none.
+    peer: str = ""
+    peer_port: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """What the constructor takes."""
@@ -45,7 +57,15 @@ class MemberTask:
         transport = TransportConfig(
             interface="127.0.0.1", multicast_group=self.multicast_group, multicast_port=self.multicast_port
         )
-        return SiteConfig(site="BENCH", order=self.order, transport=transport)
+        return SiteConfig(site=self.site, order=self.order, transport=transport)
+
+    def node_config(self) -> NodeConfig:
+        """The same with a bridge, which is dialed again soon after a cut."""
+        site = self.site_config()
+        bind = Physical("127.0.0.1", self.bind_port) if self.bind_port else None
+        bridge = BridgeConfig(bind=bind, peers={self.peer: (Physical("127.0.0.1", self.peer_port),)})
+        relay = RelaySettings(bridge=bridge, dial_s_max=0.5)
+        return NodeConfig(site=site.site, order=site.order, transport=site.transport, relay=relay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +78,5 @@ class Load:
     warm_up_s: float
     #: The window that is measured.
     window_s: float
+    #: Messages a second of each member; None: as fast as credit allows.
+    rate: float | None = None

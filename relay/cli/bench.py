@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from relay.bench.autonomy import measure_autonomy
 from relay.bench.harness import BenchFailed, measure
 from relay.bench.machine import describe_machine
 from relay.bench.scenarios import SCENARIOS
@@ -46,14 +47,23 @@ def command(
     Three members, each a process, all send as fast as they may.
 
     The rate is what each member delivers, its own messages included. local-throughput keeps the order of each sender,
-    total-order one order for all.
+    total-order one order for all. site-autonomy: a steady load, with the connection to another site and without it in turns;
+    the ratios are cut to whole.
     """
+    chosen = SCENARIOS[scenario]
+    if chosen.cuts_wan and journal:
+        raise click.UsageError(f"{scenario} is measured without journals.", ctx)
     machine = describe_machine()
     with progress_bar() as progress:
         task = progress.add_task("starting", total=None)
-        body = partial(
-            measure, SCENARIOS[scenario], sizes, seconds, runs, journal, lambda what: progress.update(task, description=what)
-        )
+
+        def observe(what: str) -> None:
+            progress.update(task, description=what)
+
+        if chosen.cuts_wan:
+            body = partial(measure_autonomy, chosen, sizes, seconds, runs, observe)
+        else:
+            body = partial(measure, chosen, sizes, seconds, runs, journal, observe)
         try:
             ours = run_until_signal(body)
         except BenchFailed as error:
@@ -62,6 +72,8 @@ def command(
     answer = {"scenario": scenario, "machine": machine, "journal": journal, "ours": ours}
     if as_json:
         print_json(answer)
+    elif chosen.cuts_wan:
+        stdout.print(_autonomy_table(answer))
     else:
         stdout.print(_table(answer))
         for size, numbers in ours.items():
@@ -84,4 +96,16 @@ def _table(answer: dict[str, Any]) -> Table:
             f"{numbers['rss_mb']:.0f}",
         ]
         table.add_row(size, *costs, *latencies)
+    return table
+
+
+def _autonomy_table(answer: dict[str, Any]) -> Table:
+    machine = answer["machine"]
+    table = Table(title=f"{answer['scenario']}, {machine['cpus']} x {machine['cpu']}", title_justify="left")
+    for column in ("bytes", "WAN", "messages/s at each member", "p50 us", "p99 us"):
+        table.add_column(column, justify="right")
+    for size, numbers in answer["ours"].items():
+        for wan in ("whole", "cut"):
+            table.add_row(size, wan, *[f"{numbers[wan][key]:,.0f}" for key in ("rate", "p50_us", "p99_us")])
+        table.add_row(size, "cut / whole", *[f"{numbers['ratio'][key]:.3f}" for key in ("rate", "p50_us", "p99_us")])
     return table
