@@ -16,8 +16,8 @@ _COLUMNS_MAX = 100
 def markdown_report(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
     """All runs, the failed ones first."""
     passed, told = headline(results, aborted)
-    lines = [f"# {drill.name} on {place}", "", drill.why, "", f"**{'PASS' if passed else 'FAIL'}** {told}", ""]
-    lines += [f"* {each}" for each in aborted]
+    lines = [f"# {drill.name} on {place}", "", drill.why, "", f"**{'PASS' if passed else 'FAIL'}** {told}"]
+    lines += ["", *[f"* {each}" for each in aborted]] if aborted else []
     lines += [
         "",
         "| figure | |",
