@@ -122,6 +122,7 @@ def test_pods_pass_the_restricted_standard(manifests: Manifests) -> None:
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
+@pytest.mark.conforms("USR-5")
 def test_members_are_found_by_name_ready_or_not(manifests: Manifests, tmp_path: Path) -> None:
     config = configuration(manifests, tmp_path)
     headless = manifests["Service", "relay"]["spec"]
@@ -131,6 +132,13 @@ def test_members_are_found_by_name_ready_or_not(manifests: Manifests, tmp_path: 
     assert config.discovery.dns == ("relay", config.transport.port)
     assert config.transport.multicast is False
     assert not any(kind in ("Role", "ClusterRole", "RoleBinding") for kind, _ in manifests)
+
+
+@pytest.mark.conforms("USR-5")
+def test_a_pod_is_ready_by_its_view_and_restarted_only_when_it_does_not_answer(manifests: Manifests) -> None:
+    [container] = pod(manifests)["containers"]
+    paths = {name: container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "readiness", "liveness")}
+    assert paths == {"startup": "/healthz", "readiness": "/readyz", "liveness": "/healthz"}
 
 
 def test_each_site_calls_the_bridge_service_of_the_other(manifests: Manifests, tmp_path: Path) -> None:

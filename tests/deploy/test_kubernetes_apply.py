@@ -1,0 +1,101 @@
+"""One kubectl command a data centre, on a real cluster. Touches none unless told which image the cluster can get."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+K8S = Path(__file__).parent.parent.parent / "k8s"
+OTHER = {"NYC": "SFO", "SFO": "NYC"}
+PODS = ("relay-0", "relay-1", "relay-2")
+#: Names an image that the cluster of kubectl's current context has or can pull. Says, too, that this cluster is one for tests.
+IMAGE = "RELAY_KUBERNETES_IMAGE"
+READY_S = 120
+
+
+def kubectl(*arguments: str) -> str:
+    result = subprocess.run(["kubectl", *arguments], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def write_overlay(directory: Path, site: str, namespaces: dict[str, str], image: str) -> Path:
+    """The site as it stands, in a namespace of this run's own, with the image, and the other site in its namespace."""
+    name, _, tag = image.rpartition(":")
+    overlay = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": namespaces[site],
+        "resources": [os.path.relpath(K8S / site.lower(), directory / site)],
+        "images": [{"name": "relay", "newName": name, "newTag": tag}],
+        "configMapGenerator": [
+            {
+                "name": "relay-site",
+                "namespace": f"relay-{site.lower()}",
+                "behavior": "merge",
+                "literals": [f"peers={OTHER[site]}=relay-bridge.{namespaces[OTHER[site]]}:7700"],
+            }
+        ],
+    }
+    (directory / site).mkdir()
+    (directory / site / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
+    return directory / site
+
+
+@pytest.fixture
+def namespaces() -> Iterator[dict[str, str]]:
+    """By site; they are gone afterwards."""
+    run = uuid.uuid4().hex[:8]
+    names = {site: f"relay-test-{run}-{site.lower()}" for site in OTHER}
+    try:
+        yield names
+    finally:
+        subprocess.run(["kubectl", "delete", "namespace", *names.values(), "--ignore-not-found", "--wait=false"])
+
+
+@pytest.fixture
+def image() -> str:
+    given = os.environ.get(IMAGE, "")
+    if not given:
+        pytest.skip(f"{IMAGE} names no image for a cluster: the manifests were not applied to one")
+    return given
+
+
+@pytest.mark.slow
+@pytest.mark.conforms("USR-5")
+def test_one_command_a_data_centre_and_everybody_sees_all_six(image: str, namespaces: dict[str, str], tmp_path: Path) -> None:
+    for site in OTHER:
+        kubectl("apply", "--kustomize", str(write_overlay(tmp_path, site, namespaces, image)))
+    for namespace in namespaces.values():
+        kubectl("--namespace", namespace, "rollout", "status", "statefulset/relay", f"--timeout={READY_S}s")
+    for site, namespace in namespaces.items():
+        for pod in PODS:
+            [node] = json.loads(kubectl("--namespace", namespace, "exec", pod, "--", "relay", "status", "--json"))["nodes"]
+            assert (node["site"], node["name"]) == (site, pod)
+            seen = {where: sorted(names) for where, names in node["global_view"]["sites"].items()}
+            assert seen == {each: list(PODS) for each in OTHER}
+
+
+@pytest.mark.slow
+@pytest.mark.conforms("USR-5")
+def test_who_cannot_reach_the_other_site_is_in_a_view_and_not_ready(
+    image: str, namespaces: dict[str, str], tmp_path: Path
+) -> None:
+    """Only NYC is there. Its relay says that it has no link; the others are ready, and nobody is restarted for it."""
+    kubectl("apply", "--kustomize", str(write_overlay(tmp_path, "NYC", namespaces, image)))
+    place = ("--namespace", namespaces["NYC"])
+    kubectl(*place, "wait", "statefulset/relay", "--for=jsonpath={.status.readyReplicas}=2", f"--timeout={READY_S}s")
+    states = json.loads(kubectl(*place, "get", "pods", "--output=json"))["items"]
+    views = []
+    for pod in PODS:
+        [node] = json.loads(kubectl(*place, "exec", pod, "--", "relay", "status", "--json"))["nodes"]
+        views.append(sorted(node["view"]["members"]))
+    assert views == [list(PODS)] * len(PODS)
+    assert [status["restartCount"] for each in states for status in each["status"]["containerStatuses"]] == [0, 0, 0]
