@@ -18,7 +18,7 @@ class Caster:
     """Queue of stream entries. Bound: those who cast look at `waiting_bytes`; a link that fills it is closed."""
 
     def __init__(self, address: Address) -> None:
-        self.waiting_bytes = 0
+        self.waiting_bytes = self.waiting_bytes_high = 0
         self._address = address
         self._open = False
         #: Cast and not yet come back, then what still has to be cast.
@@ -33,6 +33,7 @@ class Caster:
         self._queued.append(Frame(self._address, None, (header,), batch))
         if batch is not None:
             self.waiting_bytes += len(batch.body)
+            self.waiting_bytes_high = max(self.waiting_bytes_high, self.waiting_bytes)
 
     def take(self) -> list[Effect]:
         """Everything that may be cast now."""

@@ -343,7 +343,7 @@ class RelayLayer(Layer):
 
     def statistics(self) -> RelayStatistics:
         """What is held for the other sites, and how far each is behind."""
-        return relay_statistics(self.state, self.gateway, self.caster, self.sender, self.routes, self._now)
+        return relay_statistics(self.state, self.gateway, self.caster, self.unicasts, self.routes, self._now)
 
     # -- joiners -------------------------------------------------------------------------------------------------------
 

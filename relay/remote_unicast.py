@@ -184,6 +184,9 @@ class UnicastReceiver:
         self._reached: dict[tuple[str, Address], int] = {}
         self._owed: dict[tuple[str, Address], None] = {}
 
+    def __len__(self) -> int:
+        return len(self._reached)
+
     def receive(self, after: int, batch: Batch) -> bool:
         """True when the batch is to be delivered."""
         sender = (batch.site, batch.origin)

@@ -68,6 +68,8 @@ class Routes:
 
     def __init__(self, local: Local, config: RoutesConfig, gateway: Gateway) -> None:
         self.handed_on = 0
+        #: Of one link.
+        self.queued_bytes_high = 0
         self._site = local.site
         self._me = local.address
         self._config = config
@@ -86,8 +88,8 @@ class Routes:
 
     @property
     def queued_bytes(self) -> int:
-        """Pieces that wait on all links."""
-        return sum(connection.session.routed_bytes for connection in self._gateway.connections.values())
+        """Pieces that wait, on the link where most do."""
+        return max([each.session.routed_bytes for each in self._gateway.connections.values()], default=0)
 
     # -- the gateway's shell -------------------------------------------------------------------------------------------
 
@@ -167,6 +169,7 @@ class Routes:
         session.send_routed(Routed(self._site, route.site, opener, number, route.sent, (), ended, data))
         route.sent += 1
         self._moved = True
+        self.queued_bytes_high = max(self.queued_bytes_high, session.routed_bytes)
 
     def _end(self, connection: int) -> None:
         route = self._forget(connection)
@@ -222,6 +225,7 @@ class Routes:
         if not session.send_routed(replace(piece, visited=(*piece.visited, self._site))):
             return self._refuse(site, piece, "route_full")
         self.handed_on += 1
+        self.queued_bytes_high = max(self.queued_bytes_high, session.routed_bytes)
         return []
 
     def _refuse(self, site: str, piece: Routed, reason: str) -> list[Effect]:

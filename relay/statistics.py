@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from relay.buffer import Entry
 from relay.casting import Caster
 from relay.gateway import Gateway
-from relay.remote_unicast import UnicastSender
+from relay.remote_unicast import SENDERS_MAX
 from relay.routes import ROUTES_MAX, Routes
-from relay.state import ReplicatedState
+from relay.state import LINEAGES_MAX, ORIGINS_MAX, ReplicatedState
+from relay.unicast_routes import UnicastRoutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +50,35 @@ class RelayStatistics:
     buffer_bytes_max: int
     #: Bytes from other sites that wait for their place in the stream of this one.
     waiting_bytes: int
+    waiting_bytes_high: int
     waiting_bytes_max: int
     #: Messages to members of other sites that have not been acknowledged.
     pending_bytes: int
     pending_bytes_high: int
     pending_bytes_max: int
-    #: Pieces of routes between other sites that wait on the links.
+    #: Pieces of routes that wait, on the link where most do.
     routed_bytes: int
+    routed_bytes_high: int
     routed_bytes_max: int
     routes: int
     routes_max: int
     connections: int
     connections_max: int
+    #: Of the site of which most senders are remembered, and its lineages.
+    origins: int
+    origins_max: int
+    lineages: int
+    lineages_max: int
+    #: Members of other sites that have sent unicasts to this one.
+    unicast_senders: int
+    unicast_senders_max: int
 
 
 def relay_statistics(
-    state: ReplicatedState, gateway: Gateway, caster: Caster, sender: UnicastSender, routes: Routes, now: float
+    state: ReplicatedState, gateway: Gateway, caster: Caster, unicasts: UnicastRoutes, routes: Routes, now: float
 ) -> RelayStatistics:
     """Everything at this moment. It looks at every entry of the buffer."""
-    buffer = state.buffer
+    buffer, sender = state.buffer, unicasts.sender
     entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
     names = sorted({*gateway.config.peers, *state.remotes})
     return RelayStatistics(
@@ -78,16 +89,24 @@ def relay_statistics(
         buffer_bytes_high=buffer.bytes_high,
         buffer_bytes_max=buffer.config.budget_bytes,
         waiting_bytes=caster.waiting_bytes,
+        waiting_bytes_high=caster.waiting_bytes_high,
         waiting_bytes_max=gateway.config.waiting_bytes_max,
         pending_bytes=sender.pending_bytes,
         pending_bytes_high=sender.pending_bytes_high,
         pending_bytes_max=sender.config.pending_bytes_max,
         routed_bytes=routes.queued_bytes,
-        routed_bytes_max=gateway.config.connections_max * gateway.config.link.routed_bytes_max,
+        routed_bytes_high=routes.queued_bytes_high,
+        routed_bytes_max=gateway.config.link.routed_bytes_max,
         routes=len(routes),
         routes_max=ROUTES_MAX,
         connections=len(gateway.connections),
         connections_max=gateway.config.connections_max,
+        origins=max([len(numbers) for numbers in (state.produced, *[each.admitted for each in state.remotes.values()])]),
+        origins_max=ORIGINS_MAX,
+        lineages=max([len(each.lineages) for each in state.remotes.values()], default=0),
+        lineages_max=LINEAGES_MAX,
+        unicast_senders=len(unicasts.receiver),
+        unicast_senders_max=SENDERS_MAX,
     )
 
 

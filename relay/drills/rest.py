@@ -38,6 +38,12 @@ QUEUES = (
 )
 #: What has a bound and is no queue, with what its floor is.
 STANDING = {
+    "stack.batching.targets": "members that were sent to, each with a counter that is never used twice",
+    "stack.unicast.peers": "members that something was received from",
+    "stack.failure_detection.limited": "processes that were answered, remembered so that they are answered seldom",
+    "stack.relay.origins": "members of other sites, what was received of each",
+    "stack.relay.lineages": "the other sites' lines of views",
+    "stack.relay.unicast_senders": "members of other sites that have sent to this one, what was received of each",
     "stack.relay.connections": "a relay has one for each link",
     "stack.sequencer.tombstones": "members of earlier views, remembered so that what they say late is not taken for new",
     "stack.discovery.contacts": "addresses of members that were found",

@@ -55,7 +55,14 @@ class BatchingStatistics:
     waiting_bytes: int
     window_bytes: int
     send_credit_bytes: int
+    #: Open, on their way and waiting for credit; at the bound senders wait, each with one message at most.
+    credit_bytes: int
+    credit_bytes_max: int
     targets: int
+    targets_max: int
+    #: Of members that have installed this one's first view before it.
+    early_bytes: int
+    early_bytes_max: int
     batches: int
     messages: int
 
@@ -254,7 +261,12 @@ class Batching(Layer):
             waiting_bytes=self._waiting_bytes,
             window_bytes=self._config.window_bytes,
             send_credit_bytes=self._config.send_credit_bytes,
+            credit_bytes=self._open_bytes + self._outstanding_bytes + self._waiting_bytes,
+            credit_bytes_max=self._config.send_credit_bytes,
             targets=sum(map(len, self._unicasts.values())),
+            targets_max=len(UNICASTS) * TARGETS_MAX,
+            early_bytes=0 if self._joined else self._early_bytes,
+            early_bytes_max=EARLY_BYTES_MAX,
             batches=self._batches,
             messages=self._messages,
         )

@@ -103,6 +103,9 @@ class FailureDetectionStatistics:
     suspicions: int
     false_suspicions: int
     stalls: int
+    #: Processes that answers and reports are limited for.
+    limited: int
+    limited_max: int
 
 
 @dataclass(slots=True)
@@ -327,4 +330,6 @@ class FailureDetection(Layer):
             suspicions=self._suspicions,
             false_suspicions=self._false_suspicions,
             stalls=self._stalls,
+            limited=max(len(self._not_here), len(self._seen)),
+            limited_max=self.config.limited_max,
         )

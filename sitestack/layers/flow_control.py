@@ -63,7 +63,10 @@ class FlowControlStatistics:
     queued_frames: int
     queue_bytes_max: int
     queue_frames_max: int
+    queued_bytes_max: int
+    queued_frames_max: int
     backlog_bytes: int
+    backlog_bytes_high: int
     backlog_bytes_max: int
     waits: int
     credits_sent: int
@@ -96,7 +99,8 @@ class FlowControl(Layer):
         #: Of my own batches; told upwards when it changed during a turn.
         self._waiting_bytes = 0
         self._told_bytes = 0
-        self._ahead_high = self._queued_high = self._waits = self._credits_sent = self._credits_received = 0
+        self._ahead_high = self._backlog_high = self._queued_high = 0
+        self._waits = self._credits_sent = self._credits_received = 0
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -104,6 +108,7 @@ class FlowControl(Layer):
         """Let a frame pass, or keep it until there is credit."""
         if isinstance(event, Credit):
             self._backlog_bytes = event.backlog_bytes
+            self._backlog_high = max(self._backlog_high, event.backlog_bytes)
             return []
         if not isinstance(event, Frame) or event.unreliable:
             return [Down(event)]
@@ -281,7 +286,10 @@ class FlowControl(Layer):
             queued_frames=self._queued_frames,
             queue_bytes_max=self._config.queue_bytes_max,
             queue_frames_max=self._config.queue_frames_max,
+            queued_bytes_max=self._config.queue_bytes_max,
+            queued_frames_max=self._config.queue_frames_max,
             backlog_bytes=self._backlog_bytes,
+            backlog_bytes_high=self._backlog_high,
             backlog_bytes_max=self._config.backlog_bytes_max,
             waits=self._waits,
             credits_sent=self._credits_sent,

@@ -54,6 +54,11 @@ class Leader:
         #: The highest view counter heard of, so that no proposal is wasted on one that is already promised.
         self._highest = 0
 
+    @property
+    def joiners(self) -> int:
+        """How many wait to be let in."""
+        return len(self._joiners)
+
     # -- who wants what --------------------------------------------------------------------------------------------
 
     def leads(self) -> bool:

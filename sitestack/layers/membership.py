@@ -75,6 +75,8 @@ class MembershipStatistics:
     suspected: int
     held_frames: int
     held_frames_max: int
+    joiners: int
+    joiners_max: int
     join_attempts: int
     blocked: bool
 
@@ -190,6 +192,8 @@ class Membership(Layer):
             suspected=len(self._leader.suspected),
             held_frames=len(self._held),
             held_frames_max=self._config.held_frames_max,
+            joiners=self._leader.joiners,
+            joiners_max=self._config.leader.joiners_max,
             join_attempts=self._joining.attempts,
             blocked=self._member.blocked_since is not None,
         )

@@ -100,6 +100,8 @@ class NakAckStatistics:
     later_count: int
     later_bytes: int
     later_bytes_high: int
+    #: Of the stream that has most.
+    window_count: int
     window_count_max: int
     ahead_bytes_max: int
     later_count_max: int
@@ -201,6 +203,7 @@ class NakAck(Layer):
             later_count=later.count,
             later_bytes=later.bytes,
             later_bytes_high=later.bytes_high,
+            window_count=max([len(window.frames) for window in windows], default=0),
             window_count_max=config.window_count_max,
             ahead_bytes_max=config.ahead_bytes_max,
             later_count_max=config.later_count_max,

@@ -104,6 +104,8 @@ class StateTransferStatistics:
     waiting: int
     snapshot_bytes: int
     arrived_bytes: int
+    arrived_bytes_max: int
+    snapshot_bytes_max: int
     state_bytes_max: int
     given_chunks: int
     given_states: int
@@ -329,6 +331,8 @@ class StateTransfer(Layer):
             waiting=len(self._waiting()) if self._standings else 0,
             snapshot_bytes=0 if self._snapshot is None else len(self._snapshot),
             arrived_bytes=self._arrived_bytes,
+            arrived_bytes_max=self._config.state_bytes_max,
+            snapshot_bytes_max=self._config.state_bytes_max,
             state_bytes_max=self._config.state_bytes_max,
             given_chunks=self._given_chunks,
             given_states=self._given_states,

@@ -30,6 +30,8 @@ class UnicastStatistics:
     senders: int
     windows_open: int
     tombstones: int
+    #: Those that something came from; of a living one its window, of another its tombstone.
+    peers: int
     peers_max: int
     connections_opened: int
     unacked_frames: int
@@ -47,10 +49,19 @@ class UnicastStatistics:
     acks_sent: int
     asked_first: int
     given_up_frames: int
+    #: Bounds are per peer; these are of the peer that has most.
+    window_frames: int
     window_frames_max: int
+    window_bytes: int
+    window_bytes_high: int
     window_bytes_max: int
+    queue_bytes: int
+    queue_bytes_high: int
     queue_bytes_max: int
+    reorder_frames: int
     reorder_frames_max: int
+    reorder_bytes: int
+    reorder_bytes_high: int
     reorder_bytes_max: int
 
 
@@ -261,6 +272,7 @@ class Unicast(Layer):
             senders=len(senders),
             windows_open=windows_open,
             tombstones=len(receivers) - windows_open,
+            peers=len(receivers),
             peers_max=config.peers_max,
             connections_opened=self._opened,
             unacked_frames=sum(len(sender.window) for sender in senders),
@@ -277,9 +289,17 @@ class Unicast(Layer):
             acks_sent=self._acks_sent,
             asked_first=self._asked_first,
             given_up_frames=self._given_up,
+            window_frames=max([len(sender.window) for sender in senders], default=0),
             window_frames_max=config.window_frames_max,
+            window_bytes=max([sender.window_bytes for sender in senders], default=0),
+            window_bytes_high=self._unacked_bytes_high,
             window_bytes_max=config.window_bytes_max,
+            queue_bytes=max([sender.queue_bytes for sender in senders], default=0),
+            queue_bytes_high=self._queued_bytes_high,
             queue_bytes_max=config.queue_bytes_max,
+            reorder_frames=max([len(receiver.buffer) for receiver in receivers], default=0),
             reorder_frames_max=config.reorder_frames_max,
+            reorder_bytes=max([receiver.buffer_bytes for receiver in receivers], default=0),
+            reorder_bytes_high=self._reordered_bytes_high,
             reorder_bytes_max=config.reorder_bytes_max,
         )

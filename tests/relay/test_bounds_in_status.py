@@ -1,0 +1,185 @@
+"""B1: whatever holds things has a bound, and the bound and the level are in the status of a node.
+
+The test walks all containers in all layers of a node. Each stands here with the queue of the status that shows it, or with
+what bounds it otherwise. One that is new is not in the table, and the test fails.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from relay.layer import RelayLayer
+from relay.settings import NodeConfig
+from relay.status import find_queues
+from sitestack.address import Address
+from sitestack.assembly import build_stack
+from sitestack.layer import Local
+from sitestack.stack import Stack
+
+VIEW = "one for each member of the view, or less"
+FIXED = "made once, of what is in the source code or the configuration"
+TURN = "empty at the end of every turn"
+SITES = "one for each configured site, lineage or address of one"
+WINDOW = "what flow control lets be on its way in the stream"
+
+#: The queue that shows it, which begins with the layer's name; or why none has to.
+SHOWN = {
+    "batching.unicasts": "batching.targets",
+    "batching.open_unicasts": "batching.credit_bytes",
+    "batching.silent": "batching.credit_bytes",
+    "batching.early": "batching.early_bytes",
+    "relay.state.buffer.entries": "relay.buffer_bytes",
+    "relay.state.produced": "relay.origins",
+    "relay.state.remotes": "relay.lineages",
+    "relay.caster.cast": "relay.waiting_bytes",
+    "relay.caster.queued": "relay.waiting_bytes",
+    "relay.gateway.horizon.unheld": WINDOW,
+    "relay.gateway.horizon.held": VIEW,
+    "relay.gateway.horizon.unstable": WINDOW,
+    "relay.gateway.arrived": TURN,
+    "relay.gateway.connections": "relay.connections",
+    "relay.gateway.links": "relay.connections",
+    "relay.gateway.inflow.reached": "relay.origins",
+    "relay.gateway.dialer.peers": FIXED,
+    "relay.gateway.dialer.linked": SITES,
+    "relay.gateway.dialer.targets": SITES,
+    "relay.gateway.grace.since": SITES,
+    "relay.gateway.grace.cast": SITES,
+    "relay.gateway.acks": TURN,
+    "relay.gateway.said": "the gateway says at most so many different sentences",
+    "relay.routes.routes": "relay.routes",
+    "relay.routes.numbers": "relay.routes",
+    "relay.routes.hops": SITES,
+    "relay.unicasts.sender.failures": TURN,
+    "relay.unicasts.sender.lines": "relay.pending_bytes",
+    "relay.unicasts.sender.outbox": TURN,
+    "relay.unicasts.receiver.reached": "relay.unicast_senders",
+    "relay.unicasts.receiver.owed": TURN,
+    "relay.parts": "the parts of one merge",
+    "relay.proxies": "relay.origins",
+    "state_transfer.standings": VIEW,
+    "state_transfer.asked": VIEW,
+    "state_transfer.pieces": "state_transfer.arrived_bytes",
+    "sequencer.table.undelivered": "sequencer.undelivered_bytes",
+    "sequencer.table.waiting": "sequencer.undelivered_bytes",
+    "sequencer.table.unstable": WINDOW,
+    "sequencer.received.members": VIEW,
+    "sequencer.received.left": "sequencer.tombstones",
+    "sequencer.rejected": FIXED,
+    "flow_control.casts.queue": "flow_control.queued_bytes",
+    "flow_control.accounts": "the members, and of strangers at most ACCOUNTS_MAX until the next view",
+    "flow_control.due": "of the accounts",
+    "membership.leader.suspected": VIEW,
+    "membership.leader.refusing": VIEW,
+    "membership.leader.joiners": "membership.joiners",
+    "membership.leader.leavers": VIEW,
+    "membership.merging.elsewhere": "coordinators that were heard of lately, of which at most `parts_max` are asked",
+    "membership.merging.asked": "at most `parts_max` parts",
+    "membership.merging.agreed": "at most `parts_max` parts",
+    "membership.held": "membership.held_frames",
+    "membership.handlers": FIXED,
+    "stability.digest": VIEW,
+    "stability.stable": VIEW,
+    "stability.held": VIEW,
+    "stability.reports": VIEW,
+    "fragment.codec.schema.converters": FIXED,
+    "fragment.codec.schema.ids": FIXED,
+    "fragment.codec.schema.headers": FIXED,
+    "fragment.header_bytes": FIXED,
+    "fragment.partials": "fragment.partials",
+    "unicast.senders": "as many as are sent to; those that are silent go by time",
+    "unicast.receivers": "unicast.peers",
+    "unicast.to_answer": TURN,
+    "nakack.streams.windows": VIEW,
+    "nakack.holders": VIEW,
+    "nakack.gaps.gaps": VIEW,
+    "nakack.answers.given": TURN,
+    "nakack.later.frames": "nakack.later_bytes",
+    "failure_detection.heard": VIEW,
+    "failure_detection.checks": VIEW,
+    "failure_detection.suspected": VIEW,
+    "failure_detection.gone": VIEW,
+    "failure_detection.not_here.allowed": "failure_detection.limited",
+    "failure_detection.seen.allowed": "failure_detection.limited",
+    "discovery.directory.contacts.contacts": "discovery.contacts",
+    "discovery.directory.contacts.heard": "discovery.contacts",
+    "discovery.directory.contacts.tombstones": "discovery.contacts",
+    "discovery.answered.allowed": "discovery.answered",
+    "discovery.handlers": FIXED,
+    "resolver.contacts.contacts": "resolver.contacts",
+    "resolver.contacts.heard": "resolver.contacts",
+    "resolver.contacts.tombstones": "resolver.contacts",
+    "resolver.failures": "resolver.contacts",
+    "resolver.picked": "resolver.contacts",
+    "resolver.waiting": "resolver.queued_bytes",
+}
+#: Inside one peer's, one link's or one origin's object, which the walk does not come to; with B1's own list.
+BESIDES = (
+    "unicast.window_bytes",
+    "unicast.window_frames",
+    "unicast.queue_bytes",
+    "unicast.reorder_bytes",
+    "unicast.reorder_frames",
+    "nakack.window_count",
+    "nakack.ahead_bytes",
+    "fragment.partial_bytes",
+    "resolver.waiting_members",
+    "relay.routed_bytes",
+    "flow_control.backlog_bytes",
+)
+
+
+@pytest.fixture(scope="module")
+def stack() -> Stack:
+    config = NodeConfig(site="NYC")
+    local = Local("NYC", Address(b"a" * 16), "A", random.Random(0))
+    return build_stack(local, config, relay_layer=RelayLayer(local, config.relay_layer()), shares_state=True)
+
+
+def containers(owner: object, place: str, seen: set[int]) -> Iterator[str]:
+    """The paths of all containers in an object, and in the objects of these packages that it is made of."""
+    seen.add(id(owner))
+    names = [name for kind in type(owner).__mro__ for name in _slots(kind)] + list(getattr(owner, "__dict__", {}))
+    for name in dict.fromkeys(names):
+        value: Any = getattr(owner, name, None)
+        path = f"{place}.{name.lstrip('_')}"
+        kind = type(value)
+        if isinstance(value, dict | list | deque | set | bytearray):
+            yield path
+        elif kind.__module__.split(".")[0] in ("relay", "sitestack") and not isinstance(value, tuple | bytes):
+            is_constant = kind.__name__.endswith(("Config", "Times", "Statistics"))
+            if id(value) not in seen and not is_constant:
+                yield from containers(value, path, seen)
+
+
+def _slots(kind: type) -> list[str]:
+    slots = kind.__dict__.get("__slots__", ())
+    return [slots] if isinstance(slots, str) else list(slots)
+
+
+def test_every_container_of_every_layer_is_accounted_for(stack: Stack) -> None:
+    seen: set[int] = set()
+    found = [path for layer in stack.layers for path in containers(layer, layer.name, seen)]
+    assert len(found) > 80
+    assert sorted(found) == sorted(SHOWN)
+
+
+def test_what_shows_a_container_has_a_level_a_bound_and_for_bytes_a_high_water_mark(stack: Stack) -> None:
+    layers = {layer.name for layer in stack.layers}
+    queues = {queue["queue"]: queue for queue in find_queues(stack.statistics())}
+    shown = [name for name in (*SHOWN.values(), *BESIDES) if name.split(".")[0] in layers]
+    assert len(shown) > 40
+    for name in shown:
+        assert name in queues, name
+        assert 0 <= queues[name]["now"] <= queues[name]["max"], name
+    for name in ("relay.buffer_bytes", "relay.waiting_bytes", "relay.pending_bytes", "relay.routed_bytes"):
+        assert queues[name]["high"] is not None, name
+    for name in ("sequencer.undelivered_bytes", "flow_control.queued_bytes", "fragment.partial_bytes", "nakack.later_bytes"):
+        assert queues[name]["high"] is not None, name
+    for name in ("unicast.window_bytes", "unicast.queue_bytes", "unicast.reorder_bytes", "resolver.queued_bytes"):
+        assert queues[name]["high"] is not None, name
