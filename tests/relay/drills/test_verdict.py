@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -128,6 +129,16 @@ def test_who_was_harmed_does_not_tell_about_silence() -> None:
     heard = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 9.0), 1)]
     assert silence_s([log(D, heard, part=True)], 0, int(1e9)) is None
     assert silence_s([log(D, heard, crashed=True)], 0, int(1e9)) is None
+
+
+def test_times_of_another_clock_are_told_in_that_of_the_reader() -> None:
+    second = 1_000_000_000
+    # At 5000 s of the wall clocks, its monotonic clock is at 1000 s and the reader's at 40 s.
+    start = records.Stop(1000 * second, 5000 * second, "leave")
+    later = replace(deliver(A, 1, 4), t=1003 * second, w=5004 * second)
+    made = read_log("SFO", "D", D, [start, later], wall_ns=4960 * second)
+    assert (made.began_ns, made.ended_ns) == (40 * second, 43 * second)
+    assert made.arrivals == {"NYC": [(43 * second, 4)]}
 
 
 def test_what_a_member_may_miss_to_whom_something_was_done_is_for_the_checkers() -> None:
