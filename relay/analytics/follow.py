@@ -12,19 +12,22 @@ The horizon is the watermark's delay: for so long a late site is waited for, and
 from __future__ import annotations
 
 import json
+import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from relay.analytics.columns import select_schema
 from relay.analytics.facts import to_facts
-from relay.analytics.follow_judge import FollowError, Judge, Progress
+from relay.analytics.follow_judge import Judge, Progress
+from relay.analytics.follow_streams import LateRows, RestartedStream
 from relay.analytics.integrity import BATCH
 from relay.analytics.measures import count_lags, find_lags, measure_rates
 from relay.analytics.streaming import BYTES_MAX
@@ -35,8 +38,12 @@ STRETCH_S = 60
 HORIZON_S = 900
 #: How often the journals are looked at.
 TRIGGER_S = 5.0
+#: Tables over time get a batch for so many of those of the promises, of which nobody waits for a minute.
+TABLES_EVERY = 6
 #: How often it is looked at whether the streams still run.
 _WATCH_S = 0.5
+#: At the end so long is waited for batches that are under way. What is broken off then is done again by the next run.
+_FINISH_S = 10.0
 
 _COLUMNS = (
     *("kind", "site", "node", "uuid", "segment", "offset", "position", "wall_ns", "time"),
@@ -70,39 +77,52 @@ def follow(
 
     Raises FollowError when a stream cannot go on.
     """
-    queries = start_following(spark, options, observe)
-    told: set[tuple[str, int]] = set()
+    # What fails in a batch ends its stream, which says why; the bridge to Java need not print it too.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    listener = LateRows(options.horizon_s, tell)
+    spark.streams.addListener(listener)
+    streams: list[RestartedStream] = []
     try:
-        while not stop.wait(_WATCH_S) and any(query.isActive for query in queries):
-            for query in queries:
-                _raise_failure(query)
-                for sentence in _dropped(query, options.horizon_s, told):
-                    tell(sentence)
+        streams.extend(RestartedStream(name, start) for name, start in _define(spark, options, observe).items())
+        is_over = False
+        while not is_over and not stop.wait(_WATCH_S):
+            have_ended = not any(stream.is_active for stream in streams)
+            for stream in streams:
+                stream.watch()
+            is_over = have_ended and not any(stream.is_active for stream in streams)
+        deadline = time.monotonic() + _FINISH_S
+        while any(stream.is_busy for stream in streams) and time.monotonic() < deadline:
+            time.sleep(_WATCH_S)
     finally:
-        for query in queries:
-            query.stop()
-    if not stop.is_set():
-        for query in queries:
-            _raise_failure(query)
+        for stream in streams:
+            stream.stop()
+        spark.streams.removeListener(listener)
 
 
-def start_following(spark: SparkSession, options: FollowOptions, observe: Callable[[Progress], None]) -> list[StreamingQuery]:
-    """Start the streams."""
-    trigger = {"availableNow": True} if options.trigger_s is None else {"processingTime": f"{options.trigger_s} seconds"}
+def _define(
+    spark: SparkSession, options: FollowOptions, observe: Callable[[Progress], None]
+) -> dict[str, Callable[[], StreamingQuery]]:
+    """Name -> what starts the stream, for the first time and again."""
     out = options.out.absolute()
 
-    def writer(table: DataFrame, name: str) -> StreamingQuery:
-        stream = table.writeStream.queryName(name).trigger(**trigger)
-        stream = stream.option("checkpointLocation", str(out / "checkpoint" / name))
-        if name == "promises":
-            return stream.foreachBatch(Judge(spark, out, options.horizon_s, observe).take).start()
-        return stream.start(str(out / name), "parquet")
+    def writer(table: DataFrame, name: str, every: int) -> DataStreamWriter:
+        named = table.writeStream.queryName(name).option("checkpointLocation", str(out / "checkpoint" / name))
+        if options.trigger_s is None:
+            return named.trigger(availableNow=True)
+        return named.trigger(processingTime=f"{options.trigger_s * every} seconds")
 
-    facts = _read(spark, options, "send,deliver").withWatermark("time", f"{options.horizon_s} seconds")
+    judge = Judge(spark, out, options.horizon_s, observe)
+    promises = writer(_read(spark, options, options.bytes_max), "promises", 1)
+    traffic = _read(spark, options, options.bytes_max * TABLES_EVERY, "send,deliver")
+    facts = traffic.withWatermark("time", f"{options.horizon_s} seconds")
+    rates = writer(measure_rates(facts, STRETCH_S), "rates", TABLES_EVERY)
     lags = find_lags(match_in_time(facts, options.horizon_s))
-    tables = {"promises": _read(spark, options, None)}
-    tables |= {"rates": measure_rates(facts, STRETCH_S), "lag_histograms": count_lags(lags, STRETCH_S)}
-    return [writer(table, name) for name, table in tables.items()]
+    histograms = writer(count_lags(lags, STRETCH_S), "lag_histograms", TABLES_EVERY)
+    return {
+        "promises": lambda: promises.foreachBatch(judge.take).start(),
+        "rates": lambda: rates.start(str(out / "rates"), "parquet"),
+        "lag_histograms": lambda: histograms.start(str(out / "lag_histograms"), "parquet"),
+    }
 
 
 def match_in_time(facts: DataFrame, horizon_s: int) -> DataFrame:
@@ -119,24 +139,7 @@ def match_in_time(facts: DataFrame, horizon_s: int) -> DataFrame:
     return deliveries.join(sends, [*same, near])
 
 
-def _read(spark: SparkSession, options: FollowOptions, kinds: str | None) -> DataFrame:
+def _read(spark: SparkSession, options: FollowOptions, bytes_max: int, kinds: str | None = None) -> DataFrame:
     stream = spark.readStream.format("relay").schema(select_schema(*_COLUMNS)).option("paths", json.dumps(list(options.paths)))
-    stream = stream.option("maxBytesPerTrigger", options.bytes_max)
+    stream = stream.option("maxBytesPerTrigger", bytes_max)
     return to_facts((stream if kinds is None else stream.option("kinds", kinds)).load())
-
-
-def _raise_failure(query: StreamingQuery) -> None:
-    failure: PySparkException | None = query.exception()
-    if failure is not None:
-        first = next((line for line in str(failure).splitlines() if line.strip()), "no reason given")
-        raise FollowError(f"The stream {query.name} of the audit ended: {first}")
-
-
-def _dropped(query: StreamingQuery, horizon_s: int, told: set[tuple[str, int]]) -> Iterator[str]:
-    """A sentence for every batch in which rows came too late for a table."""
-    for progress in query.recentProgress:
-        key = (progress.name or "", progress.batchId)
-        late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
-        if late and key not in told:
-            told.add(key)
-            yield f"{late} rows came more than {horizon_s} s late and are not in table {query.name} (batch {progress.batchId})."

@@ -117,6 +117,8 @@ class Judge:
         for state in fields(step.known):
             getattr(step.known, state.name).write.mode("overwrite").parquet(str(self._state(number) / state.name))
         for name, table in (("findings", findings), ("notes", step.notes)):
+            if number and table.isEmpty():
+                continue  # the first one is there for its columns
             table.write.mode("overwrite").parquet(str(self.out / name / f"batch={number}"))
 
     def _conclude(self, number: int, before: dict[str, int], facts: DataFrame, findings: DataFrame, step: Step) -> Progress:
