@@ -50,7 +50,8 @@ USER 0
 RUN mkdir -p /usr/share/man/man1 \
     && apt-get update \
     && apt-get install --yes --no-install-recommends default-jre-headless \
-    && rm -rf /var/lib/apt/lists/*
+    && rm -rf /var/lib/apt/lists/* \
+    && install --directory --owner=10001 --group=10001 --mode=0700 /var/lib/relay/audit
 COPY --from=build-analytics /opt/relay /opt/relay
 # The driver is all there is: it needs no name in a network.
 ENV SPARK_LOCAL_IP=127.0.0.1 \

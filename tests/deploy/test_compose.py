@@ -76,10 +76,11 @@ def test_healthy_means_that_all_six_are_seen(member: str) -> None:
 
 
 def test_the_audit_reads_the_journals_of_all_members_and_changes_nothing() -> None:
-    [journals] = SERVICES["audit"]["volumes"]
+    audit = SERVICES["audit"]
+    journals, tables = audit["volumes"]
     volume, directory, mode = journals.split(":")
     assert mode == "ro"
-    assert directory in SERVICES["audit"]["command"]
+    assert audit["command"] == ["audit", directory, "--follow", "--out", tables.partition(":")[2]]
     for member in MEMBERS:
         assert f"{volume}:{directory}" in SERVICES[member]["volumes"]
         assert configuration(member).journal.directory == directory
