@@ -127,19 +127,23 @@ class Buffer:
         over = len(self) > config.budget_entries or self.bytes > config.budget_bytes
         keep_entries = config.budget_entries * 7 // 8 if over else config.budget_entries
         keep_bytes = config.budget_bytes * 7 // 8 if over else config.budget_bytes
-        born = now - config.budget_age_s
         size, position = self.bytes, self.first
         while position < self.end:
             entry = self.at(position)
-            if self.end - position <= keep_entries and size <= keep_bytes and entry.since > born:
+            if self.end - position <= keep_entries and size <= keep_bytes and now < self._due(entry):
                 break
             size -= entry.size
             position += 1
         return position - 1 if position > self.first else None
 
-    def oldest_since(self) -> float | None:
-        """When the oldest entry came; None when empty."""
-        return self._entries[self._head].since if len(self) else None
+    def age_due(self, after: int) -> float | None:
+        """When the oldest entry above this position will be too old; None when there is none."""
+        position = max(self.first, after + 1)
+        return self._due(self.at(position)) if position < self.end else None
+
+    def _due(self, entry: Entry) -> float:
+        """The one sum that both `excess` and `age_due` look at: a difference would round otherwise, and time stand still."""
+        return entry.since + self.config.budget_age_s
 
     def first_numbers(self) -> dict[Address, int]:
         """The lowest number that is held, per origin. Per origin what is held is always the newest."""

@@ -387,11 +387,10 @@ class Gateway:
         """When `pump` wants to be called."""
         if self.view is None:
             return None
-        oldest = self._state.buffer.oldest_since()
         dues = [
             self._dialer.deadline(),
             self._grace.deadline(self.links),
-            None if oldest is None else oldest + self._state.buffer.config.budget_age_s,
+            self._state.buffer.age_due(self._trimming),  # what a Trim is on its way for is seen to
             *[link.session.deadline() for link in self.connections.values()],
         ]
         return min([due for due in dues if due is not None], default=None)

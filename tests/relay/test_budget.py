@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.buffer import BufferConfig
+from relay.buffer import Buffer, BufferConfig
 from relay.events import Baseline, Gap
 from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
 from relay.link import LinkConfig
@@ -98,6 +98,29 @@ def test_the_budget_is_enforced_once_even_while_nothing_can_be_sequenced() -> No
     nyc.install()
     world.settle()
     assert held(nyc.members[1]) == []
+
+
+def test_while_a_trim_is_on_its_way_the_relay_does_not_ask_to_be_woken_for_it() -> None:
+    """Seed 94: it asked for a time that had passed, so a real member was busy with nothing, and virtual time stood still."""
+    world, nyc = alone(2, BufferConfig(budget_age_s=1.0))
+    nyc.relay.send("x")
+    nyc.block()
+    world.now += 2.0
+    world.turn()
+    due = nyc.relay.layer.deadline()
+    assert due is None or due > world.now
+
+
+@pytest.mark.parametrize("age_s", [0.1, 1.0, 4.0, 600.0])
+def test_when_an_entry_is_due_by_age_it_is_too_old(age_s: float) -> None:
+    """As floats go, `since + age <= now` and `since <= now - age` are two things."""
+    for tenth in range(1, 2_000):
+        buffer = Buffer(BufferConfig(budget_age_s=age_s))
+        buffer.append(None, None, tenth / 10)
+        due = buffer.age_due(-1)
+        assert due is not None
+        assert buffer.excess(due) == 0
+        assert buffer.age_due(0) is None
 
 
 def test_the_budget_that_runs_out_under_a_slow_link_leaves_a_gap_in_its_place() -> None:
