@@ -1,5 +1,6 @@
 """The promises as code: pure functions over the histories of a run's processes, each giving the violations it finds."""
 
+from sitestack.sim.checkers.across import check_introduced
 from sitestack.sim.checkers.agreement import check_uniform_agreement
 from sitestack.sim.checkers.ending import Ending, ending_at, find_ending, fold
 from sitestack.sim.checkers.history import Fate, History
@@ -16,6 +17,7 @@ __all__ = [
     "Report",
     "Violation",
     "check_all",
+    "check_introduced",
     "check_uniform_agreement",
     "ending_at",
     "find_ending",

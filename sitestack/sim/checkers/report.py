@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sitestack.address import Address
+from sitestack.sim.checkers.across import check_no_remote_only
 from sitestack.sim.checkers.agreement import (
     check_agreement,
     check_same_view,
@@ -23,6 +24,7 @@ from sitestack.sim.checkers.history import History
 from sitestack.sim.checkers.integrity import check_integrity
 from sitestack.sim.checkers.lag import measure_lag
 from sitestack.sim.checkers.membership import check_membership, check_views
+from sitestack.sim.checkers.merges import check_merges
 from sitestack.sim.checkers.order import (
     check_fifo,
     check_no_duplication,
@@ -55,6 +57,7 @@ SAFETY: tuple[Checker, ...] = (
     check_union,
     check_equal_vectors,
     check_monotonic,
+    check_merges,
 )
 #: What holds at the end of a quiescent run: faults are healed, sends have stopped, and everything had time to arrive.
 LIVENESS: tuple[Checker, ...] = (
@@ -63,6 +66,7 @@ LIVENESS: tuple[Checker, ...] = (
     check_conservation,
     check_unicast_outcomes,
     check_convergence,
+    check_no_remote_only,
 )
 
 

@@ -1,0 +1,104 @@
+"""X4, G5: what a site hears of another one is known there too, and comes from somebody that it knows of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sitestack import records
+from sitestack.address import Address
+from sitestack.message import Scope
+from sitestack.sim.checkers.history import History, by_site
+from sitestack.sim.checkers.ranges import Ranges
+from sitestack.sim.checkers.reception import Stream
+from sitestack.sim.checkers.violation import Findings, Violation
+from sitestack.view import ViewId
+
+
+def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
+    """X4, quiescent runs. What anybody of another site delivers, the survivors who were in its view deliver too.
+
+    A relay sends what one more member holds, so this stands as long as no two holders are lost at once. Exempt is what was
+    delivered in a view that two or more did not leave together with the survivor in question, and what one of two parts of a
+    site delivered that was lost later.
+    """
+    findings = Findings("X4")
+    abroad: dict[Stream, Ranges] = {}
+    for history in histories:
+        for stream, reception in history.receptions.items():
+            if stream.scope is Scope.ALL and stream.site != history.site:
+                abroad[stream] = abroad.get(stream, Ranges()) | reception.delivered
+    for members in by_site(histories).values():
+        by_uuid = {history.uuid: history for history in members}
+        survivors = [history for history in members if history.survives]
+        for history in members:
+            for stay in history.stays[1:]:
+                assert stay.view is not None  # only stay 0 has none
+                told = {
+                    stream: both
+                    for stream, numbers in stay.received.items()
+                    if stream.site == history.site and (both := numbers & abroad.get(stream, Ranges()))
+                }
+                for other in survivors if told else ():
+                    if other is not history and _stood_by(other, history, stay.view, by_uuid):
+                        _check_told(findings, history, other, told)
+    return findings.violations()
+
+
+def check_introduced(histories: Sequence[History]) -> list[Violation]:
+    """G5. Who hears a relayed message has its sender in the global view, of which views and messages make one stream.
+
+    Where a site was split, the global view shows one part and both parts relay; and after a merge what one part has missed
+    comes again. So this is asked only where neither site has ever been split, of journals that name the global view in force;
+    and apart from `check_all`, whose journals may be of relays that show views and messages in an order of their own.
+    """
+    findings = Findings("G5")
+    whole = {site for site, members in by_site(histories).items() if _is_whole(members)}
+    known: dict[tuple[str, ViewId], frozenset[Address]] = {}
+    for history in histories:
+        for view in history.global_views:
+            for site, vid in view.gvec.items():
+                if (site, vid) not in known:
+                    known[site, vid] = frozenset(member for home, member in view.members if home == site)
+    for history in histories:
+        if history.site not in whole:
+            continue
+        for stay in history.stays:
+            for deliver in stay.delivers:
+                if deliver.via != "relay" or deliver.scope is not Scope.ALL or deliver.site not in whole or not deliver.gvec:
+                    continue
+                shown = deliver.gvec.get(deliver.site)
+                if shown is None or deliver.origin not in known.get((deliver.site, shown), ()):
+                    name = f"{deliver.site}/{deliver.origin!r} {deliver.first}..{deliver.last}"
+                    what = f"delivered {name} while its global view had " + (
+                        "no such site" if shown is None else f"{shown} of it"
+                    )
+                    findings.add(history.label, str((deliver.site, deliver.origin)), what)
+    return findings.violations()
+
+
+def _stood_by(survivor: History, history: History, view: records.View, by_uuid: dict[Address, History]) -> bool:
+    """Whether a survivor was in this view and went on from it with all others, or all but one that died in it."""
+    if view.vid not in survivor.stay_in:
+        return False
+    following = survivor.next_view(view.vid)
+    if following is None:
+        return True
+    lost = [uuid for uuid in view.members if uuid not in by_uuid or not by_uuid[uuid].came_with(view.vid, following)]
+    if history.uuid in lost and history.next_view(view.vid) is not None:
+        return False
+    return len(lost) <= 1
+
+
+def _check_told(findings: Findings, history: History, other: History, told: dict[Stream, Ranges]) -> None:
+    for stream, numbers in told.items():
+        reception = other.receptions.get(stream)
+        missing = numbers if reception is None else numbers - reception.delivered - reception.gaps
+        if missing:
+            what = f"never delivered {stream} {missing}, which {history.label} delivered and another site too"
+            findings.add(other.label, str(stream), what)
+
+
+def _is_whole(members: Sequence[History]) -> bool:
+    """Whether all views of a site make one line: none joins others, and one lineage names them all."""
+    views = [stay.view for history in members for stay in history.stays if stay.view is not None]
+    return all(view.kind == "view" for view in views) and len({view.lineage for view in views}) <= 1
