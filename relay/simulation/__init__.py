@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from collections.abc import Callable
+from typing import Literal, TextIO
 
-from relay.simulation.plan import Plan, draw
+from relay.simulation.harsh import draw
+from relay.simulation.large import draw_large
+from relay.simulation.plan import Plan, draw_plain
 from relay.simulation.run import Run, SeedResult
+from relay.simulation.shrink import shrink
 
-__all__ = ["Plan", "Run", "SeedResult", "draw", "run_seed"]
+#: A hundred members in one site, or a few in each of several with everything turned on and off.
+Kind = Literal["swarm", "large"]
+
+DRAWS: dict[Kind, Callable[[int], Plan]] = {"swarm": draw, "large": draw_large}
+
+__all__ = ["DRAWS", "Kind", "Plan", "Run", "SeedResult", "draw", "draw_large", "draw_plain", "run_seed", "shrink_seed"]
 
 
-def run_seed(seed: int, trace: TextIO | None = None) -> SeedResult:
-    """Run one seed; with `trace`, write every record of every process to it, in canonical order."""
-    run = Run(draw(seed))
+def run_seed(seed: int, trace: TextIO | None = None, kind: Kind = "swarm") -> SeedResult:
+    """Run one seed of a kind of plan; with `trace`, write every record of every process to it, in canonical order."""
+    run = Run(DRAWS[kind](seed))
     result = run.result()
     if trace is not None:
         for process in run.world.processes:
             for record in process.records:
                 trace.write(f"{process.local.site}/{process.local.name} {record}\n")
     return result
+
+
+def shrink_seed(seed: int, kind: Kind = "swarm") -> Plan:
+    """The smallest plan that is found to break the promise that this seed breaks. Raises ValueError if it breaks none."""
+    return shrink(DRAWS[kind](seed), lambda plan: Run(plan).result().violations)

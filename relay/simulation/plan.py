@@ -7,85 +7,15 @@ everything. The plan is plain data: a failing seed can be shrunk by leaving faul
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from relay.buffer import BufferConfig
+from relay.simulation.faults import Burst, CutStream, Fault, Kill, Leave, Pause, Split, WanCut
 from sitestack.config import Agreement, Order
 
 #: How long messages are sent and faults happen, in virtual seconds.
 TROUBLE_S = 30.0
 SITE_NAMES = ("NYC", "SFO", "LON", "TYO")
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """A process dies, as by kill -9, and perhaps another starts at its address."""
-
-    at: float
-    site: str
-    #: 0 is the coordinator of that moment, 1 the second in line, and so on; too high means the last.
-    rank: int
-    #: How many datagrams of its next turn still leave: a process can die at any effect.
-    datagrams: int
-    #: Seconds until a new process starts at the same physical address; None for never.
-    restart_after: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """A process leaves gracefully."""
-
-    at: float
-    site: str
-    rank: int
-
-
-@dataclass(frozen=True, slots=True)
-class CutStream:
-    """Every open bridge connection breaks, somewhere in the middle of its bytes."""
-
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Burst:
-    """Nothing arrives inside any site for a while."""
-
-    at: float
-    length: float
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A site falls apart for a while: the first hosts do not reach the others, nor (unless `one_way`) the others them."""
-
-    at: float
-    length: float
-    site: str
-    #: How many of the hosts, in order of their numbers, are on the first side.
-    hosts: int
-    one_way: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A process stands still for a while, as by SIGSTOP and SIGCONT."""
-
-    at: float
-    length: float
-    site: str
-    rank: int
-
-
-@dataclass(frozen=True, slots=True)
-class WanCut:
-    """No bytes pass between two sites for a while, in both directions or in one; nothing is reported either."""
-
-    at: float
-    length: float
-    one_way: bool
-
-
-Fault = Kill | Leave | CutStream | Burst | Split | Pause | WanCut
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +38,15 @@ class Plan:
     size_max: int
     unicast_share: float
     site_share: float
-
-    def rates(self) -> dict[str, float]:
-        """The continuous faults by name."""
-        return {
-            "loss": self.loss,
-            "duplication": self.duplication,
-            "reordering": self.reordering,
-            "corruption": self.corruption,
-        }
+    #: Messages in a batch, at most; None for what the product does by itself.
+    batch_count_max: int | None = None
+    budget: BufferConfig = field(default_factory=BufferConfig)
+    #: A site that starts only so many seconds after the trouble has begun.
+    late: tuple[str, float] | None = None
 
 
-def draw(seed: int) -> Plan:
-    """The plan of a seed."""
+def draw_plain(seed: int) -> Plan:
+    """The plan of a seed, without what makes some seeds harsh."""
     rng = random.Random(f"plan {seed}")
     number = 3 + seed % 2 if seed % 5 == 4 else 2
     sites = tuple([(name, rng.choice((1, 2, 3, 3, 3, 4))) for name in SITE_NAMES[:number]])

@@ -18,6 +18,7 @@ from relay.events import (
     Listen,
     StopListening,
 )
+from relay.fence import Key
 from relay.layer import RelayConfig, RelayLayer
 from relay.recorder import RelayRecorder
 from sitestack.address import Address, Physical
@@ -45,15 +46,18 @@ class RelayProcess(Process):
         super().__init__(local, stack, physical, world.schedule, world.fabric, world.seed, config.order == "total")
         self.global_view: GlobalView | None = None
         self.bridge = Physical(physical.host, BRIDGE_PORT)
-        self._world = world
+        self.world = world
         #: The ends of its bridges, by the numbers that the relay layer knows them by.
         self.connections: dict[int, Stream] = {}
         self._numbers = 0
+        #: Relays of other sites that this one believed although it knew of a later one (R9), in words.
+        self.stale_epochs: list[str] = []
+        self._believed: dict[Key, int] = {}
 
     def kill(self) -> None:
         """Gone; the kernel closes its connections."""
         super().kill()
-        self._world.streams.unlisten(self.bridge)
+        self.world.streams.unlisten(self.bridge)
         connections, self.connections = self.connections, {}
         for stream in connections.values():
             stream.close()
@@ -79,7 +83,7 @@ class RelayProcess(Process):
         super().handle(event)
 
     def _carry_out(self, effect: BridgeEffect) -> None:
-        streams = self._world.streams
+        streams = self.world.streams
         match effect:
             case Listen():
                 streams.listen(self.bridge, self._accepted)
@@ -120,6 +124,21 @@ class RelayProcess(Process):
     def _heard(self, number: int, data: bytes) -> None:
         if number in self.connections:
             self._tell(BridgeReceived(number, data))
+            self._watch_fence()
+
+    def _watch_fence(self) -> None:
+        """A link that is accepted belongs to the latest relay of its lineage that this site knows of."""
+        gateway = self.relay.gateway
+        if gateway.links == self._believed:
+            return
+        for key, number in gateway.links.items():
+            peer = gateway.connections[number].session.peer
+            if self._believed.get(key) == number or peer is None:
+                continue
+            known = self.relay.state.remote(key[0]).lineage(key[1]).epoch
+            if known is not None and peer.epoch < known:
+                self.stale_epochs.append(f"believes the relay of {key[0]} of epoch {peer.epoch}, and knows of {known}")
+        self._believed = dict(gateway.links)
 
     def _closed(self, number: int) -> None:
         if self.connections.pop(number, None) is not None:

@@ -67,6 +67,13 @@ class Fabric:
                 if address in members:
                     members.remove(address)
 
+    def move(self, old: Physical, new: Physical, group: str, member: Address, receive: Receive) -> None:
+        """A process goes on elsewhere. At the old address nobody answers, not even to refuse: watchers learn nothing."""
+        self.attach(new, group, member, receive)
+        for targets, _ in self._watches.values():
+            targets.pop(old, None)
+        self.detach(old, receive)
+
     def watch(self, watcher: Physical, targets: dict[Physical, Address], gone: Callable[[Address], None]) -> None:
         """Keep connections to these processes and to no others; `gone` is told when one does not exist any more."""
         self._watches[watcher] = (targets, gone)

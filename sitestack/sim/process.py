@@ -93,6 +93,12 @@ class Process:
         self.alive = False
         self.fabric.detach(self.physical, self.receive)
 
+    def move(self, to: Physical) -> None:
+        """Go on at another address, as when a network interface fails over."""
+        self.fabric.move(self.physical, to, self.local.site, self.local.address, self.receive)
+        self.physical = to
+        self.input(Connect((to,)))
+
     def pause(self) -> None:
         """SIGSTOP: nothing runs; what arrives waits in the socket's buffer, which is finite."""
         self._paused = True

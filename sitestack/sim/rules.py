@@ -42,6 +42,20 @@ def burst_loss(start: float, length: float) -> Rule:
     return lambda packet, rng: [] if start <= packet.sent < start + length else [packet]
 
 
+def between(one: Physical, other: Physical, start: float, length: float, rate: float, late_by: float) -> Rule:
+    """A bad wire between two sockets for a while: it loses packets at this rate, and half of the others are late."""
+    ends = ((one, other), (other, one))
+
+    def rule(packet: Packet, rng: random.Random) -> list[Packet]:
+        if not start <= packet.sent < start + length or (packet.source, packet.target) not in ends:
+            return [packet]
+        if rng.random() < rate:
+            return []
+        return [packet if rng.random() < 0.5 else replace(packet, delay=packet.delay + rng.random() * late_by)]
+
+    return rule
+
+
 def duplication(rate: float, late_by: float) -> Rule:
     """Some packets arrive twice, the second up to `late_by` seconds later (F2)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.address import Physical
-from sitestack.events import Connect, ViewInstalled
+from sitestack.events import ViewInstalled
 from sitestack.layers.membership import Membership
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
@@ -14,12 +14,8 @@ from tests.simulation.stories import SOON, one_each, say, site, told, verdict
 
 def move(script: Script, name: str, to: Physical) -> None:
     """The process goes on at another address, as when a network interface fails over."""
-    process, fabric = script[name], script.world.fabric
     script.transcript.note(f"{name} moves")
-    fabric.attach(to, process.local.site, process.local.address, process.receive)
-    fabric.detach(process.physical, process.receive)
-    process.physical = to
-    process.input(Connect((to,)))
+    script[name].move(to)
 
 
 @pytest.mark.conforms("LA-5")

@@ -20,6 +20,7 @@ FOUND = {
     96: "a unicast that was given up was reported to nobody",
     627: "a site that came back showed views older than it had",
     677: "agreement was asked of parts that had gone different ways",
+    94: "while a Trim was on its way the relay asked to be woken for it, at a time that had passed",
     1510: "a member left while a unicast to the other site was on its way, and said nothing of it",
 }
 

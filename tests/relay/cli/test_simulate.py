@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -10,7 +11,9 @@ import pytest
 
 from relay.cli import simulate
 from relay.cli.simulate import Tally
-from relay.simulation import SeedResult
+from relay.simulation import Kind, Plan, SeedResult, draw
+from relay.simulation.coverage import DROPS, FAULTS
+from relay.simulation.faults import Pause
 from tests.relay.cli.conftest import Run
 
 
@@ -29,7 +32,7 @@ def test_the_order_in_which_seeds_end_does_not_show() -> None:
 
 
 def test_a_violation_fails_and_names_the_seed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate, "run_seed", lambda seed: result(seed, "L2 at A: twice"))
+    monkeypatch.setattr(simulate, "run_seed", lambda seed, trace, kind: result(seed, "L2 at A: twice"))
     code, out, _ = run("simulate", "--seeds", "7", "--json")
     answer = json.loads(out)
     assert code == 1
@@ -42,13 +45,64 @@ def test_a_violation_fails_and_names_the_seed(run: Run, monkeypatch: pytest.Monk
 
 
 def test_a_trace_goes_to_the_file(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def run_seed(seed: int, trace: TextIO) -> SeedResult:
+    def run_seed(seed: int, trace: TextIO, kind: Kind) -> SeedResult:
         trace.write(f"all of {seed}\n")
         return result(seed)
 
     monkeypatch.setattr(simulate, "run_seed", run_seed)
     assert run("simulate", "--seeds", "3", "--trace", tmp_path / "trace").code == 0
     assert (tmp_path / "trace").read_text() == "all of 3\n"
+
+
+def test_a_large_campaign_fails_when_something_never_happened(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A "sometimes" assertion: a thousand seeds without a single pause prove nothing about pauses."""
+    everything = {**dict.fromkeys(FAULTS, 1), **{f"drop {reason}": 1 for reason in DROPS}}
+
+    def covers(*lacking: str) -> None:
+        covered = {name: times for name, times in everything.items() if name not in lacking}
+        monkeypatch.setattr(simulate, "_run", lambda seeds, kind: (SeedResult(seed, (), covered, "", 1.0) for seed in seeds))
+
+    covers()
+    code, out, _ = run("simulate", "--seeds", "0:1000")
+    assert (code, "Never happened" in out) == (0, False)
+    assert "pause 1000" in out
+    covers("pause", "drop misdirected")
+    code, out, _ = run("simulate", "--seeds", "0:1000", "--json")
+    assert (code, json.loads(out)["missing"]) == (1, ["pause", "drop misdirected"])
+    assert "should have: pause, drop misdirected" in run("simulate", "--seeds", "0:1000").out
+    assert run("simulate", "--seeds", "0:999").code == 0, "a small campaign may miss something by chance"
+    assert run("simulate", "--seeds", "0:1000", "--plan", "large").code == 0, "the goals are those of the swarm"
+
+
+def test_shrinking_prints_the_faults_that_are_left(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = replace(draw(1), faults=(Pause(3.0, 1.0, "NYC", 0),))
+
+    class Broken:
+        def __init__(self, plan: Plan) -> None:
+            self.plan = plan
+
+        def result(self) -> SeedResult:
+            return result(self.plan.seed, "L6 at A: in another view")
+
+    monkeypatch.setattr(simulate, "shrink_seed", lambda seed, kind: plan)
+    monkeypatch.setattr(simulate, "Run", Broken)
+    code, out, _ = run("simulate", "--seeds", "1", "--shrink")
+    assert code == 1
+    assert "seed 1: L6 at A" in out
+    assert "It takes 1 faults:\n  Pause(at=3.0, length=1.0, site='NYC', rank=0)" in out
+    answer = json.loads(run("simulate", "--seeds", "1", "--shrink", "--json").out)
+    assert answer["faults"] == ["Pause(at=3.0, length=1.0, site='NYC', rank=0)"]
+
+
+def test_a_seed_that_breaks_nothing_cannot_be_shrunk(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(seed: int, kind: Kind) -> Plan:
+        raise ValueError("seed 1 breaks no promise, so there is nothing to shrink")
+
+    monkeypatch.setattr(simulate, "shrink_seed", refuse)
+    code, _, err = run("simulate", "--seeds", "1", "--shrink")
+    assert code == 2
+    assert "seed 1 breaks no promise" in err
+    assert run("simulate", "--seeds", "1:3", "--shrink").code == 2
 
 
 @pytest.mark.slow

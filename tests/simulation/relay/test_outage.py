@@ -10,7 +10,7 @@ import pytest
 
 from relay.buffer import BufferConfig
 from relay.simulation import Run, draw
-from relay.simulation.plan import Kill
+from relay.simulation.faults import Kill
 from sitestack.sim.checkers import History, check_all
 from tests.simulation.relay.sites import ACROSS, Sites
 

@@ -1,0 +1,131 @@
+"""What can happen to a simulated world: faults as plain data, so that a failing run can be shrunk by leaving some out.
+
+`at` is always the time from the beginning of the trouble in virtual seconds, `site` a name, and `rank` a place in the view of
+that moment: 0 is the coordinator, 1 the second in line, and so on; too high means the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """A process dies, as by kill -9, and perhaps another starts at its address."""
+
+    at: float
+    site: str
+    rank: int
+    #: How many datagrams of its next turn still leave: a process can die at any effect.
+    datagrams: int
+    #: Seconds until a new process starts at the same physical address; None for never.
+    restart_after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """A process dies and another one has its address at once, before anybody has noticed (F31, A3)."""
+
+    at: float
+    site: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A process leaves gracefully, and perhaps another starts at its address."""
+
+    at: float
+    site: str
+    rank: int
+    restart_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A process goes on at another address, as when a network interface fails over (F42, A1)."""
+
+    at: float
+    site: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class CutStream:
+    """Every open bridge connection breaks, somewhere in the middle of its bytes."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Nothing arrives inside any site for a while."""
+
+    at: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A site falls apart for a while: the first hosts do not reach the others, nor (unless `one_way`) the others them."""
+
+    at: float
+    length: float
+    site: str
+    #: How many of the hosts, in order of their numbers, are on the first side.
+    hosts: int
+    one_way: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A process stands still for a while, as by SIGSTOP and SIGCONT."""
+
+    at: float
+    length: float
+    site: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class WanCut:
+    """No bytes pass between two sites for a while, in both directions or in one; nothing is reported either."""
+
+    at: float
+    length: float
+    one_way: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Two members talk to each other alone over a bad wire, and half-way they forget their connection (U1, U3, U4, U6)."""
+
+    at: float
+    length: float
+    site: str
+    rank: int
+    #: The other one's rank.
+    peer: int
+    #: Unicasts from the first to the second, some of them before and some after it.
+    messages: int
+    #: Who forgets.
+    closer: Literal["sender", "receiver", "both"]
+    #: Between these two, of all datagrams.
+    loss: float
+    #: Some of what is not lost comes late by up to so many seconds.
+    late_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flood:
+    """All members of a site send much in a short time."""
+
+    at: float
+    length: float
+    site: str
+    messages: int
+    unicast_share: float
+
+
+Fault = Kill | Replace | Leave | Move | CutStream | Burst | Split | Pause | WanCut | Reset | Flood

@@ -1,0 +1,93 @@
+"""Shortage: whether a budget can have run out for a message, so that declaring it lost was all that was left to do.
+
+A gap is exact when each message in it was so old, or had so many others behind it, that the relay buffer of its site may have
+let go of it. In a simulated world all journals carry the same clock, so this can be told from them.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+from relay.buffer import ENTRY_BYTES, BufferConfig
+from sitestack import records
+from sitestack.address import Address
+from sitestack.message import Scope
+from sitestack.sim.process import Process
+from sitestack.view import ViewId
+
+
+class _Produce:
+    """What a site has put into its relay buffer, in order of time: when (ns), and how much until then."""
+
+    def __init__(self, processes: Sequence[Process]) -> None:
+        #: When a batch of an origin with this first number was delivered for the first time, its last number and its size.
+        self.batches: dict[tuple[Address, int], tuple[int, int, int]] = {}
+        views: dict[ViewId, int] = {}
+        for process in processes:
+            for record in process.records:
+                if isinstance(record, records.View):
+                    views[record.vid] = min(record.t, views.get(record.vid, record.t))
+                elif isinstance(record, records.Deliver) and record.via == "local" and record.scope is Scope.ALL:
+                    key = (record.origin, record.first)
+                    since, _, _ = self.batches.get(key, (record.t, 0, 0))
+                    size = ENTRY_BYTES + len(record.sizes) + sum(struct.unpack(f"<{record.count}I", record.sizes))
+                    self.batches[key] = (min(record.t, since), record.last, size)
+        entries = sorted([*[(t, size) for t, _, size in self.batches.values()], *[(t, ENTRY_BYTES) for t in views.values()]])
+        self._times = [t for t, _ in entries]
+        self._sizes = [0, *accumulate(size for _, size in entries)]
+
+    def behind(self, since: int, until: int) -> tuple[int, int]:
+        """How many entries came from one time to another, both included, and their bytes."""
+        low, high = bisect_right(self._times, since - 1), bisect_right(self._times, until)
+        return high - low, self._sizes[high] - self._sizes[low]
+
+
+class Shortage:
+    """Judges gaps against the budget that all members of a run had."""
+
+    def __init__(self, processes: Sequence[Process], budget: BufferConfig) -> None:
+        self._budget = budget
+        self._by_site: dict[str, list[Process]] = {}
+        for process in processes:
+            self._by_site.setdefault(process.local.site, []).append(process)
+        self._produce: dict[str, _Produce] = {}
+
+    def objection(self, process: Process, gap: records.Gap) -> str:
+        """What is wrong with a gap that this process journaled; empty when it could not be helped."""
+        produce = self._produce.get(gap.site)
+        if produce is None:
+            produce = self._produce[gap.site] = _Produce(self._by_site[gap.site])
+        born_ns = min(int(p.records[0].t) for p in self._by_site[process.local.site])
+        is_first = not _has_begun(process, gap)
+        for (origin, first), (since, last, _) in sorted(produce.batches.items()):
+            if origin != gap.origin or last < gap.first or first > gap.last:
+                continue
+            name = f"{gap.site}/{origin!r} {first}..{last}"
+            if since < born_ns and is_first:
+                return f"{name} was sent before this site was there, and is declared lost instead of passed over"
+            if not self._may_be_gone(produce, since, gap.t):
+                return f"{name} is declared lost after {(gap.t - since) / 1e9:.3f} s, though the budget was not exceeded"
+        return ""
+
+    def _may_be_gone(self, produce: _Produce, since: int, now: int) -> bool:
+        """A full buffer goes an eighth below its bound. What came in the same instant counts as behind it."""
+        budget = self._budget
+        entries, size = produce.behind(since, now)
+        return (
+            now - since >= budget.budget_age_s * 1e9
+            or entries > budget.budget_entries * 7 // 8
+            or size > budget.budget_bytes * 7 // 8
+        )
+
+
+def _has_begun(process: Process, gap: records.Gap) -> bool:
+    """Whether the process knew where this origin's messages begin before it was told that some are lost (R29)."""
+    for record in process.records:
+        if record is gap:
+            return False
+        if isinstance(record, records.Baseline | records.Deliver | records.Gap) and record.origin == gap.origin:
+            return True
+    raise AssertionError("the gap is of this process")

@@ -1,0 +1,252 @@
+"""Trouble: the sends and the faults of a plan, each carried out when its time has come."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import partial
+
+from relay.simulation.faults import (
+    Burst,
+    CutStream,
+    Fault,
+    Flood,
+    Kill,
+    Leave,
+    Move,
+    Pause,
+    Replace,
+    Reset,
+    Split,
+    WanCut,
+)
+from relay.simulation.plan import TROUBLE_S, Plan
+from relay.simulation.process import RelayProcess
+from sitestack.address import Address, Physical, ProxyUUID
+from sitestack.events import CloseConnection
+from sitestack.message import Scope
+from sitestack.sim import rules
+from sitestack.sim.process import Process
+from sitestack.sim.world import World
+
+Cut = tuple[frozenset[str], frozenset[str]]
+
+
+class Trouble:
+    """Everything that happens to a world while its promises are tried."""
+
+    def __init__(self, plan: Plan, world: World, hosts: dict[str, list[Physical]], rng: random.Random) -> None:
+        self.plan = plan
+        self.world = world
+        self.hosts = hosts
+        #: How often each thing happened.
+        self.covered: Counter[str] = Counter()
+        #: Processes that are still to be started (again).
+        self.restarts = 0
+        #: Who was told to leave, and when.
+        self.leaving: dict[Address, float] = {}
+        self._rng = rng
+
+    def begin(self) -> None:
+        """Let everything happen at its time, from now on."""
+        schedule, start = self.world.schedule, self.world.now
+        for _ in range(self.plan.messages):
+            schedule.at(start + self._rng.uniform(0.0, TROUBLE_S), self._send)
+        for fault in self.plan.faults:
+            schedule.at(start + fault.at, partial(self.strike, fault))
+        if self.plan.late is not None:
+            site, at = self.plan.late
+            self.covered["late site"] += 1
+            self.restarts += len(self.hosts[site])
+            for number, host in enumerate(self.hosts[site]):
+                schedule.at(start + at + 0.1 * number, partial(self._arrive, site, f"{site[0]}{number}", host))
+
+    def _arrive(self, site: str, name: str, host: Physical) -> None:
+        self.restarts -= 1
+        self.world.spawn(site, name, host)
+
+    # -- sends -----------------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        plan = self.plan
+        self._send_from(self.world.alive(), self._rng, plan.unicast_share, plan.site_share)
+
+    def _send_from(self, living: list[Process], rng: random.Random, unicasts: float, to_site: float) -> None:
+        senders = [p for p in living if p.view is not None and not p.left]
+        if not senders:
+            return
+        sender = rng.choice(senders)
+        payload = rng.randbytes(rng.randrange(self.plan.size_max + 1))
+        kind = rng.random()
+        if kind < unicasts:
+            target = _target(sender, rng)
+            if target is not None:
+                sender.send(payload, Scope.UNICAST, target)
+        elif kind < unicasts + to_site:
+            sender.send(payload, Scope.SITE)
+        else:
+            sender.send(payload)
+
+    def _flood(self, flood: Flood) -> None:
+        """Its randomness is its own, so that it does not change when other faults are left out."""
+        self.covered["flood"] += 1
+        rng = random.Random(f"flood {self.plan.seed} {flood.site} {flood.at!r}")
+        schedule = self.world.schedule
+
+        def send() -> None:
+            self._send_from(self.world.alive(flood.site), rng, flood.unicast_share, 0.1)
+
+        for _ in range(flood.messages):
+            schedule.after(rng.uniform(0.0, flood.length), send)
+
+    # -- faults ----------------------------------------------------------------------------------------------------
+
+    def strike(self, fault: Fault) -> None:
+        """Carry out a fault now."""
+        match fault:
+            case Kill():
+                self._kill(fault)
+            case Replace():
+                self._replace(fault)
+            case Leave():
+                self._leave(fault)
+            case Move():
+                self._move(fault)
+            case Pause():
+                sleeper = self._ranked(fault.site, fault.rank)
+                if sleeper is not None:
+                    self.covered["pause"] += 1
+                    sleeper.pause()
+                    self.world.schedule.after(fault.length, sleeper.resume)
+            case Reset():
+                self._reset(fault)
+            case Flood():
+                self._flood(fault)
+            case _:
+                self._break_routes(fault)
+
+    def _kill(self, fault: Kill) -> None:
+        victim = self._ranked(fault.site, fault.rank)
+        if victim is None:
+            return
+        self.covered["kill coordinator" if victim is self.world.coordinator(fault.site) else "kill member"] += 1
+        self._look_at_dying(victim)
+        victim.dies_after = fault.datagrams
+        self.world.schedule.after(0.3, lambda: _make_sure(victim))
+        if fault.restart_after is not None:
+            self.restarts += 1
+            self.world.schedule.after(0.5 + fault.restart_after, lambda: self._restart(victim))
+
+    def _replace(self, fault: Replace) -> None:
+        victim = self._ranked(fault.site, fault.rank)
+        if victim is not None:
+            self.covered["replace"] += 1
+            self._look_at_dying(victim)
+            victim.kill()
+            self.world.spawn(victim.local.site, victim.local.name, victim.physical)
+
+    def _look_at_dying(self, victim: Process) -> None:
+        assert isinstance(victim, RelayProcess)
+        sessions = [connection.session for connection in victim.relay.gateway.connections.values()]
+        self.covered["relay died with entries on their way"] += any(session.in_flight_bytes for session in sessions)
+
+    def _leave(self, fault: Leave) -> None:
+        leaver = self._ranked(fault.site, fault.rank)
+        if leaver is None or len(self.world.alive(fault.site)) < 2:
+            return
+        self.covered["leave coordinator" if leaver is self.world.coordinator(fault.site) else "leave"] += 1
+        self.leaving.setdefault(leaver.local.address, self.world.now)
+        leaver.leave()
+        if fault.restart_after is not None:
+            self.restarts += 1
+            self.world.schedule.after(6.0 + fault.restart_after, lambda: self._restart(leaver))
+
+    def _move(self, fault: Move) -> None:
+        mover = self._ranked(fault.site, fault.rank)
+        if mover is not None:
+            self.covered["move"] += 1
+            mover.move(Physical(mover.physical.host, mover.physical.port + 1))
+
+    def _break_routes(self, fault: CutStream | Split | WanCut | Burst) -> None:
+        world = self.world
+        match fault:
+            case CutStream():
+                for stream in world.streams.connections():
+                    self.covered["cut bridge"] += 1
+                    stream.cut(self._rng)
+            case Split():
+                hosts = [host.host for host in self.hosts[fault.site]]
+                if len(hosts) > 1:
+                    self.covered["split one way" if fault.one_way else "split"] += 1
+                    self._break(world.fabric.cuts, (frozenset(hosts[: fault.hosts]), frozenset(hosts[fault.hosts :])), fault)
+            case WanCut():
+                self.covered["wan cut one way" if fault.one_way else "wan cut"] += 1
+                hosts_of = [frozenset(host.host for host in hosts) for hosts in self.hosts.values()]
+                one, other = hosts_of if len(hosts_of) == 2 else self._rng.sample(hosts_of, 2)
+                self._break(world.streams.cuts, (one, other), fault)
+            case Burst():
+                self.covered["burst"] += 1
+                world.fabric.rules.append(rules.burst_loss(world.now, fault.length))
+
+    def _break(self, cuts: list[Cut], cut: Cut, fault: Split | WanCut) -> None:
+        """Break the route, one way or both, and mend it when it is time."""
+        broken = [cut] if fault.one_way else [cut, (cut[1], cut[0])]
+        cuts += broken
+        self.world.schedule.after(fault.length, partial(_mend, cuts, broken))
+
+    def _reset(self, fault: Reset) -> None:
+        """Unicasts one after the other, and a connection that is forgotten between two of them."""
+        sender, receiver = self._ranked(fault.site, fault.rank), self._ranked(fault.site, fault.peer)
+        if sender is None or receiver is None or sender is receiver:
+            return
+        self.covered[f"reset by {fault.closer}"] += 1
+        schedule, one, other = self.world.schedule, sender.local.address, receiver.local.address
+        wire = rules.between(sender.physical, receiver.physical, self.world.now, fault.length, fault.loss, fault.late_s)
+        self.world.fabric.rules.append(wire)
+        for number in range(fault.messages):
+            words = f"{fault.at!r} {number}".encode()
+            schedule.after(fault.length * number / fault.messages, partial(_whisper, sender, words, other))
+        middle = fault.length / 2
+        if fault.closer != "receiver":
+            schedule.after(middle, lambda: sender.input(CloseConnection(other)))
+        if fault.closer != "sender":
+            schedule.after(middle, lambda: receiver.input(CloseConnection(one)))
+
+    def _restart(self, victim: Process) -> None:
+        """A new process at the address of a dead one (LA-4), unless another has taken it already."""
+        self.restarts -= 1
+        if all(p.physical != victim.physical for p in self.world.alive()):
+            self.covered["restart"] += 1
+            self.world.spawn(victim.local.site, victim.local.name, victim.physical)
+
+    def _ranked(self, site: str, rank: int) -> Process | None:
+        coordinator = self.world.coordinator(site)
+        if coordinator is None or coordinator.view is None:
+            return None
+        by_address = {p.local.address: p for p in self.world.alive(site)}
+        living = [by_address[m] for m in coordinator.view.members if m in by_address]
+        return living[min(rank, len(living) - 1)] if living else None
+
+
+def _target(sender: Process, rng: random.Random) -> Address | ProxyUUID | None:
+    assert isinstance(sender, RelayProcess)
+    if sender.global_view is None:
+        return None
+    target = rng.choice(sender.global_view.members)
+    return target.original if target.site == sender.local.site else target
+
+
+def _whisper(sender: Process, words: bytes, target: Address) -> None:
+    sender.send(words, Scope.UNICAST, target)
+
+
+def _make_sure(victim: Process) -> None:
+    """A process that had nothing more to send dies all the same."""
+    if victim.alive:
+        victim.kill()
+
+
+def _mend(cuts: list[Cut], broken: list[Cut]) -> None:
+    for cut in broken:
+        if cut in cuts:
+            cuts.remove(cut)

@@ -1,0 +1,37 @@
+"""What a seed stands for: the same for ever, and harsh where it says so."""
+
+from __future__ import annotations
+
+from relay.simulation import draw, draw_large, draw_plain
+from relay.simulation.faults import Flood, Leave, Move, Replace, Reset
+from relay.simulation.harsh import HARSH
+from tests.simulation.test_seeds import FOUND
+
+#: Found when there were harsh seeds already.
+FOUND_HARSH = (94,)
+
+
+def test_the_seeds_that_once_found_something_are_what_they_were() -> None:
+    for seed in FOUND:
+        if seed not in FOUND_HARSH:
+            assert draw(seed) == draw_plain(seed)
+
+
+def test_a_harsh_seed_has_all_faults_of_its_plain_part_and_more() -> None:
+    seeds = [seed for seed in range(210) if seed % 7 in HARSH]
+    for seed in seeds:
+        assert set(draw_plain(seed).faults) <= set(draw(seed).faults)
+    plans = list(map(draw, seeds))
+    assert sum(plan.batch_count_max == 1 for plan in plans) > len(seeds) / 3
+    assert any(plan.late for plan in plans)
+    for name in ("budget_entries", "budget_bytes", "budget_age_s"):
+        assert len({getattr(plan.budget, name) for plan in plans}) > 1
+    kinds = {type(fault) for plan in plans for fault in plan.faults}
+    assert {Flood, Leave, Move, Replace, Reset} <= kinds
+    assert draw(7) == draw(7)
+
+
+def test_the_large_campaign_has_a_hundred_members_in_one_site() -> None:
+    for seed in range(10):
+        assert dict(draw_large(seed).sites)["NYC"] == 100
+    assert len({draw_large(seed).faults for seed in range(10)}) == 10

@@ -1,0 +1,56 @@
+"""A failing seed shrinks to the few faults that it needs, and always to the same ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from relay.simulation import Plan, Run, draw
+from relay.simulation.faults import CutStream, Kill, Leave, Pause, Split
+from relay.simulation.shrink import RUNS_MAX, shrink
+from sitestack.layers import flush
+
+
+def test_what_is_not_needed_is_left_out_of_the_plan() -> None:
+    """It takes the kill and the pause together; everything else is noise."""
+    noise = tuple([CutStream(float(n)) for n in range(20)])
+    kill, pause = Kill(4.5, "NYC", 0, 0, 1.0), Pause(9.5, 1.0, "SFO", 0)
+    plan = replace(draw(7), faults=(*noise[:7], kill, *noise[7:], pause), loss=0.2, messages=300)
+    tried: list[Plan] = []
+
+    def violations(candidate: Plan) -> tuple[str, ...]:
+        tried.append(candidate)
+        return ("L6 at A: another view",) if {kill, pause} <= set(candidate.faults) else ()
+
+    small = shrink(plan, violations)
+    assert small.faults == (kill, pause)
+    assert (small.loss, small.messages, small.late, small.batch_count_max) == (0.0, 0, None, None)
+    assert shrink(plan, violations) == small
+    assert len(tried) <= 2 * (RUNS_MAX + 1)
+
+
+def test_another_broken_promise_does_not_count() -> None:
+    kill, leave = Kill(4.0, "NYC", 0, 0, 1.0), Leave(5.0, "NYC", 0)
+    plan = replace(draw(7), faults=(kill, leave))
+
+    def violations(candidate: Plan) -> tuple[str, ...]:
+        return ("L6 first", "X5 too") if candidate.faults == plan.faults else ("X5 alone",) * len(candidate.faults)
+
+    assert shrink(plan, violations).faults == plan.faults
+
+
+def test_a_plan_that_breaks_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="seed 7 breaks no promise"):
+        shrink(draw(7), lambda plan: ())
+
+
+@pytest.mark.slow
+def test_a_planted_bug_shrinks_to_the_fault_that_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S5: a view is installed without equalising the old one's streams; it takes a coordinator that dies under load."""
+    monkeypatch.setattr(flush.Flush, "_cut", lambda self, part: ({}, {}))
+    plan = next(plan for plan in map(draw, range(0, 70, 7)) if Run(plan).result().violations)
+    small = shrink(plan, lambda candidate: Run(candidate).result().violations)
+    assert Run(small).result().violations
+    assert len(small.faults) <= 3
+    assert any(isinstance(fault, Kill | Leave | Pause | Split) for fault in small.faults)
