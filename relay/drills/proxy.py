@@ -204,9 +204,9 @@ async def bind_datagrams(host: str) -> trio.socket.SocketType:
     return sock
 
 
-async def bind_streams(host: str) -> trio.SocketListener:
-    """A listener at a free port."""
-    (listener,) = await trio.open_tcp_listeners(0, host=host)
+async def bind_streams(host: str, port: int = 0) -> trio.SocketListener:
+    """A listener at a port; 0: a free one."""
+    (listener,) = await trio.open_tcp_listeners(port, host=host)
     return listener
 
 

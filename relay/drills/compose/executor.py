@@ -16,7 +16,7 @@ from relay.drills.compose.engine import Container, Engine, last_words
 from relay.drills.compose.filters import NETEM, SHAPING, drop_rules, shaping_commands
 from relay.drills.compose.namespaces import filter_packets, interfaces, shape_traffic
 from relay.drills.executor import MemberDied, Pair, PlaceFailed, Status
-from relay.drills.network import OPEN, Condition, harmed
+from relay.drills.network import OPEN, Condition, Network, harmed
 from relay.drills.plan import Seat
 from relay.status_socket import ANSWER_BYTES_MAX, parse_status
 
@@ -40,6 +40,8 @@ class Setting:
     http_port: int
     #: Where members keep their journals, on a volume that they share.
     journal: str
+    #: What proxies between the sites do; None where there are none.
+    detour: Network | None = None
 
 
 class ComposeExecutor:
@@ -127,7 +129,14 @@ class ComposeExecutor:
     # -- links -----------------------------------------------------------------------------------------------------
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
-        """Whole sites are cut off by the engine, which takes the WAN away from one of them; the rest is done to packets."""
+        """Whole sites are cut off by the engine, which takes the WAN away from one of them; the rest is done to packets.
+
+        Where proxies stand between the sites, they do what is done there.
+        """
+        if self._setting.detour is not None:
+            pairs = self._harm_detours(pairs, self._setting.detour, do, amount)
+            if not pairs:
+                return
         if do in ("cut", "stall") and (site := self._between_sites(pairs)):
             await self._leave_wan(site)
             return
@@ -145,6 +154,16 @@ class ComposeExecutor:
     def means(self) -> Sequence[str]:
         """The engine, and whatever the kernel has."""
         return list(self._means)
+
+    def _harm_detours(self, pairs: Sequence[Pair], detour: Network, do: str, amount: float) -> list[Pair]:
+        """Answers the other pairs: those inside a site."""
+        inside = [pair for pair in pairs if pair[0].site == pair[1].site]
+        if len(inside) < len(pairs):
+            self._used("links between sites: proxies in user space at the gateway of the WAN.")
+        for source, destination in pairs:
+            if source.site != destination.site:
+                detour.change(source, destination, do, amount)
+        return inside
 
     def _tell_means(self, do: str) -> None:
         how = {"lose": "iptables, statistic", "slow": "tc, htb"}.get(do, "tc, netem" if do in NETEM else "iptables, DROP")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import trio
 
+from relay.drills.compose.detours import is_between_sites, leads_by_proxies
 from relay.drills.compose.filters import CHAIN, DROPPING, NETEM, SHAPING, shaping_commands
 from relay.drills.executor import PlaceFailed
 from relay.drills.network import Condition
@@ -17,28 +18,29 @@ from relay.drills.plan import Action, Drill, parse_link
 
 def refuse_links(drill: Drill, netem: bool) -> Iterator[str]:
     """Which harm to links cannot be done on this machine, in sentences."""
-    verbs = dict.fromkeys(action.do for action in drill.method if action.link)
-    if "half-open" in verbs:
-        yield "half-open cannot be done to containers: who drops packets cannot accept connections in another's name."
-    rest = [verb for verb in verbs if verb != "half-open"]
-    needed = {"nsenter": True, "iptables-restore": _needs_filters(drill), "tc": any(verb in SHAPING for verb in rest)}
-    if any(list(needed.values())[1:]):
-        missing = [tool for tool, wanted in needed.items() if wanted and shutil.which(tool) is None]
-        if missing:
-            yield f"To harm links between containers this machine lacks {' and '.join(missing)}."
-        if os.geteuid() != 0:
-            yield "To harm single links between containers relay drill must run as root; cutting whole sites needs no rights."
-    if not netem and (lacking := [verb for verb in rest if verb in NETEM]):
+    detoured = leads_by_proxies(drill, netem)
+    between = [action for action in drill.method if action.link and is_between_sites(drill, action.link)]
+    inside = [action for action in drill.method if action.link and action not in between]
+    if any(action.do == "half-open" for action in inside):
+        yield "half-open cannot be done inside a site: who drops packets cannot accept connections in another's name."
+    packets = [action for action in [*inside, *([] if detoured else between)] if action.do not in ("heal", "half-open")]
+    if not netem and (lacking := dict.fromkeys(action.do for action in packets if action.do in NETEM)):
         yield f"{', '.join(lacking)} cannot be done here: the kernel has no sch_netem."
+    if detoured and (lost := dict.fromkeys(action.do for action in between if action.do in ("lose", "duplicate", "reorder"))):
+        yield f"{', '.join(lost)} cannot be done between sites together with half-open or delay, for which proxies stand there."
+    yield from _refuse_tools([action for action in packets if not cuts_sites(drill, action)])
 
 
-def _needs_filters(drill: Drill) -> bool:
-    """Cutting all links between two sites is done by the engine; everything else that drops packets by filters."""
-    return any(
-        action.do in DROPPING and action.do != "heal" and not cuts_sites(drill, action)
-        for action in drill.method
-        if action.link
-    )
+def _refuse_tools(packets: Sequence[Action]) -> Iterator[str]:
+    """What harm to packets needs."""
+    if not packets:
+        return
+    dropping, shaping = [any(action.do in verbs for action in packets) for verbs in (DROPPING, SHAPING)]
+    needed = {"nsenter": True, "iptables-restore": dropping, "tc": shaping}
+    if missing := [tool for tool, wanted in needed.items() if wanted and shutil.which(tool) is None]:
+        yield f"To harm links between containers this machine lacks {' and '.join(missing)}."
+    if os.geteuid() != 0:
+        yield "To harm single links between containers relay drill must run as root; cutting whole sites needs no rights."
 
 
 def cuts_sites(drill: Drill, action: Action) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from relay.drills.compose.detours import Detours
 from relay.drills.layout import merged
 from relay.drills.plan import Drill, Seat, seat_members
 
@@ -66,12 +67,18 @@ def read_topology(resolved: Mapping[str, Any], configurations: Mapping[str, Mapp
 
 
 def derive_project(
-    resolved: Mapping[str, Any], topology: Topology, image: str, files: Mapping[str, str], subnets: Mapping[str, str]
+    resolved: Mapping[str, Any],
+    topology: Topology,
+    image: str,
+    files: Mapping[str, str],
+    subnets: Mapping[str, str],
+    detours: Detours | None = None,
 ) -> dict[str, Any]:
     """The project of a run: the members only, fed by their standard input, on networks and with configurations of their own.
 
     `files` are the configuration files of the sites, `subnets` those of the networks.
     """
+    pools = {name: {"subnet": subnet} for name, subnet in subnets.items()}
     services = {}
     for seat, name in topology.services.items():
         service = dict(resolved["services"][name])
@@ -87,6 +94,10 @@ def derive_project(
             network: {"aliases": [name, _alias(seat.site)]} if network != topology.wan else {"aliases": [name]}
             for network in service["networks"]
         }
+        if detours is not None:
+            service["environment"] = {**service["environment"], "RELAY_PEERS": detours.peers(seat)}
+            service["networks"][topology.wan]["ipv4_address"] = detours.addresses[seat]
+            pools[topology.wan]["gateway"] = detours.gateway
         services[name] = service
     mounted = {
         each["source"] for service in services.values() for each in service.get("volumes", ()) if each["type"] == "volume"
@@ -94,7 +105,7 @@ def derive_project(
     return {
         "services": services,
         "configs": {site: {"file": file} for site, file in files.items()},
-        "networks": {name: {"ipam": {"config": [{"subnet": subnet}]}} for name, subnet in subnets.items()},
+        "networks": {name: {"ipam": {"config": [pool]}} for name, pool in pools.items()},
         "volumes": {name: {} for name in resolved["volumes"] if name in mounted},
     }
 

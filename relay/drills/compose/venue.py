@@ -16,12 +16,14 @@ import trio
 
 import relay
 from relay.config import fill_in, load
+from relay.drills.compose.detours import Detours, leads_by_proxies, plan_detours, start_detours
 from relay.drills.compose.engine import Engine
 from relay.drills.compose.executor import ComposeExecutor, Setting
 from relay.drills.compose.filters import SHAPING
 from relay.drills.compose.namespaces import has_netem, refuse_links
 from relay.drills.compose.project import Topology, derive_configuration, derive_project, draw_subnets, read_topology
 from relay.drills.executor import Executor, Place, PlaceFailed
+from relay.drills.network import Network
 from relay.drills.plan import Drill
 from sitestack.errors import ConfigurationError
 
@@ -40,6 +42,7 @@ class _Ready:
     topology: Topology
     configurations: Mapping[str, Mapping[str, Any]]
     image: str
+    netem: bool
 
 
 class ComposeVenue:
@@ -62,7 +65,7 @@ class ComposeVenue:
         member = next(iter(topology.services.values()))
         await _compose(["--file", str(file), "build", member])
         image = await trio.to_thread.run_sync(engine.image_id, resolved["services"][member]["image"])
-        self._ready = _Ready(engine, resolved, topology, configurations, image)
+        self._ready = _Ready(engine, resolved, topology, configurations, image, netem)
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
         """A project with networks, volumes and containers that are all gone afterwards."""
@@ -91,32 +94,56 @@ async def _open(ready: _Ready, drill: Drill, directory: Path, journal: Path) -> 
     taken = await trio.to_thread.run_sync(ready.engine.subnets)
     topology = ready.topology
     subnets = draw_subnets([*topology.networks.values(), topology.wan], taken, system)
-    plain = derive_project(ready.resolved, topology, ready.image, _configurations(ready, drill, directory, subnets), subnets)
+    seats = list(topology.services)
+    detours = plan_detours(seats, subnets[topology.wan]) if leads_by_proxies(drill, ready.netem) else None
+    files = _configurations(ready, drill, directory, subnets)
+    plain = derive_project(ready.resolved, topology, ready.image, files, subnets, detours)
     file.write_text(json.dumps({"name": project, **plain}, indent=2), encoding="utf-8")
     executor: ComposeExecutor | None = None
-    try:
-        # Given up half-way it would leave what is not yet known by its label.
-        with trio.CancelScope(shield=True):
-            await _compose(["--file", str(file), "create", "--no-build", "--quiet-pull"], PlaceFailed)
-        containers = await trio.to_thread.run_sync(ready.engine.containers, project)
-        config, _ = fill_in(_derived(ready, drill, drill.sites[0], subnets))
-        assert config.http.bind is not None
-        setting = Setting(
-            engine=ready.engine,
-            containers={seat: containers[service] for seat, service in topology.services.items()},
-            services=topology.services,
-            site_networks={site: f"{project}_{network}" for site, network in topology.networks.items()},
-            wan=f"{project}_{topology.wan}",
-            http_port=config.http.bind.port,
-            journal=config.journal.directory,
-        )
-        executor = ComposeExecutor(setting, journal)
-        yield executor
-    finally:
-        with trio.CancelScope(shield=True):
-            if executor is not None:
-                await executor.abort()
-            await _compose(["--file", str(file), "down", "--volumes", "--remove-orphans", "--timeout", "0"], PlaceFailed)
+    async with trio.open_nursery() as nursery:
+        try:
+            # Given up half-way it would leave what is not yet known by its label.
+            with trio.CancelScope(shield=True):
+                await _compose(["--file", str(file), "create", "--no-build", "--quiet-pull"], PlaceFailed)
+            executor = await _executor(ready, drill, project, subnets, journal, detours, nursery)
+            yield executor
+        finally:
+            with trio.CancelScope(shield=True):
+                if executor is not None:
+                    await executor.abort()
+                await _compose(["--file", str(file), "down", "--volumes", "--remove-orphans", "--timeout", "0"], PlaceFailed)
+            nursery.cancel_scope.cancel()
+
+
+async def _executor(
+    ready: _Ready,
+    drill: Drill,
+    project: str,
+    subnets: Mapping[str, str],
+    journal: Path,
+    detours: Detours | None,
+    nursery: trio.Nursery,
+) -> ComposeExecutor:
+    """For containers that have been made, and not been started."""
+    topology = ready.topology
+    containers = await trio.to_thread.run_sync(ready.engine.containers, project)
+    config, _ = fill_in(_derived(ready, drill, drill.sites[0], subnets))
+    assert config.http.bind is not None
+    assert config.relay.bridge.bind is not None
+    network = None if detours is None else Network()
+    if detours is not None and network is not None:
+        await start_detours(detours, config.relay.bridge.bind.port, network, nursery)
+    setting = Setting(
+        engine=ready.engine,
+        containers={seat: containers[service] for seat, service in topology.services.items()},
+        services=topology.services,
+        site_networks={site: f"{project}_{name}" for site, name in topology.networks.items()},
+        wan=f"{project}_{topology.wan}",
+        http_port=config.http.bind.port,
+        journal=config.journal.directory,
+        detour=network,
+    )
+    return ComposeExecutor(setting, journal)
 
 
 def _configurations(ready: _Ready, drill: Drill, directory: Path, subnets: Mapping[str, str]) -> dict[str, str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import trio
 
 from relay.drills.compose import executor as module
+from relay.drills.compose.detours import plan_detours, start_detours
 from relay.drills.compose.engine import ContainerState
 from relay.drills.compose.executor import ComposeExecutor, Setting
-from relay.drills.executor import MemberDied, Pair
+from relay.drills.executor import MemberDied, Pair, PlaceFailed
+from relay.drills.network import Network
 from relay.drills.plan import Seat, seat_members
 
 SEATS = seat_members(("NYC", "SFO"), 2)
@@ -121,6 +125,40 @@ async def executor(containers: dict[Seat, FakeContainer], kernel: Kernel, tmp_pa
     for seat in SEATS:
         await made.start(seat)
     return made
+
+
+async def test_where_proxies_stand_between_the_sites_they_do_what_is_done_there(
+    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
+) -> None:
+    detour = Network()
+    executor._setting = replace(executor._setting, detour=detour)
+    await executor.harm_links([*BETWEEN, (A, B)], "cut", 0.0)
+    assert {detour.line(one, other).condition.mode for one, other in BETWEEN} == {"cut"}
+    assert not any("disconnect" in container.done for container in containers.values())
+    assert kernel.dropped(containers[B].pid) == list(containers[A].addresses.values())
+
+
+async def test_the_proxies_of_a_run_carry_calls_until_they_are_told_not_to(nursery: trio.Nursery) -> None:
+    called = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = called[0].socket.getsockname()[1]
+    planned = plan_detours([A, C], "198.19.3.0/24")
+    assert (planned.gateway, planned.addresses) == ("198.19.3.1", {A: "198.19.3.16", C: "198.19.3.17"})
+    assert planned.peers(A) == f"SFO=198.19.3.1:{planned.ports[A, C]}"
+    network = Network()
+    local = replace(planned, gateway="127.0.0.1", addresses={A: "127.0.0.1", C: "127.0.0.1"})
+    await start_detours(local, port, network, nursery)
+    nursery.start_soon(trio.serve_listeners, lambda stream: stream.send_all(b"hello"), called)
+    with trio.fail_after(30):
+        stream = await trio.open_tcp_stream("127.0.0.1", local.ports[A, C])
+        assert await stream.receive_some() == b"hello"
+        await stream.aclose()
+        network.change(A, C, "cut", 0.0)
+        refused = await trio.open_tcp_stream("127.0.0.1", local.ports[A, C])
+        with pytest.raises(trio.BrokenResourceError):
+            await refused.receive_some()
+        await refused.aclose()
+        with pytest.raises(PlaceFailed, match=r"gateway 127\.0\.0\.1 of the run's WAN cannot be listened on"):
+            await start_detours(local, port, network, nursery)
 
 
 async def test_whole_sites_are_cut_off_by_the_engine_and_come_back_with_name_and_address(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from relay.config import fill_in, load
+from relay.drills.compose.detours import plan_detours
 from relay.drills.compose.project import Topology, derive_configuration, derive_project, draw_subnets, read_topology
 from relay.drills.library import find_drill
 from relay.drills.plan import Drill, Seat, seat_members
@@ -78,6 +79,20 @@ def test_members_stay_as_they_are_but_for_their_input_image_and_networks(topolog
     assert derived["volumes"] == {"journals": {}}
     assert after["configs"] == [{"source": "NYC", "target": "/etc/relay/relay.yaml"}]
     assert derived["configs"]["NYC"] == {"file": "/run/NYC.json"}
+
+
+def test_with_proxies_members_have_fixed_addresses_and_call_the_gateway(topology: Topology) -> None:
+    subnets = {"nyc": "198.19.1.0/24", "sfo": "198.19.2.0/24", "wan": "198.19.3.0/24"}
+    detours = plan_detours(list(topology.services), subnets["wan"])
+    files = {"NYC": "/run/NYC.json", "SFO": "/run/SFO.json"}
+    derived = derive_project(RESOLVED, topology, "sha256:1", files, subnets, detours)
+    member = derived["services"]["nyc-b"]
+    assert member["networks"]["wan"] == {"aliases": ["nyc-b"], "ipv4_address": "198.19.3.17"}
+    assert derived["networks"]["wan"]["ipam"]["config"] == [{"subnet": "198.19.3.0/24", "gateway": "198.19.3.1"}]
+    peers = member["environment"]["RELAY_PEERS"].split()
+    assert len(set(peers)) == 3
+    assert all(peer.startswith("SFO=198.19.3.1:") for peer in peers)
+    assert "RELAY_PEERS" not in RESOLVED["services"]["nyc-b"]["environment"]
 
 
 def test_a_site_is_configured_as_shipped_on_the_network_of_the_run_and_as_the_drill_says(topology: Topology) -> None:

@@ -52,19 +52,46 @@ def test_nothing_harmed_is_nothing_but_the_end_of_what_was() -> None:
     assert shaping_commands(["eth0"], {"198.19.1.3": OPEN}) == ["qdisc del dev eth0 root"]
 
 
-def test_what_the_kernel_cannot_do_is_refused_in_a_sentence() -> None:
-    drill = Drill(
-        name="mine",
-        method=(
-            Action("delay", link="NYC - SFO", amount=0.1),
-            Action("half-open", link="NYC > SFO"),
-            Action("slow", link="NYC > SFO"),
+@pytest.mark.parametrize(
+    ("do", "link", "netem", "told"),
+    [
+        ("delay", "NYC - NYC", False, "delay cannot be done here: the kernel has no sch_netem."),
+        ("delay", "NYC - NYC", True, ""),
+        ("delay", "NYC - SFO", False, ""),
+        ("duplicate", "NYC - SFO", False, "duplicate cannot be done here: the kernel has no sch_netem."),
+        ("slow", "NYC - NYC", False, ""),
+        ("half-open", "NYC > SFO", True, ""),
+        (
+            "half-open",
+            "NYC - NYC",
+            True,
+            "half-open cannot be done inside a site: who drops packets cannot accept connections in another's name.",
         ),
-    )
-    assert [each for each in refuse_links(drill, netem=False) if "here" in each or "half-open" in each] == [
-        "half-open cannot be done to containers: who drops packets cannot accept connections in another's name.",
-        "delay cannot be done here: the kernel has no sch_netem.",
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, do: Any, link: str, netem: bool, told: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: f"/sbin/{tool}")
+    drill = Drill(name="mine", method=(Action(do, link=link, amount=0.1), Action("heal", link=link)))
+    assert "".join(refuse_links(drill, netem)) == told
+
+
+def test_proxies_lose_nothing_so_that_loss_beside_them_is_refused() -> None:
+    drill = Drill(name="mine", method=(Action("half-open", link="NYC > SFO"), Action("lose", link="NYC - SFO", amount=0.1)))
+    assert list(refuse_links(drill, netem=True)) == [
+        "lose cannot be done between sites together with half-open or delay, for which proxies stand there."
     ]
+
+
+def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: None)
+    assert list(refuse_links(find_drill("split-site"), netem=False)) == [
+        "To harm links between containers this machine lacks nsenter and iptables-restore."
+    ]
+    assert not list(refuse_links(find_drill("wan-cut"), netem=False))
 
 
 def test_without_rights_only_whole_sites_can_be_cut(monkeypatch: pytest.MonkeyPatch) -> None:
