@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sitestack.address import Address
-from sitestack.events import Blocked, Credit, Event, Undeliverable, ViewInstalled, Waiting
+from sitestack.events import Blocked, Credit, Event, Left, Undeliverable, ViewInstalled, Waiting
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.credit_accounts import Account, Outlet, cost
@@ -179,6 +179,8 @@ class FlowControl(Layer):
             return self._handle_view(event)
         elif isinstance(event, Undeliverable):
             return [Up(event), *self._give_up(event)]
+        elif isinstance(event, Left):
+            return [*self._report_queued(), Up(event)]
         return [Up(event)]
 
     def _consume(self, frame: Frame, size: int) -> None:
@@ -247,6 +249,11 @@ class FlowControl(Layer):
         outlet = account.unicasts
         outlet.sent = max(outlet.acknowledged, outlet.sent - sum(map(cost, event.frames)))
         return self._release(outlet)
+
+    def _report_queued(self) -> list[Effect]:
+        """This member has left: unicasts that still wait for credit will not be sent any more."""
+        queues = [(member, self._forget(account.unicasts)) for member, account in self._accounts.items()]
+        return [Up(Undeliverable(member, tuple(frames))) for member, frames in queues if frames]
 
     # -- views -------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from itertools import count
 from typing import ClassVar
 
 from sitestack.address import Address
-from sitestack.events import CloseConnection, Event, Undeliverable, ViewInstalled
+from sitestack.events import CloseConnection, Event, Left, Undeliverable, ViewInstalled
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastConfig, UnicastData, UnicastSync
@@ -132,6 +132,9 @@ class Unicast(Layer):
             return [Up(event)]
         if isinstance(event, ViewInstalled):
             self._follow_view(event, now)
+        if isinstance(event, Left):
+            # Nobody acknowledges to who has left: the sender is told while it can still hear it (X10).
+            return [*[each for peer, one in list(self._senders.items()) for each in self._forget_sender(peer, one)], Up(event)]
         return [Up(event)]
 
     def flush(self, now: float) -> list[Effect]:

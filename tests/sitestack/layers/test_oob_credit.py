@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sitestack.events import Left, Undeliverable
 from sitestack.frame import Frame
+from sitestack.layer import Up
 from sitestack.message import Scope
 from tests.sitestack.layers.test_flow_control import B, credits_from, flow_of, frame, sent
 
@@ -27,3 +29,12 @@ def test_without_credit_it_waits_in_front_of_the_others_and_in_order_among_its_k
     assert sent(flow.up(credits_from(B, 0, 9_000), 0.0)) == [103, 12]
     assert flow.statistics().queued_frames == 0
     assert flow.statistics().queued_bytes == 0
+
+
+def test_what_waits_for_credit_when_its_sender_leaves_is_reported() -> None:
+    flow = flow_of()
+    frames = [frame(n, B) for n in range(1, 14)]
+    for each in frames:
+        flow.down(each, 0.0)
+    assert flow.up(Left(), 0.0) == [Up(Undeliverable(B, tuple(frames[10:]))), Up(Left())]
+    assert flow.statistics().queued_frames == 0

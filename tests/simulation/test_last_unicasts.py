@@ -1,0 +1,50 @@
+"""Unicasts that are still on their way when their sender leaves: it hears of them, since nobody else would know (X10)."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.layers.unicast_connection import UnicastAck, UnicastData
+from sitestack.message import Scope
+from sitestack.records import Unreach
+from sitestack.sim.script import Script
+from tests.simulation.stories import SOON, site, verdict
+
+
+def reports(script: Script, name: str) -> list[tuple[Scope, int, str]]:
+    return [(each.scope, each.first, each.certainty) for each in script[name].records if isinstance(each, Unreach)]
+
+
+@pytest.mark.conforms("REL-34", "SEQ-16")
+@pytest.mark.parametrize("scope", [Scope.UNICAST, Scope.OOB])
+def test_what_was_not_acknowledged_when_its_sender_left_is_reported(scope: Scope) -> None:
+    script = site("A", "B", "C")
+    script.hold("B", "C", UnicastData, carrying=["lost"])
+    script.send("B", "lost", to=script["C"].local.address, scope=scope)
+    script.run(SOON)
+    script["B"].leave()
+    script.until(lambda: script["B"].left, "B has left")
+    assert reports(script, "B") == [(scope, 1, "unknown")]
+    verdict(script)
+
+
+def test_what_was_delivered_and_whose_acknowledgement_was_lost_is_unknown_to_its_sender() -> None:
+    script = site("A", "B", "C")
+    script.hold("C", "B", UnicastAck)
+    script.send("B", "arrived", to=script["C"].local.address)
+    script.run(SOON)
+    script["B"].leave()
+    script.run(10.0)
+    assert script.delivered("C") == ["arrived"]
+    assert reports(script, "B") == [(Scope.UNICAST, 1, "unknown")]
+    verdict(script)
+
+
+def test_what_was_acknowledged_is_not_reported() -> None:
+    script = site("A", "B", "C")
+    script.send("B", "x", to=script["C"].local.address)
+    script.run(SOON)
+    script["B"].leave()
+    script.view("A", "C")
+    assert reports(script, "B") == []
+    verdict(script)
