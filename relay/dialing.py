@@ -73,11 +73,14 @@ class Dialer:
         """There is a link to the site."""
         self._linked[site] = None
 
-    def lost(self, site: str, now: float) -> None:
-        """There is none any more: its next relay may be any of its members."""
+    def lost(self, site: str, now: float, hasty: bool = True) -> None:
+        """There is none any more: its next relay may be any of its members.
+
+        Without haste the pauses go on as they were: the other side has refused what this one took for a link.
+        """
         self._linked.pop(site, None)
         for target in self._targets.values():
-            if target.site == site:
+            if target.site == site and hasty:
                 target.failures = -HASTE
                 target.due = now + self._retry_s * 2**-HASTE * self._rng.uniform(0.0, 1.0)
 

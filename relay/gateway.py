@@ -190,7 +190,7 @@ class Gateway:
             del self.links[key]
             self._grace.lost(key, now)
             if not self.linked(key[0]):
-                self._dialer.lost(key[0], now)
+                self._dialer.lost(key[0], now, hasty=gone.session.answered)
         self._hung_up(gone.dialed, now)
         return self._announce_role()
 

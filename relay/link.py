@@ -104,6 +104,11 @@ class LinkSession:
         self._resynced = now - config.resync_s
         self._hole = False
 
+    @property
+    def answered(self) -> bool:
+        """The peer has said STATE, so it takes this connection for a link, too."""
+        return self._cursor is not None
+
     # -- what comes in -------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: float) -> list[Header]:

@@ -73,3 +73,18 @@ def test_who_relays_no_more_calls_nobody() -> None:
     assert calls.due(0.0) == []
     calls.failed("SFO", D, 0.0)
     assert calls.deadline() is None
+
+
+def test_after_a_link_that_the_other_side_refused_the_pauses_grow_on() -> None:
+    """A stale relay has its HELLO answered each time, and refused: that is no reason to call in haste."""
+    calls, now, times = dialer(), 0.0, []
+    while now < 60.0:
+        for site, address in calls.due(now):
+            calls.linked(site)
+            calls.lost(site, now, hasty=False)
+            calls.failed(site, address, now)
+            times.append(now)
+        due = calls.deadline()
+        assert due is not None
+        now = max(now, due)
+    assert 20 < len(times) < 80
