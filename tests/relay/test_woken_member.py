@@ -1,0 +1,41 @@
+"""A member that stood still while its site went on: what it is told afterwards, and that nobody else is told anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.relay.fake_sites import two_sites
+
+
+@pytest.mark.parametrize("woken", [0, 3], ids=["the relay", "a member"])
+def test_what_its_site_has_acknowledged_meanwhile_is_a_gap_for_it_alone(woken: int) -> None:
+    """What is stable in a site is stable in its view, and it was not in it: it is told exactly which numbers it will never get.
+
+    X5 and B2: nothing is missing in silence. The others have delivered these messages, and hear neither of a gap nor of a repetition.
+    """
+    world, nyc, sfo = two_sites(4)
+    world.run(1)
+    nyc.members[1].send("before")
+    world.run(1)
+    paused = sfo.members[woken]
+    part = sfo.split([paused])
+    for number in list(paused.pipes):
+        paused.pipes.pop(number)  # it stands still: its connection says nothing
+    paused.listening = False
+    world.sites.pop(next(name for name, each in world.sites.items() if each is part))
+    for n in range(3):
+        nyc.members[1].send(f"meanwhile {n}")
+    world.run(5)
+    assert {len(member.layer.state.buffer) for member in nyc.members} == {0}
+    sfo.merge(part)
+    world.run(5)
+    nyc.members[1].send("after")
+    world.run(2)
+    meanwhile = [f"meanwhile {n}" for n in range(3)]
+    for member in sfo.members:
+        if member is paused:
+            assert member.delivered() == ["before", "after"]
+            assert member.gaps() == [(2, 4)]
+        else:
+            assert member.delivered() == ["before", *meanwhile, "after"]
+            assert member.gaps() == []
