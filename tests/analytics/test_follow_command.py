@@ -1,0 +1,41 @@
+"""`relay audit --follow` as a command: it waits for journals, tells how it stands in lines, and ends when it is told to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.analytics.growing import GrowingJournals, small_run
+
+#: A loaded machine takes long to start Java; nothing waits longer than it must.
+PATIENCE_S = 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_a_sentence(tmp_path: Path, number: signal.Signals) -> None:
+    late, out = tmp_path / "later", tmp_path / "out"
+    relay = Path(sys.executable).with_name("relay")
+    command = [str(relay), "audit", str(late), "--follow", "--json", "--out", str(out)]
+    journals = GrowingJournals(late, small_run(deliveries=2_400, duplicate=1 if number == signal.SIGINT else 0))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        try:
+            assert "Following the journals under" in process.stderr.readline()
+            journals.write()
+            line = json.loads(process.stdout.readline())
+            process.send_signal(number)
+            _, comments = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    expected = "pass" if number == signal.SIGTERM else "fail"
+    assert line["verdict"] == expected
+    assert line["deliveries"] > 2_000
+    assert comments.splitlines() == [f"Ended by {number.name}: {expected.upper()} as of batch 0."]
+    assert process.returncode == (0 if expected == "pass" else 1)
