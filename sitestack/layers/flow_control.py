@@ -140,7 +140,8 @@ class FlowControl(Layer):
     def _enqueue(self, frame: Frame, outlet: Outlet) -> list[Effect]:
         too_large = self._queued_bytes + cost(frame) > self._config.queue_bytes_max
         if too_large or self._queued_frames >= self._config.queue_frames_max:
-            return [Dropped("flow_control_queue_full")]
+            told = [Up(Undeliverable(frame.dest, (frame,)))] if isinstance(frame.dest, Address) else []
+            return [Dropped("flow_control_queue_full"), *told]
         outlet.put(frame)
         self._count_queued(frame, 1)
         self._waits += 1

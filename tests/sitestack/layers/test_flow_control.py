@@ -304,7 +304,9 @@ def test_the_queues_have_a_bound_and_what_is_beyond_is_counted(config: FlowContr
         flow.down(frame(n), 0.0)
     flow.up(Blocked(), 0.0)
     flow.down(frame(1, B), 0.0)
-    assert flow.down(frame(2, B), 0.0) == [Dropped("flow_control_queue_full")]
+    refused = frame(2, B)
+    assert flow.down(refused, 0.0) == [Dropped("flow_control_queue_full"), Up(Undeliverable(B, (refused,)))]
+    assert flow.down(frame(12), 0.0) == [Dropped("flow_control_queue_full")]
     assert flow.statistics().queued_frames == 2
     assert flow.statistics().queued_bytes == 2_000
 
