@@ -21,7 +21,6 @@ from relay.analytics.findings import unite
 from relay.analytics.global_view import measure_convergence
 from relay.analytics.measures import (
     estimate_skew,
-    find_lags,
     measure_failover,
     measure_lag,
     measure_lag_over_time,
@@ -72,7 +71,7 @@ def run_audit(spark: SparkSession, paths: Sequence[str], partitions: int, out: P
             observe(f"measuring {name.replace('_', ' ')}", number, steps + 1)
             tables[name] = settle(make(evidence))
         observe("judging", steps, steps + 1)
-        result = _conclude(evidence, judge(evidence, findings), tables)
+        result = _conclude(evidence, judge(evidence, findings, tables["lag"]), tables)
         if out is not None:
             _write(out, {**tables, "findings": findings, "processes": evidence.processes, "orders": evidence.orders}, result)
         return result
@@ -84,9 +83,9 @@ def run_audit(spark: SparkSession, paths: Sequence[str], partitions: int, out: P
 _TABLES: dict[str, Callable[[Evidence], DataFrame]] = {
     "completeness": lambda evidence: measure_completeness(evidence.runs, evidence.received),
     "conservation": lambda evidence: measure_conservation(evidence.owed, evidence.received, evidence.dealt_with),
-    "lag": lambda evidence: measure_lag(find_lags(evidence.matched)),
-    "lag_over_time": lambda evidence: measure_lag_over_time(find_lags(evidence.matched), evidence.extent.stretch_s),
-    "clocks": lambda evidence: estimate_skew(find_lags(evidence.matched)),
+    "lag": lambda evidence: measure_lag(evidence.lags),
+    "lag_over_time": lambda evidence: measure_lag_over_time(evidence.lags, evidence.extent.stretch_s),
+    "clocks": lambda evidence: estimate_skew(evidence.lags),
     "rates": lambda evidence: measure_rates(evidence.facts, evidence.extent.stretch_s),
     "throughput": lambda evidence: measure_throughput(evidence.facts, evidence.extent.stretch_s),
     "failovers": lambda evidence: measure_failover(evidence.facts, evidence.events, evidence.processes),

@@ -13,6 +13,7 @@ from relay.analytics.facts import (
     STREAM,
     add_came_with,
     range_text,
+    settle,
     stream_text,
 )
 from relay.analytics.findings import text, to_findings, unite
@@ -52,7 +53,7 @@ def find_incomplete(events: DataFrame, runs: DataFrame, received: DataFrame, sta
     """Findings of L2, L3, X1 and X2. Counted from the baseline, or else, across sites, from the first number delivered: what
     was lost before it, conservation finds.
     """
-    holes = find_holes(runs)
+    holes = settle(find_holes(runs))
     is_local = _is_local()
     multicasts, unicasts = holes.where(IS_MULTICAST), holes.where("scope = 'unicast'")
     target = ("uuid", *STREAM)
@@ -117,7 +118,7 @@ def find_owed(holes: DataFrame, received: DataFrame, stays: DataFrame) -> DataFr
     is_shared = F.expr("array_contains(members, uuid)") & F.when(
         F.col("next_vid").isNull(), F.col("own_vid").eqNullSafe(F.col("vid"))
     ).otherwise(F.col("came"))
-    judged = pieces.withColumn("shared", F.coalesce(is_shared, F.lit(False)))
+    judged = settle(pieces.withColumn("shared", F.coalesce(is_shared, F.lit(False))))
     nobodys = subtract_ranges(holes, judged.where("not shared"), keys)
     owed = merge_ranges(judged.where("shared").select(*keys, "first", "last").unionByName(nobodys), keys)
     return owed.join(holes.select(*keys, "before"), list(keys))

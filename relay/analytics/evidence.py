@@ -15,6 +15,7 @@ from relay.analytics.conservation import find_owed_across
 from relay.analytics.endings import Ending, add_fates, cut_at_ending, find_ending, find_processes
 from relay.analytics.facts import IS_MULTICAST, add_stays, find_stays, read_facts, settle
 from relay.analytics.integrity import match_sends
+from relay.analytics.measures import find_lags
 from relay.analytics.reception import find_baselines, find_gaps, find_received, fold_deliveries
 from relay.analytics.total_order import measure_order
 from relay.journal import JournalError
@@ -69,6 +70,8 @@ class Evidence:
     orders: DataFrame
     #: Deliveries with their sends: those across sites, and those that do not match.
     matched: DataFrame
+    #: The lag of every delivery across sites.
+    lags: DataFrame
 
     def release(self) -> None:
         """Free what the executors keep of the deliveries."""
@@ -77,9 +80,14 @@ class Evidence:
 
 
 def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Evidence:
-    """Read the journals under these paths into so many partitions. Raises JournalError when there are none."""
-    read = read_facts(spark, paths).coalesce(partitions).persist(StorageLevel.MEMORY_AND_DISK)
-    recorded = add_stays(read)
+    """Read the journals under these paths into so many partitions. Raises JournalError when there are none.
+
+    What all records are in is persisted, in columns. Where one partition will do, the optimizer takes longer than the rows, so
+    that there the plans are cut instead.
+    """
+    keep, shorten = (settle, settle) if partitions == 1 else (_persist, _as_is)
+    read = keep(read_facts(spark, paths).coalesce(partitions))
+    recorded = shorten(add_stays(read))
     extent = measure_extent(recorded)
     if not extent.processes:
         raise JournalError(f"no journal in {', '.join(paths)}")
@@ -88,13 +96,13 @@ def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Eviden
     ending = find_ending(settle(recorded.where(is_event)), everybody, extent.last_send_ns, extent.last_start_ns)
     quiescent = ending.is_quiescent
     processes = settle(add_fates(everybody, ending if quiescent else None))
-    facts = cut_at_ending(recorded, ending) if quiescent else recorded
+    facts = shorten(cut_at_ending(recorded, ending)) if quiescent else recorded
     events = settle(facts.where(is_event))
     stays = settle(find_stays(events))
     runs = settle(fold_deliveries(facts))
     received = settle(find_received(runs))
     gaps = settle(find_gaps(runs))
-    matched = match_sends(facts).where("origin_site != site or not is_same").persist()
+    matched = keep(match_sends(facts).where("origin_site != site or not is_same"))
     return Evidence(
         extent=extent,
         ending=ending,
@@ -111,7 +119,16 @@ def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Eviden
         owed=settle(find_owed_across(facts, events, received, stays, processes)),
         orders=settle(measure_order(facts)),
         matched=matched,
+        lags=shorten(find_lags(matched)),
     )
+
+
+def _persist(frame: DataFrame) -> DataFrame:
+    return frame.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def _as_is(frame: DataFrame) -> DataFrame:
+    return frame
 
 
 def measure_extent(recorded: DataFrame) -> Extent:

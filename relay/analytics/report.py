@@ -17,6 +17,7 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; color: #1d2530; background: #fff; margin: 0 auto;
   max-width: 940px; padding: 28px 24px 60px; }
 h1 { font-size: 26px; margin: 0 0 2px; } h2 { font-size: 19px; margin: 38px 0 8px; }
+h3 { font-size: 15px; margin: 20px 0 0; }
 .when { color: #5a6675; margin: 0 0 18px; }
 .verdict { border-radius: 8px; padding: 14px 18px; color: #fff; font-size: 17px; }
 .verdict b { font-size: 21px; margin-right: 12px; }
@@ -104,22 +105,28 @@ def _violations(data: ReportData) -> str:
 
 
 def _lag(data: ReportData) -> str:
-    series = {
-        f"{pair} {name}": [(row["begin_s"] - data.begin_s, row[key]) for row in data.lag_over_time if row["pair"] == pair]
-        for pair in dict.fromkeys(row["pair"] for row in data.lag_over_time)
-        for key, name in (("p50", "p50"), ("p99", "p99"))
-    }
     columns = [("pair", "Sites"), ("p50", "p50, ms"), ("p99", "p99, ms"), ("messages", "Messages")]
     stretch = f"From the send to each delivery at the other site, by when it was sent, in stretches of {data.stretch_s} s."
     clocks = escape(data.summary["clocks"])
-    chart = draw_lines(series, "lag, ms", spans=_spans(data), log=True)
-    return f'<h2>Lag between sites</h2><p class="note">{stretch} {clocks}</p>{chart}{_table(data.lag, columns)}'
+    pairs = dict.fromkeys(row["pair"] for row in data.lag_over_time)
+    charts = "".join(f"<h3>{escape(pair.replace('>', ' to '))}</h3>{_lag_chart(data, pair)}" for pair in pairs)
+    table = _table(data.lag, columns)
+    return f'<h2>Lag between sites</h2><p class="note">{stretch} {clocks}</p>{table}{charts or draw_lines({}, "lag, ms")}'
+
+
+def _lag_chart(data: ReportData, pair: str) -> str:
+    rows = [row for row in data.lag_over_time if row["pair"] == pair]
+    series = {
+        name: [(_since_begin(row, data), row[key]) for row in rows]
+        for key, name in (("p50", "median"), ("p99", "99th percentile"))
+    }
+    return draw_lines(series, "lag, ms", spans=_spans(data, pair), log=True)
 
 
 def _throughput(data: ReportData) -> str:
     series = {
         f"{site}, {'own' if via == 'local' else 'relayed'} messages": [
-            (row["begin_s"] - data.begin_s, row["messages"] / data.stretch_s)
+            (_since_begin(row, data), row["messages"] / data.stretch_s)
             for row in data.throughput
             if (row["site"], row["via"]) == (site, via)
         ]
@@ -201,7 +208,8 @@ def _notes(data: ReportData) -> str:
     return f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""
 
 
-def _spans(data: ReportData) -> list[Span]:
+def _spans(data: ReportData, pair: str = "") -> list[Span]:
+    """The failovers, or those that this pair of sites felt."""
     return [
         Span(
             row["last_before_s"] - data.begin_s,
@@ -210,8 +218,13 @@ def _spans(data: ReportData) -> list[Span]:
             f"{row['site']} heard nothing for {_duration(row['silence_ms'])}",
         )
         for row in data.failovers
-        if row["silence_ms"] is not None
+        if row["silence_ms"] is not None and pair in ("", f"{row['origin_site']}>{row['site']}")
     ]
+
+
+def _since_begin(row: Mapping[str, Any], data: ReportData) -> float:
+    """Seconds; the first stretch may begin before the run does."""
+    return max(0.0, float(row["begin_s"]) - data.begin_s)
 
 
 def _table(rows: Rows, columns: Sequence[tuple[str, str]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from relay.analytics.java import find_java
 from relay.analytics.source import register
+from relay.journal import JournalError
 from relay.journal.reader import segment_files
 from sitestack.errors import ConfigurationError
 
@@ -43,8 +45,11 @@ _SMALL: _Settings = {
 
 
 def measure_bytes(paths: list[Path]) -> int:
-    """How large the journals under these paths are. Raises JournalError when a path does not exist."""
-    return sum(file.stat().st_size for file in segment_files(paths))
+    """How large the journals under these paths are. Raises JournalError when a path does not exist, or there are none."""
+    files = segment_files(paths)
+    if not files:
+        raise JournalError(f"no journal in {', '.join(map(str, paths))}")
+    return sum(file.stat().st_size for file in files)
 
 
 def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -> SparkSession:
@@ -66,7 +71,7 @@ def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -
         try:
             spark = builder.getOrCreate()
         except Exception as error:  # whatever Java says, it is one sentence for the user
-            raise ConfigurationError(f"Spark did not start ({_first_line(error)}); {log} says more.") from error
+            raise ConfigurationError(f"Spark did not start: {find_cause(error, log)}.") from error
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     return spark
@@ -98,5 +103,8 @@ def _stderr_in(log: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def find_cause(error: Exception, log: Path) -> str:
+    """What Java complained of, which may be only in its log; else what Python makes of it."""
+    said = f"{error}\n{log.read_text(errors='replace')}"
+    cause = re.search(r"[A-Z]\w*(?:Exception|Error): (.+)", said)
+    return cause[1].rstrip(".") if cause else (str(error).splitlines() or [type(error).__name__])[0]

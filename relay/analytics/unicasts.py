@@ -44,7 +44,7 @@ def find_unaccounted(facts: DataFrame, events: DataFrame, received: DataFrame, p
     missing = subtract_ranges(owed, outcomes, STREAM)
     what = text(stream_text(), " ", range_text(), " was sent; it was neither delivered nor reported")
     lost = to_findings(missing.withColumn("uuid", F.col("target")), "X10", stream_text(), None, "lost")
-    return unite(to_findings(_at_origin(missing), "X10", stream_text(), what), lost)
+    return unite(to_findings(missing.withColumn("uuid", F.col("origin")), "X10", stream_text(), what), lost)
 
 
 def _find_strays(facts: DataFrame) -> DataFrame:

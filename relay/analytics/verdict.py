@@ -13,11 +13,10 @@ from relay.analytics.agreement import find_asynchrony, find_disagreement, find_i
 from relay.analytics.completeness import find_incomplete
 from relay.analytics.conservation import find_unconserved
 from relay.analytics.evidence import Evidence
-from relay.analytics.facts import RECEPTION
+from relay.analytics.facts import RECEPTION, short
 from relay.analytics.findings import unite
 from relay.analytics.global_view import find_broken_global_views, find_unconverged
 from relay.analytics.integrity import find_corrupted
-from relay.analytics.measures import find_lags, measure_lag
 from relay.analytics.membership import find_broken_views, find_damaged_journals, find_notes, find_strangers
 from relay.analytics.paths import find_loops, find_twin_relays
 from relay.analytics.ranges import merge_ranges, subtract_ranges
@@ -100,7 +99,7 @@ def list_checks(evidence: Evidence) -> dict[str, Callable[[], DataFrame]]:
 def add_places(findings: DataFrame, processes: DataFrame) -> DataFrame:
     """With the process, in words, as the place of what shows at a process; and `site`."""
     labels = F.broadcast(processes.select("uuid", "site", "label"))
-    place = F.coalesce("place", "label", F.substring("uuid", 1, 8))
+    place = F.coalesce("place", "label", short("uuid"))
     return findings.join(labels, "uuid", "left").withColumn("place", place).drop("label")
 
 
@@ -116,12 +115,12 @@ def find_violations(findings: DataFrame) -> DataFrame:
     return examples.select("invariant", "place", "issue", what.alias("what"), "times")
 
 
-def judge(evidence: Evidence, findings: DataFrame) -> Verdict:
-    """The verdict. `findings` should be persisted."""
+def judge(evidence: Evidence, findings: DataFrame, lag: DataFrame) -> Verdict:
+    """The verdict. `findings` should be settled; `lag` is what `measure_lag` gives."""
     violations = find_violations(findings).orderBy("invariant", "place", "issue").limit(VIOLATIONS_MAX).collect()
     notes = find_notes(evidence.recorded, evidence.processes).orderBy("note").limit(NOTES_MAX).collect()
     ends = [] if evidence.ending.is_quiescent else [_why_not_judged(evidence.ending.quiet_s)]
-    lags = measure_lag(find_lags(evidence.matched)).orderBy("pair").collect()
+    lags = lag.orderBy("pair").collect()
     return Verdict(
         **_count(evidence, findings),
         violations=tuple((row["invariant"], row["place"], row["what"]) for row in violations),

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from relay.analytics.session import open_session
 
 HERE = Path(__file__).parent
+pytest.register_assert_rewrite("tests.analytics.auditing")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,128 @@
+"""The report: one file that needs nothing else, and says the verdict first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+from relay.analytics.charts import Span, draw_lines
+from relay.analytics.report import ReportData, render
+
+SUMMARY: dict[str, Any] = {
+    "verdict": "pass",
+    "deliveries": 12345,
+    "violations": [],
+    "lost": 0,
+    "duplicated": 0,
+    "reordered": 0,
+    "gaps": 7,
+    "processes": 6,
+    "notes": ["a <torn> tail"],
+    "clocks": "Wall clocks are compared as they are.",
+}
+DATA = ReportData(
+    summary=SUMMARY,
+    begin_s=1_700_000_000.0,
+    end_s=1_700_000_030.0,
+    stretch_s=1,
+    lag=[{"pair": "NYC>SFO", "p50": 2.5, "p99": 9.75, "messages": 600}],
+    lag_over_time=[{"begin_s": 1_700_000_000.0 + at, "pair": "NYC>SFO", "p50": 2.0 + at, "p99": 9.0 + at} for at in range(30)],
+    throughput=[{"begin_s": 1_700_000_000.0 + at, "site": "NYC", "via": "local", "messages": 50} for at in range(30)],
+    rates=[{"site": "NYC", "origin": "ab" * 16, "node": "A", "messages": 1500, "bytes": 15000}],
+    failovers=[
+        {
+            "origin_site": "NYC",
+            "node_before": "A",
+            "node": "B",
+            "site": "SFO",
+            "taken_s": 1_700_000_010.0,
+            "last_before_s": 1_700_000_009.95,
+            "first_after_s": 1_700_000_010.05,
+            "silence_ms": 100.0,
+        }
+    ],
+    global_views=[{"vector": "{NYC: 1}", "members": 6, "processes": 6, "first_s": 1_700_000_000.0, "spread_ms": 12.0}],
+    processes=[
+        {
+            "site": "NYC",
+            "node": "A",
+            "fate": "crashed",
+            "delivered": 5,
+            "duplicated": 0,
+            "reordered": 0,
+            "in_gaps": 0,
+            "missing": 0,
+        }
+    ],
+    conservation=[{"origin_site": "NYC", "site": "SFO", "sent": 9, "delivered": 8, "excused": 1, "missing": 0}],
+)
+
+
+class Reader(HTMLParser):
+    """Complains of tags that are not closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "line", "circle", "rect", "polyline", "path"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in ("line", "circle", "polyline", "path", "rect"):
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_the_page_needs_nothing_else_and_is_well_formed() -> None:
+    page = render(DATA)
+    assert not re.search(r"https?://|<script|<link|<img|url\(", page)
+    assert Reader(page).open == []
+
+
+def test_the_verdict_comes_first_with_the_figures() -> None:
+    page = render(DATA)
+    text = " ".join("".join(Reader(page).text).split())
+    assert page.index("Relay audit</h1>") < page.index('class="verdict pass"') < page.index("<svg")
+    assert "PASS 12,345 deliveries at 6 processes: 0 lost, 0 duplicated, 0 reordered, 7 in gaps" in text
+    for heading in ("Lag between sites", "Throughput", "Failovers", "Conservation across sites", "Processes", "Global views"):
+        assert f"<h2>{heading}</h2>" in page
+    assert "A → B" in text
+    assert "100.0 ms" in text
+
+
+def test_what_is_wrong_stands_above_the_charts_and_text_is_escaped() -> None:
+    violations = [{"invariant": "X5", "where": "SFO/D", "what": "NYC/a <b> 1..2 was sent"}]
+    page = render(replace(DATA, summary={**SUMMARY, "verdict": "fail", "violations": violations}))
+    assert page.index('class="verdict fail"') < page.index("NYC/a &lt;b&gt; 1..2 was sent") < page.index("<svg")
+    assert "a &lt;torn&gt; tail" in page
+
+
+def test_a_run_without_anything_to_draw_is_a_page_too() -> None:
+    empty = replace(DATA, lag=[], lag_over_time=[], throughput=[], rates=[], failovers=[], global_views=[], conservation=[])
+    page = render(empty)
+    assert Reader(page).open == []
+    assert "No relay was replaced." in page
+    assert "Nothing to show." in page
+
+
+def test_charts_label_their_axes_and_mark_spans() -> None:
+    chart = draw_lines({"NYC>SFO": [(0.0, 1.0), (60.0, 3.0)]}, "lag, ms", spans=[Span(10.0, 12.0, "A → B")])
+    assert "seconds since the beginning" in chart
+    assert ">lag, ms<" in chart
+    assert "<title>A → B</title>" in chart
+    assert "NYC&gt;SFO" in chart
+
+
+def test_units_of_time_grow_with_the_run_and_wide_ranges_are_logarithmic() -> None:
+    assert "minutes since the beginning" in draw_lines({"x": [(0.0, 1.0), (1_200.0, 1.0)]}, "y")
+    assert "hours since the beginning" in draw_lines({"x": [(0.0, 1.0), (90_000.0, 1.0)]}, "y")
+    assert "lag, ms, logarithmic" in draw_lines({"x": [(0.0, 1.0), (5.0, 900.0)]}, "lag, ms", log=True)
+    assert "logarithmic" not in draw_lines({"x": [(0.0, -1.0), (5.0, 900.0)]}, "lag, ms", log=True)
