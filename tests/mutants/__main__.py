@@ -12,13 +12,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.mutants.copies import ROOT, Mismatch, check_fits, make_copy
 from tests.mutants.mutant import Mutant
-from tests.mutants.table import MUTANTS
+from tests.mutants.table import LISTED, MUTANTS
 
 #: A story takes a fraction of a second; in a mutant, virtual time may stand still. Long, for a machine that is busy.
 STORY_SECONDS_MAX = 300
@@ -40,14 +40,38 @@ def main() -> int:
             make_copy(ROOT, original)
             check_fits(original, [edit for mutant in mutants for edit in mutant.edits])
             failing = _try_unchanged(original, mutants, options.seeds)
-            survivors = [each.trap for each in mutants if not _try_mutant(original, each, options.seeds, failing)]
+            kills = {each.trap: _try_mutant(original, each, options.seeds, failing) for each in mutants}
     except (Mismatch, Unusable) as error:
         print(error, file=sys.stderr)
         return 2
-    print(
-        f"{len(mutants) - len(survivors)} of {len(mutants)} killed" + (f"; alive: {', '.join(survivors)}" if survivors else "")
-    )
-    return 1 if survivors else 0
+    for line in sum_up(kills):
+        print(line)
+    return 0 if all(map(any, kills.values())) else 1
+
+
+class Kill(NamedTuple):
+    """Who noticed a mutant."""
+
+    by_story: bool
+    by_seed: bool
+
+
+def sum_up(kills: Mapping[str, Kill]) -> list[str]:
+    """What came of it, in lines: killed, by whom, and which are alive."""
+    alive = [trap for trap, kill in kills.items() if not any(kill)]
+    unsown = [trap for trap, kill in kills.items() if not kill.by_seed]
+    listed = [kills[trap] for trap in LISTED if trap in kills]
+    stories, seeds = (sum(kill[by] for kill in kills.values()) for by in range(2))
+    lines = [f"{len(kills) - len(alive)} of {len(kills)} killed, {stories} by stories and {seeds} by seeds"]
+    if listed:
+        stories, seeds = (sum(kill[by] for kill in listed) for by in range(2))
+        killed = sum(map(any, listed))
+        lines.append(f"of the {len(listed)} listed traps: {killed} killed, {stories} by stories and {seeds} by seeds")
+    if alive:
+        lines.append(f"alive: {', '.join(alive)}")
+    if unsown:
+        lines.append(f"no seed notices: {', '.join(unsown)}")
+    return lines
 
 
 class Unusable(Exception):
@@ -66,8 +90,8 @@ def _try_unchanged(original: Path, mutants: Sequence[Mutant], seeds: int) -> lis
     return failing
 
 
-def _try_mutant(original: Path, mutant: Mutant, seeds: int, failing: list[int]) -> bool:
-    """Whether anybody notices."""
+def _try_mutant(original: Path, mutant: Mutant, seeds: int, failing: list[int]) -> Kill:
+    """Who notices."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         make_copy(original, Path(folder), mutant.edits)
@@ -78,7 +102,7 @@ def _try_mutant(original: Path, mutant: Mutant, seeds: int, failing: list[int]) 
     print(f"{mutant.trap:5} {seed:>6} {story:>6} {seconds:6.1f}s  {mutant.why}", flush=True)
     if broken:
         print(f"{'':28}{str(broken[0]['what'])[:100]}", flush=True)
-    return bool(broken) or told
+    return Kill(told, bool(broken))
 
 
 def tell(folder: Path, stories: Sequence[str]) -> bool:

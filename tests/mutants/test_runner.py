@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import Unusable, tell
+from tests.mutants.__main__ import Kill, Unusable, sum_up, tell
 from tests.mutants.copies import ROOT, Mismatch, check_fits, make_copy
 from tests.mutants.mutant import Edit
 
@@ -36,3 +36,13 @@ def test_a_mutant_is_a_copy_with_all_its_edits(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_found_before_anything_runs() -> None:
     with pytest.raises(Mismatch, match="which is not in it"):
         check_fits(ROOT, [Edit("sitestack/view.py", "no such text", "")])
+
+
+def test_it_is_told_who_killed_what() -> None:
+    kills = {"R1": Kill(True, True), "S2": Kill(True, False), "S1": Kill(False, False)}
+    assert sum_up(kills) == [
+        "2 of 3 killed, 2 by stories and 1 by seeds",
+        "of the 2 listed traps: 2 killed, 2 by stories and 1 by seeds",
+        "alive: S1",
+        "no seed notices: S2, S1",
+    ]

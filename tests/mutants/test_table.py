@@ -8,7 +8,7 @@ import pytest
 
 from tests.mutants.copies import ROOT, Mismatch, mutate
 from tests.mutants.mutant import Edit, Mutant
-from tests.mutants.table import MUTANTS
+from tests.mutants.table import LISTED, MUTANTS
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.trap)
@@ -32,6 +32,7 @@ def test_every_story_exists(mutant: Mutant) -> None:
 def test_each_trap_has_one_mutant() -> None:
     traps = [mutant.trap for mutant in MUTANTS]
     assert len(set(traps)) == len(traps)
+    assert set(LISTED) <= set(traps)
 
 
 @pytest.mark.parametrize(("text", "where"), [("b", "is not in it"), ("a a", "stands in it 2 times")])
