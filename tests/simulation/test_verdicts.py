@@ -1,0 +1,100 @@
+"""What only a simulated world can judge: gaps against the budget, queues against their floors, epochs against what is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+from relay.buffer import BufferConfig
+from relay.simulation import Run, draw_plain
+from relay.simulation.faults import Flood, Leave
+from relay.simulation.floors import unsettled
+from relay.simulation.shortage import Shortage
+from relay.simulation.verdict import Verdict
+from sitestack import records
+from sitestack.sim.process import Process
+from tests.sitestack.sim.journals import Told
+
+SECOND = 10**9
+
+
+def process(told: Told, *seconds: float) -> Process:
+    """A process with this journal, of which these are the times; the last one is that of all further records."""
+    times = [*seconds, *[seconds[-1]] * len(told.records)]
+    journal = [replace(record, t=int(at * SECOND)) for record, at in zip(told.records, times, strict=False)]
+    return cast(Process, SimpleNamespace(local=SimpleNamespace(site=told.site), records=journal))
+
+
+def objection(budget: BufferConfig, sent: float = 2.0, gap: float = 3.0, born: float = 0.0, *, begun: bool = True) -> str:
+    """What is said of a gap at D in SFO for number 2 of A in NYC, which A delivered with 1 and 3."""
+    a = Told("NYC", "A").view("1A", "A").deliver("A", 1).deliver("A", 2).deliver("A", 3)
+    d = Told("SFO", "D").view("1D", "D", lineage="1D")
+    if begun:
+        d.deliver("A", 1, site="NYC")
+    d.gap("A", 2, 2, "NYC")
+    there = process(d, born, born, gap)
+    judged = next(record for record in there.records if isinstance(record, records.Gap))
+    return Shortage([process(a, 0.0, 0.0, 1.0, sent, sent), there], budget).objection(there, judged)
+
+
+def test_a_gap_is_believed_only_when_the_budget_was_exceeded() -> None:
+    """R3, R5, R8: what the budget holds is there, whoever relays."""
+    assert "though the budget was not exceeded" in objection(BufferConfig())
+    assert "NYC/" in objection(BufferConfig())
+    assert objection(BufferConfig(budget_age_s=1.0)) == ""
+    assert objection(BufferConfig(budget_age_s=1.1)) != ""
+    assert objection(BufferConfig(budget_entries=1)) == ""
+    assert objection(BufferConfig(budget_bytes=300)) == ""
+
+
+def test_what_was_sent_before_a_site_was_there_is_passed_over_and_not_lost() -> None:
+    """R29: it cannot tell a hole from history, so it is told where its time begins."""
+    aged = BufferConfig(budget_age_s=1.0)
+    assert "sent before this site was there" in objection(aged, sent=2.0, born=2.5, gap=4.0, begun=False)
+    assert objection(aged, sent=2.0, born=2.5, gap=4.0) == "", "after its beginning a gap is a gap"
+    assert objection(aged, sent=2.0, born=1.5, gap=4.0, begun=False) == ""
+
+
+def calm_run() -> Run:
+    """Two sites with no faults at all."""
+    plan = replace(draw_plain(5), faults=(), messages=20, unicast_share=0.0)
+    return Run(replace(plan, loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0))
+
+
+def test_at_rest_every_queue_is_at_its_floor_and_a_queue_that_is_not_is_named() -> None:
+    """B3."""
+    run = calm_run()
+    assert run.result().violations == ()
+    one = run.world.alive()[0]
+    assert unsettled(one) == []
+    one.batching.append(b"still here", cast(Any, 0))
+    assert unsettled(one) == ["batching.open_bytes is 14 at rest"]
+
+
+def test_a_merge_in_a_calm_start_and_too_many_after_a_heal_are_found() -> None:
+    """A13, M3."""
+    run = calm_run()
+    assert run.result().violations == ()
+    journal = run.world.alive()[0].records
+    view = next(record for record in journal if isinstance(record, records.View))
+    for number in range(3):
+        counter = view.vid._replace(counter=50 + number)
+        journal.append(replace(view, vid=counter, kind="merge", subs=((view.vid, view.members),)))
+    verdict = Verdict(run.plan, run.world, run.trouble)
+    verdict.formed()
+    names = {violation.split()[0] for violation in verdict.violations(settled=False)}
+    assert {"A13", "M3"} <= names
+
+
+def test_who_leaves_under_load_has_seen_all_its_messages_or_says_how_many_not() -> None:
+    """S16, with messages that are on their way when it is told to go."""
+    run = calm_run()
+    site = next(name for name, members in run.plan.sites if members > 1)
+    run = Run(replace(run.plan, faults=(Flood(2.0, 0.1, site, 30, 0.0), Leave(2.05, site, 0)), batch_count_max=1))
+    assert run.result().violations == ()
+    leaver = next(process for process in run.world.processes if process.left)
+    sends = [record for record in leaver.records if isinstance(record, records.Send)]
+    leaver.records.append(replace(sends[-1], first=10_000))
+    said = Verdict(run.plan, run.world, run.trouble).violations(settled=False)
+    assert any(violation.startswith("S16") for violation in said)
