@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from relay.buffer import BufferConfig
 from relay.events import BridgeSend
 from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
+from relay.routes import RoutesConfig, route_places
 from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.wire import FrameParser
 from sitestack import records
@@ -26,7 +28,14 @@ ACROSS = 0.15
 class Sites(Script):
     """A script with sites of fixed hosts, so that bridges know whom to call."""
 
-    def __init__(self, sites: dict[str, str], budget: BufferConfig, *shown: type[Header] | type[Event]) -> None:
+    def __init__(
+        self,
+        sites: dict[str, str],
+        budget: BufferConfig,
+        *shown: type[Header] | type[Event],
+        routes: Mapping[str, RoutesConfig] = MappingProxyType({}),
+    ) -> None:
+        """`routes`: what is not connected each with each."""
         self.hosts = {
             name: Physical(f"10.{number}.0.{rank}", 7800)
             for number, names in enumerate(sites.values(), 1)
@@ -34,13 +43,11 @@ class Sites(Script):
         }
         self.home = {name: site for site, names in sites.items() for name in names}
         bridges = {site: tuple([Physical(self.hosts[name].host, BRIDGE_PORT) for name in sites[site]]) for site in sites}
-        configs = {
-            site: (
-                one_each(site),
-                RelayConfig(GatewayConfig({other: bridges[other] for other in sites if other != site}), budget),
-            )
-            for site in sites
-        }
+        configs = {}
+        for site in sites:
+            way = routes.get(site, RoutesConfig())
+            peers = {other: bridges[other] for other in sites if other != site} | route_places(way.via)
+            configs[site] = (one_each(site), RelayConfig(GatewayConfig(peers), budget, routes=way))
         super().__init__(World(1, relay_maker(configs)), *shown)
         self._shown_frames = shown
         self._parsers: dict[tuple[str, int], FrameParser] = {}

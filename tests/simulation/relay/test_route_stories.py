@@ -1,0 +1,67 @@
+"""Three whole sites in a chain, NYC - LON - SFO: relays die at the ends and in between, and the ends hear each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.buffer import BufferConfig
+from relay.routes import RoutesConfig
+from tests.simulation.relay.sites import Sites
+from tests.simulation.stories import SETTLED, say, verdict
+
+pytestmark = pytest.mark.conforms("REL-33")
+
+ENDS = ("NYC", "SFO")
+
+
+def chain() -> Sites:
+    """A, B, C in NYC; L, M, N in LON; D, E, F in SFO."""
+    routes = {
+        "NYC": RoutesConfig({"SFO": "LON"}),
+        "LON": RoutesConfig(forward=ENDS),
+        "SFO": RoutesConfig({"NYC": "LON"}),
+    }
+    script = Sites({"NYC": "ABC", "LON": "LMN", "SFO": "DEF"}, BufferConfig(), routes=routes)
+    script.form(*"ABCLMNDEF")
+    script.linked(*"ABCLMNDEF")
+    script.run(SETTLED)
+    return script
+
+
+def numbers(letter: str, first: int, last: int) -> list[str]:
+    return [f"{letter}{n}" for n in range(first, last + 1)]
+
+
+def test_a_message_goes_over_the_site_in_between_and_never_comes_back() -> None:
+    script = chain()
+    say(script, "C", "c1")
+    say(script, "F", "f1")
+    script.everybody_has("ABCLMNDEF", "c1")
+    script.everybody_has("ABCLMNDEF", "f1")
+    verdict(script)
+
+
+@pytest.mark.parametrize("victim", ["A", "L", "D"])
+def test_whichever_relay_dies_among_messages_nothing_is_lost_or_repeated(victim: str) -> None:
+    script = chain()
+    for n in range(1, 21):
+        script.send("C", f"c{n}")
+        script.send("F", f"f{n}")
+        script.run(0.003)
+        if n == 10:
+            script.kill(victim)
+    alive = "ABCLMNDEF".replace(victim, "")
+    script.everybody_has(alive, *numbers("c", 1, 20))
+    script.everybody_has(alive, *numbers("f", 1, 20))
+    script.linked(*alive)
+    verdict(script)
+
+
+def test_all_three_relays_die_together() -> None:
+    script = chain()
+    say(script, "C", *numbers("c", 1, 3))
+    for name in "ALD":
+        script.kill(name)
+    say(script, "C", *numbers("c", 4, 6))
+    script.everybody_has("BCMNEF", *numbers("c", 1, 6))
+    verdict(script)
