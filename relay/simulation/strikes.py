@@ -81,7 +81,9 @@ class Trouble:
         if kind < unicasts:
             target = _target(sender, rng)
             if target is not None:
-                sender.send(payload, Scope.UNICAST, target)
+                # Some to members of the own site go out of band. No number is drawn for it, so seeds stay what they were.
+                is_urgent = kind < unicasts / 3 and not isinstance(target, ProxyUUID)
+                sender.send(payload, Scope.OOB if is_urgent else Scope.UNICAST, target)
         elif kind < unicasts + to_site:
             sender.send(payload, Scope.SITE)
         else:
