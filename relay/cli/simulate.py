@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -144,18 +145,30 @@ def _trace(seed: int, kind: Kind, file: Path) -> Iterator[SeedResult]:
 
 
 def _run(seeds: range, kind: Kind) -> Iterator[SeedResult]:
-    """Every result as soon as it is there. Whatever happens, no process is left."""
+    """Every result as soon as it is there. Whatever happens, no process is left, not even when this one is killed."""
     processes = min(len(seeds), len(os.sched_getaffinity(0)))
     if processes == 1:
         yield from (run_seed(seed, None, kind) for seed in seeds)
         return
-    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
     try:
         yield from _collect(pool, seeds, kind, processes * _AHEAD)
     except BrokenProcessPool as error:
         raise click.ClickException("a process of the simulation was killed, perhaps for want of memory.") from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """A process of the pool waits for work on a pipe that it holds open itself, so it has to watch who started it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="watch the parent", daemon=True).start()
 
 
 def _collect(pool: ProcessPoolExecutor, seeds: range, kind: Kind, ahead: int) -> Iterator[SeedResult]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -116,3 +120,16 @@ def test_processes_and_one_process_find_the_same(run: Run, monkeypatch: pytest.M
         del answer["seconds"], answer["seeds_per_s"]
     assert shared == alone
     assert shared["seeds"] == 2
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core needs no other processes")
+def test_a_campaign_that_is_killed_leaves_no_process() -> None:
+    command = [sys.executable, "-m", "relay", "simulate", "--seeds", "0:1000000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as campaign:
+        children = Path(f"/proc/{campaign.pid}/task/{campaign.pid}/children")
+        end = time.monotonic() + 60.0
+        while len(children.read_text().split()) < 3 and time.monotonic() < end:  # two that work, one that multiprocessing adds
+            time.sleep(0.02)
+        campaign.kill()
+        # They hold its standard output open.
+        assert campaign.communicate(timeout=60.0)[0] == b""
