@@ -43,7 +43,7 @@ TABLES_EVERY = 6
 #: How often it is looked at whether the streams still run.
 _WATCH_S = 0.5
 #: At the end so long is waited for batches that are under way. What is broken off then is done again by the next run.
-_FINISH_S = 10.0
+_FINISH_S = 5.0
 
 _COLUMNS = (
     *("kind", "site", "node", "uuid", "segment", "offset", "position", "wall_ns", "time"),
