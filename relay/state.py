@@ -126,6 +126,8 @@ class ReplicatedState:
         #: The last number of scope ALL per origin of this site.
         self.produced: dict[Address, int] = {}
         self.remotes: dict[str, Remote] = {}
+        #: The other sites, as the last ACK named them.
+        self._peers: tuple[str, ...] = ()
 
     def remote(self, site: str) -> Remote:
         """What is known of another site."""
@@ -139,7 +141,12 @@ class ReplicatedState:
     def append(self, batch: Batch, now: float) -> int:
         """Hold a batch of this site for the others; its position in the buffer."""
         self.produced[batch.origin] = batch.last
-        return self.buffer.append(batch, None, now)
+        position = self.buffer.append(batch, None, now)
+        if any(
+            each.acked.get(batch.origin, 0) >= batch.last for other in self.remotes.values() for each in other.lineages.values()
+        ):
+            self._drop_acked()  # with `order: fifo` an ACK may come before what it is for
+        return position
 
     def install(self, view: View, now: float, hold: bool) -> None:
         """A view of this site is an entry like the batches: no message arrives before the view that knows its origin (G5)."""
@@ -221,12 +228,17 @@ class ReplicatedState:
         """Another site has more of ours; how many entries were dropped because all that count have them."""
         lineage = self.remote(entry.site).lineage(entry.lineage)
         produced = self.produced
-        raise_to(lineage.acked, {origin: n for origin, n in entry.vector.origins.items() if origin in produced})
+        raise_to(lineage.acked, entry.vector.origins)
         lineage.acked_view = later(lineage.acked_view, entry.vector.view)
         if len(lineage.acked) > ORIGINS_MAX:
             lineage.acked = {origin: n for origin, n in lineage.acked.items() if origin in produced}
-        pins = [self.pinning(site) for site in entry.sites]
-        if not all(pins):
+        self._peers = entry.sites
+        return self._drop_acked()
+
+    def _drop_acked(self) -> int:
+        """Drop what all sites have that entries are held for; how many entries that were."""
+        pins = [self.pinning(site) for site in self._peers]
+        if not pins or not all(pins):
             return 0  # a site that has never been linked has nothing yet
         waiting = [lineage for lineages in pins for lineage in lineages]
         return self.buffer.drop_while(lambda held: all(each.has(held) for each in waiting))

@@ -1,0 +1,47 @@
+"""With `order: fifo` another site's ACK may reach a member before what it is for: streams have no common order there."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.buffer import BufferConfig
+from relay.headers import Acked, LinkUp, SiteVector
+from relay.state import ReplicatedState
+from sitestack.address import Address
+from sitestack.message import Batch, Scope, pack_body
+from sitestack.view import View, ViewId
+
+A, B, D = (Address(bytes([n]) * 16) for n in (0xA, 0xB, 0xD))
+LINEAGE = ViewId(1, D)
+VIEW = View(ViewId(2, A), ViewId(1, A), (A, B), ("A", "B"))
+
+
+def linked() -> ReplicatedState:
+    """A member of NYC that knows of a link to SFO."""
+    state = ReplicatedState("NYC", BufferConfig())
+    state.install(VIEW, 0.0, True)
+    state.apply_link_up(LinkUp("SFO", LINEAGE, LINEAGE))
+    return state
+
+
+def batch(first: int) -> Batch:
+    return Batch("NYC", B, Scope.ALL, first, 1, pack_body([b"x"]))
+
+
+@pytest.mark.conforms("REL-13")
+def test_what_was_acknowledged_before_it_came_is_not_held() -> None:
+    """Seeds 1 and 332: it was held until the next acknowledgement, and that of a new origin's first message for ever."""
+    state = linked()
+    state.apply_acked(Acked("SFO", LINEAGE, SiteVector({B: 1}, VIEW.id), ("SFO",)))
+    assert len(state.buffer) == 0
+    state.append(batch(1), 1.0)
+    assert len(state.buffer) == 0
+    state.append(batch(2), 1.0)
+    assert len(state.buffer) == 1
+
+
+def test_it_is_held_as_long_as_a_third_site_lacks_it() -> None:
+    state = linked()
+    state.apply_acked(Acked("SFO", LINEAGE, SiteVector({B: 1}, VIEW.id), ("LON", "SFO")))
+    state.append(batch(1), 1.0)
+    assert len(state.buffer) == 2
