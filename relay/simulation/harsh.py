@@ -44,6 +44,8 @@ def harden(plan: Plan) -> Plan:
         faults += more
     elif kind < 0.4:
         plan = replace(plan, late=(plan.sites[-1][0], rng.uniform(2.0, 10.0)))
+    if rng.random() < 0.7:
+        faults += _aimed(rng, plan)
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
 
 
@@ -99,6 +101,28 @@ def _floods(rng: random.Random, plan: Plan, fault: Fault) -> list[Fault]:
     length = rng.choice((0.1, 1.0, 3.0))
     at = max(0.0, fault.at - rng.choice((0.01, 0.05, 0.3)))
     return [Flood(at, length, site, rng.choice((8, 16, 24)), rng.choice((0.0, 0.0, 0.3)))]
+
+
+def _aimed(rng: random.Random, plan: Plan) -> list[Fault]:
+    """Faults that seldom meet by chance, each set at the one moment that a trap is about."""
+    (site, _), (other, _) = rng.sample(plan.sites, 2)
+    at, back = _moment(rng), rng.uniform(0.0, 2.0)
+    match rng.randrange(5):
+        case 0:  # S3, S16: the next coordinator hears of the view later than the members that forward to it
+            wire = Reset(at - 0.02, 0.4, site, 0, 1, 4, "sender", 0.5, 0.2)
+            return [wire, Flood(at - 0.05, 0.15, site, 24, 0.0), Leave(at, site, 0, back)]
+        case 1:  # R5: a relay dies between reading what another site sent and passing it on
+            kill = Kill(at + rng.uniform(0.03, 0.1), site, 0, rng.choice((0, 0, 1, 2)), back)
+            return [Flood(at, 0.1, other, 24, 0.0), kill]
+        case 2:  # R6: what a dead relay had sent arrives when its successor replays
+            kill = Kill(at + 0.4, site, 0, rng.randrange(4), back)
+            return [WanCut(at, rng.uniform(1.0, 2.8), False), Flood(at + 0.05, 0.3, site, 16, 0.0), kill]
+        case 3:  # R9: a relay that has slept long wakes and believes that it still is one
+            pause = Pause(at, rng.uniform(2.0, 8.0), site, 0)
+            return [Flood(at - 0.05, 0.3, site, 16, 0.0), pause, Flood(at + pause.length, 1.0, site, 16, 0.0)]
+        case _:  # A3: what is under way to the dead reaches its successor at the address
+            replaces = [Replace(at, site, 2), Replace(at + 0.2, site, 0)]
+            return [Flood(at - 0.1, 0.5, site, 24, 0.8), *replaces]
 
 
 def _tiny_budget(rng: random.Random, plan: Plan) -> tuple[Plan, list[Fault]]:

@@ -12,6 +12,7 @@ from relay.simulation import run_seed
 
 #: Seed -> what it found.
 FOUND = {
+    1: "order fifo: an acknowledgement came before what it was for, which was then held until the next one",
     6: "order fifo: an entry was looked up in the coordinator's stream although its origin's had brought it, and never sent",
     16: "conservation asked for what died with its last holder",
     20: "a joiner said an older global view after a newer one",
