@@ -17,7 +17,7 @@ from relay.drills.plan import MEMBER_VERBS, UNDOING, Action, Drill, Place, Seat,
 #: The members are asked how they are at this interval.
 POLL_S = 0.1
 #: How long it may take until everybody sees everybody, on a slow machine.
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 #: How long a site may be without a relay when one is to be harmed.
 RELAY_TIMEOUT_S = 20.0
 #: How long a graceful leave may take before the process is killed.
