@@ -1,7 +1,8 @@
 """The job that follows, for `spark-submit`: `spark-submit relay/analytics/follow_job.py DIR... --out DIR [--json]`.
 
 The paths and DIR must be reachable under the same names by the driver and all executors, which need package `relay` too.
-Prints what `relay audit --follow` prints, and ends on the same signals.
+Prints what `relay audit --follow` prints, and ends on the same signals, sent to the driver's Python process. Spark-submit
+mixes both outputs, so that with `--json` the lines that begin with a brace are the results.
 """
 
 from __future__ import annotations
