@@ -109,8 +109,10 @@ def _aimed(rng: random.Random, plan: Plan) -> list[Fault]:
     at, back = _moment(rng), rng.uniform(0.0, 2.0)
     match rng.randrange(5):
         case 0:  # S3, S16: the next coordinator hears of the view later than the members that forward to it
+            site, _ = max(plan.sites, key=lambda each: each[1])
+            at = TROUBLE_S - 2.5 - at / 20  # so late that no other view makes them forward once more
             wire = Reset(at - 0.02, 0.4, site, 0, 1, 4, "sender", 0.5, 0.2)
-            return [wire, Flood(at - 0.05, 0.15, site, 24, 0.0), Leave(at, site, 0, back)]
+            return [wire, Flood(at - 0.05, 0.15, site, 24, 0.0), Leave(at, site, 0)]
         case 1:  # R5: a relay dies between reading what another site sent and passing it on
             kill = Kill(at + rng.uniform(0.03, 0.1), site, 0, rng.choice((0, 0, 1, 2)), back)
             return [Flood(at, 0.1, other, 24, 0.0), kill]

@@ -31,8 +31,8 @@ FORM_S = 40.0
 SETTLE_S = 60.0
 #: After everything looks settled, acknowledgements and trims get this long to drain.
 DRAIN_S = 3.0
-#: What waits for the dead is given up by then, and every queue is at its floor (B3).
-FLOOR_S = 75.0
+#: What waits for the dead, or came from them out of order, is given up by then: every queue is at its floor (B3).
+FLOOR_S = 130.0
 #: How often it is asked whether a phase has ended.
 ASK_S = 0.25
 
