@@ -336,7 +336,8 @@ async def test_a_site_without_callbacks_sends_nothing_about_state(autojump_clock
         await trio.sleep(1)
         for channel in (a, b):
             found = channel.statistics().stack["state_transfer"]
-            assert found == StateTransferStatistics(0, 0, 0, 0, StateTransferConfig().state_bytes_max, 0, 0, 0, 0)
+            bound = StateTransferConfig().state_bytes_max
+            assert found == StateTransferStatistics(0, 0, 0, 0, bound, bound, bound, 0, 0, 0, 0)
 
 
 async def test_a_member_that_only_gives_or_only_takes_is_refused(autojump_clock: MockClock) -> None:
