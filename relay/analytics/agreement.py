@@ -89,9 +89,7 @@ def find_disagreement(received: DataFrame, stays: DataFrame, processes: DataFram
     """
     survivors = processes.where("fate = 'running'").select("uuid")
     views = stays.select("uuid", "stay", "vid", "members", "next_vid", "next_kind")
-    delivered = (
-        received.where(IS_MULTICAST).join(F.broadcast(survivors), "uuid").join(F.broadcast(views), ["uuid", "stay"])
-    )
+    delivered = received.where(IS_MULTICAST).join(F.broadcast(survivors), "uuid").join(F.broadcast(views), ["uuid", "stay"])
     view = ("vid", "next_vid", "next_kind")
     by_view = merge_ranges(delivered, ("site", *STREAM, *view))
     members = delivered.select(*view, F.explode("members").alias("uuid")).distinct().join(F.broadcast(survivors), "uuid")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from relay.analytics.across import find_remote_only
 from relay.analytics.agreement import find_asynchrony, find_disagreement, find_invalid, find_other_views
 from relay.analytics.completeness import find_incomplete
 from relay.analytics.conservation import find_unconserved
@@ -18,6 +19,7 @@ from relay.analytics.findings import unite
 from relay.analytics.global_view import find_broken_global_views, find_unconverged
 from relay.analytics.integrity import find_corrupted
 from relay.analytics.membership import find_broken_views, find_damaged_journals, find_notes, find_strangers
+from relay.analytics.merges import find_untrue_merges
 from relay.analytics.paths import find_loops, find_twin_relays
 from relay.analytics.ranges import merge_ranges, subtract_ranges
 from relay.analytics.total_order import find_disorder
@@ -76,7 +78,7 @@ def list_checks(evidence: Evidence) -> dict[str, Callable[[], DataFrame]]:
         "journals": lambda: find_damaged_journals(evidence.recorded, processes),
         "contents": lambda: find_corrupted(facts, evidence.matched, processes),
         "completeness": lambda: find_incomplete(events, runs, received, stays),
-        "views": lambda: unite(find_broken_views(stays, processes), find_strangers(facts, stays)),
+        "views": lambda: unite(find_broken_views(stays, processes), find_strangers(facts, stays), find_untrue_merges(stays)),
         "same views": lambda: find_other_views(received, stays, processes),
         "virtual synchrony": lambda: find_asynchrony(received, stays, dealt_with),
         "ways": lambda: unite(find_loops(facts), find_twin_relays(events, stays, processes)),
@@ -91,6 +93,7 @@ def list_checks(evidence: Evidence) -> dict[str, Callable[[], DataFrame]]:
             "own messages": lambda: find_invalid(facts, received, processes),
             "conservation": lambda: find_unconserved(evidence.owed, stays, dealt_with),
             "outcomes of unicasts": lambda: find_unaccounted(facts, events, received, processes),
+            "what is known abroad": lambda: find_remote_only(received, evidence.gaps, stays, processes),
             "convergence": lambda: find_unconverged(events, stays, processes),
         }
     return checks

@@ -269,6 +269,14 @@ def place_of_another() -> Run:
     return Run((a, b), {"L8": ""})
 
 
+def merge_that_lies() -> Run:
+    """It names a member that the part did not have, and does not count higher than its parts."""
+    a, b = members()
+    for each in (a, b):
+        each.view("2A", "AB", subs=[("1A", "ABC"), ("2C", "C")])
+    return Run((a, b), {"M1": "AB"})
+
+
 def what_one_has_all_have() -> Run:
     a, b = members()
     a.send(1, count=5).deliver("A", 1, count=5)
@@ -300,6 +308,7 @@ RUNS: list[Callable[[], Run]] = [
     *(unicasts_in_order_unless_reported, out_of_band_in_any_order, out_of_band_once_and_all, unicast_for_another),
     *(reported_and_delivered, not_in_its_own_view, counters_that_do_not_rise, one_id_for_two_views, stranger),
     *(before_the_first_view, in_another_view, tail_of_a_crashed_member_sent_again, parted_and_merged, settled_elsewhere),
+    merge_that_lies,
     *(went_along_without_it, another_order, place_of_another, what_one_has_all_have, the_dead_owe_nothing, its_own_message),
     site_that_did_not_settle,
 ]

@@ -1,0 +1,45 @@
+"""The audit says what the check says of whole runs: with joins and crashes, and with journals that are damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sitestack import records
+from tests.analytics.auditing import judge_both
+from tests.relay.test_check import shut_down, store_all
+from tests.sitestack.sim.correct_run import CorrectRun
+
+
+def test_a_correct_run_with_joins_and_crashes_passes(spark: SparkSession, tmp_path: Path) -> None:
+    run = CorrectRun(11, steps=150)
+    shut_down(run)
+    store_all(tmp_path, run)
+    judged = judge_both(spark, tmp_path)
+    assert judged.audit.verdict.verdict == "pass"
+    assert judged.audit.verdict.deliveries > 500
+    fates = {row["fate"] for row in judged.audit.data.processes}
+    assert {"running", "crashed"} <= fates
+
+
+def test_losses_and_damage_of_many_kinds_are_told_as_the_check_tells_them(spark: SparkSession, tmp_path: Path) -> None:
+    run = CorrectRun(12, steps=150)
+    shut_down(run)
+    process = next(each for each in run.processes if each.uuid not in run.crashed())
+    places = [at for at, record in enumerate(process.journal) if isinstance(record, records.Deliver)]
+    del process.journal[places[len(places) // 2]]
+    process.journal.insert(places[3], process.journal[places[3]])
+    process.journal.append(records.Drop(0, 0, "journal", "disk full", 4))
+    store_all(tmp_path, run)
+    files = sorted(tmp_path.rglob("*.rlj"), key=lambda file: file.stat().st_size)
+    torn, corrupt = files[-2:]
+    torn.write_bytes(torn.read_bytes()[:-3])
+    damaged = bytearray(corrupt.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    corrupt.write_bytes(damaged)
+    (tmp_path / "stray.000001.rlj").write_bytes(b"no journal, but of the length of one")
+    judged = judge_both(spark, tmp_path)
+    told = [what for invariant, _, what in judged.audit.verdict.violations if invariant == "JOURNAL"]
+    for words in ("corrupt: ", "4 records could not be written", "bad length"):
+        assert any(words in what for what in told), words
