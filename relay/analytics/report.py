@@ -32,7 +32,8 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space:
 svg { width: 100%; height: auto; margin: 6px 0 0; } svg text { font: 12px system-ui, sans-serif; fill: #5a6675; }
 svg text.label { fill: #1d2530; } svg .grid { stroke: #e6eaef; } svg .axis { stroke: #9aa5b1; }
 svg rect.span { fill: #f3b4a0; opacity: .55; }
-.legend span { margin-right: 18px; } .legend i { display: inline-block; width: 14px; height: 4px; margin-right: 6px;
+.legend span { margin-right: 18px; white-space: nowrap; }
+.legend i { display: inline-block; width: 14px; height: 4px; margin-right: 6px;
   vertical-align: middle; } .legend i.span { background: #f3b4a0; height: 12px; }
 .note, .none { color: #5a6675; }
 """
