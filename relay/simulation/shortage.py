@@ -22,15 +22,17 @@ from sitestack.view import ViewId
 class _Produce:
     """What a site has put into its relay buffer, in order of time: when (ns), and how much until then."""
 
-    def __init__(self, processes: Sequence[Process]) -> None:
-        #: When a batch of an origin with this first number was delivered for the first time, its last number and its size.
+    def __init__(self, processes: Sequence[Process], uniform: bool) -> None:
+        """With `agreement: uniform` a batch is buffered before anybody delivers it: there counts when it was sent."""
+        #: When a batch of an origin with this first number was there for the first time, its last number and its size.
         self.batches: dict[tuple[Address, int], tuple[int, int, int]] = {}
         views: dict[ViewId, int] = {}
         for process in processes:
             for record in process.records:
                 if isinstance(record, records.View):
                     views[record.vid] = min(record.t, views.get(record.vid, record.t))
-                elif isinstance(record, records.Deliver) and record.via == "local" and record.scope is Scope.ALL:
+                elif _is_produced(record, uniform):
+                    assert isinstance(record, records.Deliver | records.Send)
                     key = (record.origin, record.first)
                     since, _, _ = self.batches.get(key, (record.t, 0, 0))
                     size = ENTRY_BYTES + len(record.sizes) + sum(struct.unpack(f"<{record.count}I", record.sizes))
@@ -48,8 +50,9 @@ class _Produce:
 class Shortage:
     """Judges gaps against the budget that all members of a run had."""
 
-    def __init__(self, processes: Sequence[Process], budget: BufferConfig) -> None:
+    def __init__(self, processes: Sequence[Process], budget: BufferConfig, uniform: bool = False) -> None:
         self._budget = budget
+        self._uniform = uniform
         self._by_site: dict[str, list[Process]] = {}
         for process in processes:
             self._by_site.setdefault(process.local.site, []).append(process)
@@ -59,7 +62,7 @@ class Shortage:
         """What is wrong with a gap that this process journaled; empty when it could not be helped."""
         produce = self._produce.get(gap.site)
         if produce is None:
-            produce = self._produce[gap.site] = _Produce(self._by_site[gap.site])
+            produce = self._produce[gap.site] = _Produce(self._by_site[gap.site], self._uniform)
         born_ns = min(int(p.records[0].t) for p in self._by_site[process.local.site])
         is_first = not _has_begun(process, gap)
         for (origin, first), (since, last, _) in sorted(produce.batches.items()):
@@ -81,6 +84,12 @@ class Shortage:
             or entries > budget.budget_entries * 7 // 8
             or size > budget.budget_bytes * 7 // 8
         )
+
+
+def _is_produced(record: records.Record, uniform: bool) -> bool:
+    if isinstance(record, records.Send):
+        return uniform and record.scope is Scope.ALL
+    return isinstance(record, records.Deliver) and record.via == "local" and record.scope is Scope.ALL
 
 
 def _has_begun(process: Process, gap: records.Gap) -> bool:

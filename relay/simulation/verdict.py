@@ -112,7 +112,7 @@ class Verdict:
 
     def _gaps(self) -> list[str]:
         """R3, R5, R8: what a budget holds is never declared lost where the views are all of one lineage."""
-        shortage = Shortage(self._world.processes, self._plan.budget)
+        shortage = Shortage(self._world.processes, self._plan.budget, self._plan.agreement == "uniform")
         said = []
         for process in self._world.processes:
             gaps = [record for record in process.records if isinstance(record, records.Gap)]

@@ -56,6 +56,18 @@ def test_what_was_sent_before_a_site_was_there_is_passed_over_and_not_lost() -> 
     assert objection(aged, sent=2.0, born=1.5, gap=4.0, begun=False) == ""
 
 
+def test_what_waits_for_uniform_agreement_counts_from_when_it_was_sent() -> None:
+    """Seed 136: it is in the buffer, and may have to leave it, before anybody delivers it."""
+    a = Told("NYC", "A").view("1A", "A").send(1).send(2).send(3).deliver("A", 1).deliver("A", 2).deliver("A", 3)
+    d = Told("SFO", "D").view("1D", "D", lineage="1D").deliver("A", 1, site="NYC").gap("A", 2, 2, "NYC")
+    there = process(d, 0.0, 0.0, 2.0)
+    judged = next(record for record in there.records if isinstance(record, records.Gap))
+    here = process(a, 0.0, 0.0, 1.0, 1.0, 1.0, 3.0)
+    tiny = BufferConfig(budget_entries=1)
+    assert Shortage([here, there], tiny, uniform=True).objection(there, judged) == ""
+    assert "not exceeded" in Shortage([here, there], tiny).objection(there, judged)
+
+
 def calm_run() -> Run:
     """Two sites with no faults at all."""
     plan = replace(draw_plain(5), faults=(), messages=20, unicast_share=0.0)
