@@ -35,6 +35,7 @@ LINK = {
     "behind_messages": 70,
     "behind_bytes": 7000,
     "behind_s": 1.5,
+    "lost_parts_entries": 4,
 }
 
 
@@ -137,6 +138,7 @@ EXPECTED: dict[tuple[str, ...], float] = {
     ("relay_link_up", "SFO"): 1,
     ("relay_lag_messages", "SFO"): 70,
     ("relay_lag_seconds", "SFO"): 1.5,
+    ("relay_lost_parts_entries", "SFO"): 4,
     ("relay_dropped_total", "late"): 3,
     ("relay_retransmitted_total", "nakack"): 9,
 }
