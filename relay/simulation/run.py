@@ -91,7 +91,8 @@ class Run:
         for process in world.processes:
             for reason, count in process.stack.drops.items():
                 self.covered[f"drop {reason}"] += count
-        return SeedResult(self.plan.seed, tuple(self.violations), dict(self.covered), world.trace_hash(), world.now)
+        covered = {what: times for what, times in self.covered.items() if times}
+        return SeedResult(self.plan.seed, tuple(self.violations), covered, world.trace_hash(), world.now)
 
     def _spawn(self, site: str, name: str, host: Physical) -> None:
         self._awaited -= 1

@@ -24,8 +24,9 @@ class _Produce:
 
     def __init__(self, processes: Sequence[Process], uniform: bool) -> None:
         """With `agreement: uniform` a batch is buffered before anybody delivers it: there counts when it was sent."""
-        #: When a batch of an origin with this first number was there for the first time, its last number and its size.
+        #: By origin and first number of a batch: when it can have been there first, its last number and its size.
         self.batches: dict[tuple[Address, int], tuple[int, int, int]] = {}
+        delivered: dict[tuple[Address, int], int] = {}
         views: dict[ViewId, int] = {}
         for process in processes:
             for record in process.records:
@@ -37,14 +38,30 @@ class _Produce:
                     since, _, _ = self.batches.get(key, (record.t, 0, 0))
                     size = ENTRY_BYTES + len(record.sizes) + sum(struct.unpack(f"<{record.count}I", record.sizes))
                     self.batches[key] = (min(record.t, since), record.last, size)
-        entries = sorted([*[(t, size) for t, _, size in self.batches.values()], *[(t, ENTRY_BYTES) for t in views.values()]])
+                    if isinstance(record, records.Deliver):
+                        delivered[key] = min(record.t, delivered.get(key, record.t))
+        same = [(t, ENTRY_BYTES) for t in views.values()]
+        self._begun = _Totals([*same, *[(t, size) for t, _, size in self.batches.values()]])
+        self._done = _Totals([*same, *[(t, self.batches[key][2]) for key, t in delivered.items()]])
+
+    def behind(self, since: int, until: int) -> tuple[int, int]:
+        """How many entries can have come from one time to another, both included, and their bytes."""
+        (entries, size), (before, size_before) = self._begun.until(until), self._done.until(since - 1)
+        return entries - before, size - size_before
+
+
+class _Totals:
+    """How much there was at a time."""
+
+    def __init__(self, entries: list[tuple[int, int]]) -> None:
+        entries.sort()
         self._times = [t for t, _ in entries]
         self._sizes = [0, *accumulate(size for _, size in entries)]
 
-    def behind(self, since: int, until: int) -> tuple[int, int]:
-        """How many entries came from one time to another, both included, and their bytes."""
-        low, high = bisect_right(self._times, since - 1), bisect_right(self._times, until)
-        return high - low, self._sizes[high] - self._sizes[low]
+    def until(self, t: int) -> tuple[int, int]:
+        """Entries and bytes up to and including this time."""
+        count = bisect_right(self._times, t)
+        return count, self._sizes[count]
 
 
 class Shortage:
