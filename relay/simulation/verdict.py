@@ -19,6 +19,7 @@ from sitestack.message import Scope
 from sitestack.sim.checkers import History, check_all, check_introduced, check_uniform_agreement
 from sitestack.sim.process import Process
 from sitestack.sim.world import World
+from sitestack.view import ViewId
 
 #: Merge views that one member may install after a heal (M3).
 MERGES_MAX = 2
@@ -110,16 +111,30 @@ class Verdict:
                 said.append(f"S16 {_label(process)}: left {unsaid} messages behind after {stop.t / 1e9 - told:.3f} s")
         return said
 
+    def _parted(self) -> dict[str, int]:
+        """When each site that has had more than one lineage got its second one (ns)."""
+        begun: dict[str, dict[ViewId, int]] = {}
+        for process in self._world.processes:
+            lineages = begun.setdefault(process.local.site, {})
+            for record in process.records:
+                if isinstance(record, records.View):
+                    lineages[record.lineage] = min(record.t, lineages.get(record.lineage, record.t))
+        return {site: sorted(lineages.values())[1] for site, lineages in begun.items() if len(lineages) > 1}
+
     def _gaps(self) -> list[str]:
-        """R3, R5, R8: what a budget holds is never declared lost where the views are all of one lineage."""
+        """R3, R5, R8: what a budget holds is never declared lost in a site that has been of one lineage until then.
+
+        Where there were more, one part may have acknowledged what another, or whoever joined that, is told of as lost.
+        """
         shortage = Shortage(self._world.processes, self._plan.budget, self._plan.agreement == "uniform")
+        parted = self._parted()
         said = []
         for process in self._world.processes:
             gaps = [record for record in process.records if isinstance(record, records.Gap)]
             self._trouble.covered["gap"] += len(gaps)
-            lineages = {record.lineage for record in process.records if isinstance(record, records.View)}
-            if len(lineages) == 1:
-                said += [f"X5 {_label(process)}: {what}" for gap in gaps if (what := shortage.objection(process, gap))]
+            for gap in gaps:
+                if gap.t < parted.get(process.local.site, gap.t + 1) and (what := shortage.objection(process, gap)):
+                    said.append(f"X5 {_label(process)}: {what}")
         return said
 
 
