@@ -87,7 +87,7 @@ def _links(links: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
         "lag_entries": ("behind_entries", "Batches and views of this site that are not known to be stable in the other one."),
         "lag_bytes": ("behind_bytes", "Their bytes."),
         "lag_seconds": ("behind_s", "The age of the oldest of them."),
-        "lost_parts_entries": ("lost_parts_entries", "Batches and views that are only held for a part of the site that is gone."),
+        "lost_parts_entries": ("lost_parts_entries", "Batches and views held only for a part of the site that is gone."),
     }
     for name, (key, help_text) in names.items():
         yield _by(name, help_text, "site", {site: float(link[key]) for site, link in sites.items()})
