@@ -23,7 +23,7 @@ lint: $(DEV)
 
 # What needs Spark stays with one worker, which starts it once.
 pytest: $(DEV)
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2
 
 simulate-smoke: $(DEV)
 	$(BIN)/relay simulate --seeds 0:300

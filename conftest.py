@@ -1,3 +1,21 @@
 """Stands at the root so that pytest knows our options whatever its arguments are."""
 
+from __future__ import annotations
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
 pytest_plugins = ["pytester", "tests.conformance.plugin"]
+
+
+class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
+    """Test by test to whoever is free, but all that need Spark to one process, so that there is one session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith("tests/analytics/") else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """With pytest 9.2 the groups of xdist itself (3.8) are ignored."""
+    return _Scheduling(config, log)
