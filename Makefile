@@ -9,7 +9,7 @@ DEV := $(VENV)/.dev-installed
 UV_VERSION := 0.13.9
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint pytest simulate-smoke mutants conformance conformance-check bench lock clean
+.PHONY: demo test lint pytest pytest-long simulate-smoke mutants conformance conformance-check bench lock clean
 
 demo: $(RUNTIME)
 	@$(BIN)/relay demo
@@ -23,7 +23,11 @@ lint: $(DEV)
 
 # What needs Spark stays with one worker, which starts it once.
 pytest: $(DEV)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -m "not long"
+
+# The rest: more of the analytics.
+pytest-long: $(DEV)
+	$(BIN)/pytest -m long
 
 simulate-smoke: $(DEV)
 	$(BIN)/relay simulate --seeds 0:300

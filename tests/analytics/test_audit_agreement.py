@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from sitestack import records
@@ -12,6 +13,7 @@ from tests.relay.test_check import shut_down, store_all
 from tests.sitestack.sim.correct_run import CorrectRun
 
 
+@pytest.mark.long
 def test_a_correct_run_with_joins_and_crashes_passes(spark: SparkSession, tmp_path: Path) -> None:
     run = CorrectRun(11, steps=150)
     shut_down(run)
@@ -23,6 +25,7 @@ def test_a_correct_run_with_joins_and_crashes_passes(spark: SparkSession, tmp_pa
     assert {"running", "crashed"} <= fates
 
 
+@pytest.mark.long
 def test_losses_and_damage_of_many_kinds_are_told_as_the_check_tells_them(spark: SparkSession, tmp_path: Path) -> None:
     run = CorrectRun(12, steps=150)
     shut_down(run)

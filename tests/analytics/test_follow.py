@@ -66,6 +66,7 @@ def test_a_fault_is_reported_when_it_is_read_and_tables_agree_with_those_of_the_
         assert sorted(table.where(CLOSED).collect()) == sorted(expected.where(CLOSED).select(table.columns).collect())
 
 
+@pytest.mark.long
 def test_a_batch_that_is_done_again_counts_once_and_a_lost_state_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     GrowingJournals(tmp_path / "journals", small_run(duplicate=2)).write()
     facts = read_facts(spark, [str(tmp_path / "journals")])

@@ -76,6 +76,7 @@ def faulty(spark: SparkSession, directory: Path, **faults: int) -> tuple[Followe
     return Follower(spark, directory, 60), planted
 
 
+@pytest.mark.long
 def test_in_sound_journals_nothing_is_found_and_what_is_kept_stays_small(spark: SparkSession, tmp_path: Path) -> None:
     batches = follower(spark, tmp_path, horizon_s=20)
     told = [batches.take(until, since) for since, until in ((-1, 60), (60, 140), (140, 200), (200, 201))]
@@ -103,6 +104,7 @@ def test_a_planted_fault_is_found_in_the_batch_in_which_it_shows(
     assert after.lost == (planted.batch.count if fault == "loss" else 0)
 
 
+@pytest.mark.long
 def test_what_was_sent_and_never_came_is_found_when_the_horizon_has_passed(spark: SparkSession, tmp_path: Path) -> None:
     """Nothing higher comes after it, so that there is no hole."""
     seen: list[tuple[Process, records.Deliver]] = []
@@ -122,6 +124,7 @@ def test_what_was_sent_and_never_came_is_found_when_the_horizon_has_passed(spark
     assert lost <= sum(each.lost for each in told) <= sum(record.count for _, record in seen[20:])
 
 
+@pytest.mark.long
 def test_a_site_whose_journals_come_late_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
     batches = follower(spark, tmp_path, horizon_s=200)
     told = [batches.take_rows(batches.facts.where(f"site = '{site}'")) for site in ("NYC", "SFO")]
@@ -129,6 +132,7 @@ def test_a_site_whose_journals_come_late_is_waited_for(spark: SparkSession, tmp_
     assert told[1].kept["carried"] == 16
 
 
+@pytest.mark.long
 def test_what_comes_beyond_the_horizon_is_counted_and_still_judged(spark: SparkSession, tmp_path: Path) -> None:
     batches, planted = faulty(spark, tmp_path, duplicate=1)
     batches.horizon_ns = 5 * SECOND_NS
@@ -140,6 +144,7 @@ def test_what_comes_beyond_the_horizon_is_counted_and_still_judged(spark: SparkS
     assert [(note, place) for note, place, _ in late.notes if note == "late"] == [("late", planted.site)]
 
 
+@pytest.mark.long
 def test_who_falls_silent_is_not_accused_but_counted_and_then_forgotten(spark: SparkSession, tmp_path: Path) -> None:
     def wanted(process: Process, record: records.Record) -> bool:
         return process.name != "SFO-2" or record.t < 90 * SECOND_NS
@@ -174,6 +179,7 @@ def test_a_receiver_with_ever_more_holes_is_bounded_which_is_counted(
     assert told.lost > 100
 
 
+@pytest.mark.long
 def test_a_hole_at_home_with_a_change_of_the_view_in_it_is_left_to_the_whole_audit(spark: SparkSession, tmp_path: Path) -> None:
     journals = GrowingJournals(tmp_path, small_run(seed=2, rate=100))
     lost: list[records.Deliver] = []
