@@ -78,9 +78,24 @@ def test_every_field_is_known_to_the_server(site: str, version: str, tmp_path: P
     validate(render(K8S / site), version, tmp_path)
 
 
-@pytest.mark.parametrize("component", ["nodeport", "journal"])
+@pytest.mark.parametrize("component", ["nodeport", "loadbalancer", "journal"])
 def test_the_components_go_with_it(component: str, with_component: Callable[[str], str], tmp_path: Path) -> None:
     validate(with_component(component), VERSIONS[-1], tmp_path)
+
+
+def outside(manifests: Manifests) -> tuple[str, bool]:
+    """How the bridge is offered, and whether addresses outside of the cluster may call it."""
+    sources = [source for rule in manifests["NetworkPolicy", "relay"]["spec"]["ingress"] for source in rule["from"]]
+    return manifests["Service", "relay-bridge"]["spec"]["type"], any("ipBlock" in source for source in sources)
+
+
+@pytest.mark.parametrize("component", ["nodeport", "loadbalancer"])
+def test_the_bridge_is_closed_to_the_outside_until_a_component_opens_it(
+    component: str, manifests: Manifests, with_component: Callable[[str], str]
+) -> None:
+    assert outside(manifests) == ("ClusterIP", False)
+    assert outside(parse(with_component(component)))[0] in ("NodePort", "LoadBalancer")
+    assert outside(parse(with_component(component)))[1]
 
 
 def test_a_field_that_nobody_knows_would_be_caught(tmp_path: Path) -> None:
