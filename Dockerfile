@@ -28,8 +28,8 @@ ENV PATH=/opt/relay/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     RELAY_RUN_DIRECTORY=/run/relay
 USER 10001:10001
-# UDP of the site: the multicast group and the member. TCP: the bridge between sites, and HTTP.
-EXPOSE 7600/udp 7601/udp 7700/tcp 7800/tcp
+# Of the site: the multicast group, the member, and the connections by which members watch each other. The bridge, and HTTP.
+EXPOSE 7600/udp 7601/udp 7601/tcp 7700/tcp 7800/tcp
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-m", "relay.http.probe", "http://127.0.0.1:7800/readyz"]
