@@ -71,6 +71,8 @@ def command(ctx: click.Context, seeds: range, kind: Kind, shrink: bool, trace: P
     for option, given in (("--trace", trace is not None), ("--shrink", shrink)):
         if given and len(seeds) > 1:
             raise click.UsageError(f"{option} takes one seed; give it with --seeds N.", ctx)
+    if shrink and trace is not None:
+        raise click.UsageError("--shrink runs many plans and leaves no trace; give --trace afterwards.", ctx)
     if shrink:
         ctx.exit(_shrink(seeds[0], kind, as_json))
     started = time.perf_counter()
@@ -81,7 +83,7 @@ def command(ctx: click.Context, seeds: range, kind: Kind, shrink: bool, trace: P
     if as_json:
         print_json(answer)
     else:
-        _print(answer)
+        _print(answer, kind)
     ctx.exit(EXIT_CHECK_FAILED if answer["violations"] or answer["missing"] else 0)
 
 
@@ -187,7 +189,7 @@ def _collect(pool: ProcessPoolExecutor, seeds: range, kind: Kind, ahead: int) ->
                 yield result
 
 
-def _print(answer: dict[str, Any]) -> None:
+def _print(answer: dict[str, Any], kind: Kind) -> None:
     for violation in answer["violations"]:
         click.echo(f"seed {violation['seed']}: {violation['what']}")
     failed = sorted({violation["seed"] for violation in answer["violations"]})
@@ -198,5 +200,6 @@ def _print(answer: dict[str, Any]) -> None:
     if answer["missing"]:
         click.echo(f"Never happened, and should have: {', '.join(answer['missing'])}")
     if failed:
-        click.echo(f"Repeat with: relay simulate --seeds {failed[0]} --trace FILE")
-        click.echo(f"Leave out what it does not need with: relay simulate --seeds {failed[0]} --shrink")
+        seed = f"--seeds {failed[0]}{'' if kind == 'swarm' else f' --plan {kind}'}"
+        click.echo(f"Repeat with: relay simulate {seed} --trace FILE")
+        click.echo(f"Leave out what it does not need with: relay simulate {seed} --shrink")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 #: A smaller campaign may miss something by chance.
 SEEDS_MIN = 1_000
 
-#: What happens to a world, with the row of the fault matrix that it stands for.
+#: What happens to a world, with the number of the kind of fault that it is.
 FAULTS: dict[str, str] = {
     "loss": "F1",
     "burst": "F1",

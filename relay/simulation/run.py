@@ -46,8 +46,6 @@ class SeedResult:
     #: How often each fault and each reason of a drop occurred.
     covered: dict[str, int]
     trace_hash: str
-    #: Virtual seconds.
-    virtual_s: float
 
 
 class Run:
@@ -81,7 +79,7 @@ class Run:
                     world.schedule.after(self.rng.random(), partial(self._spawn, site, f"{site[0]}{number}", host))
         world.run(1.0)
         if not self._wait(self.converged, FORM_S):
-            self.violations.append(f"did not form in {FORM_S} s: {self._stand()}")
+            self.violations.append(f"FORM did not form in {FORM_S} s: {self._stand()}")
         else:
             self._verdict.formed()
             self.trouble.begin()
@@ -92,7 +90,7 @@ class Run:
             for reason, count in process.stack.drops.items():
                 self.covered[f"drop {reason}"] += count
         covered = {what: times for what, times in self.covered.items() if times}
-        return SeedResult(self.plan.seed, tuple(self.violations), covered, world.trace_hash(), world.now)
+        return SeedResult(self.plan.seed, tuple(self.violations), covered, world.trace_hash())
 
     def _spawn(self, site: str, name: str, host: Physical) -> None:
         self._awaited -= 1
@@ -129,7 +127,7 @@ class Run:
             process.resume()
         self._verdict.healed()
         if not self._wait(self.quiet, SETTLE_S):
-            self.violations.append(f"did not settle in {SETTLE_S} s: {self._stand()}")
+            self.violations.append(f"SETTLE did not settle in {SETTLE_S} s: {self._stand()}")
         self.world.run(DRAIN_S)
         if not self.violations:
             self._wait(lambda: not any(map(unsettled, self.world.alive())), FLOOR_S)

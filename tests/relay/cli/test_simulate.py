@@ -22,7 +22,7 @@ from tests.relay.cli.conftest import Run
 
 
 def result(seed: int, *violations: str) -> SeedResult:
-    return SeedResult(seed, violations, {"kill": seed}, f"{seed:064x}", 1.0)
+    return SeedResult(seed, violations, {"kill": seed}, f"{seed:064x}")
 
 
 def test_the_order_in_which_seeds_end_does_not_show() -> None:
@@ -48,6 +48,18 @@ def test_a_violation_fails_and_names_the_seed(run: Run, monkeypatch: pytest.Monk
     assert "relay simulate --seeds 7 --trace" in out
 
 
+def test_a_failure_says_how_to_repeat_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "run_seed", lambda seed, trace, kind: result(seed, "L2 at A: twice"))
+    assert "relay simulate --seeds 7 --trace FILE" in run("simulate", "--seeds", "7")[1]
+    assert "relay simulate --seeds 7 --plan large --shrink" in run("simulate", "--seeds", "7", "--plan", "large")[1]
+
+
+def test_shrinking_and_a_trace_do_not_go_together(run: Run, tmp_path: Path) -> None:
+    code, _, error = run("simulate", "--seeds", "7", "--shrink", "--trace", str(tmp_path / "trace"))
+    assert code == 2
+    assert "--shrink runs many plans and leaves no trace; give --trace afterwards." in error
+
+
 def test_a_trace_goes_to_the_file(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def run_seed(seed: int, trace: TextIO, kind: Kind) -> SeedResult:
         trace.write(f"all of {seed}\n")
@@ -64,7 +76,7 @@ def test_a_large_campaign_fails_when_something_never_happened(run: Run, monkeypa
 
     def covers(*lacking: str) -> None:
         covered = {name: times for name, times in everything.items() if name not in lacking}
-        monkeypatch.setattr(simulate, "_run", lambda seeds, kind: (SeedResult(seed, (), covered, "", 1.0) for seed in seeds))
+        monkeypatch.setattr(simulate, "_run", lambda seeds, kind: (SeedResult(seed, (), covered, "") for seed in seeds))
 
     covers()
     code, out, _ = run("simulate", "--seeds", "0:1000")
