@@ -40,11 +40,6 @@ def overlay(base: str, base_namespace: str, drill: Drill, site: str, namespaces:
         ],
         "patches": [
             {"target": {"kind": "StatefulSet", "name": STATEFUL_SET}, "patch": json.dumps(_pods(drill.members))},
-            # A run needs no address outside of the cluster, which may cost money.
-            {
-                "target": {"kind": "Service", "name": _BRIDGE},
-                "patch": json.dumps([{"op": "replace", "path": "/spec/type", "value": "ClusterIP"}]),
-            },
         ],
     }
 
