@@ -6,7 +6,7 @@ from __future__ import annotations
 PACKAGES = ("sitestack", "relay")
 
 #: Where the sizes and the comment marks are looked at, besides the packages.
-OTHER_ROOTS = ("tests", "bench")
+OTHER_ROOTS = ("tests",)
 
 #: Path prefixes of the shell: the only code that may wait, read a clock, open a socket or a file, or log.
 SHELL = (
@@ -20,7 +20,6 @@ SHELL = (
     "relay/channel.py",
     "relay/cli/",
     "relay/daemon.py",
-    "relay/dashboard/",
     "relay/demo/",
     "relay/drills/",
     "relay/http/",
