@@ -19,6 +19,8 @@ MemberVerb: TypeAlias = Literal["kill", "pause", "resume", "leave", "restart", "
 LinkVerb: TypeAlias = Literal["cut", "stall", "half-open", "delay", "slow", "lose", "duplicate", "reorder", "heal"]
 
 MEMBER_VERBS: tuple[str, ...] = get_args(MemberVerb)
+#: What is done to a degree.
+GRADED = ("delay", "slow", "lose", "duplicate", "reorder")
 #: These end an earlier harm: a role in their target is whoever had it when the harm was done.
 UNDOING = ("resume", "free-disk", "heal")
 #: A role is looked up when the action happens.
@@ -190,6 +192,8 @@ def _action_problems(drill: Drill, action: Action) -> Iterator[str]:
             parse_link(action.link, drill.sites, drill.members)
     except ValueError as error:
         yield str(error)
+    if action.do in GRADED and not action.amount:
+        yield f"{action.do} needs an amount above 0; without one it harms nothing."
     if action.do in ("lose", "duplicate", "reorder") and action.amount > 1:
         yield f"{action.do} takes a probability from 0 to 1."
 

@@ -42,6 +42,10 @@ def test_an_unknown_drill_is_answered_with_the_known_ones() -> None:
         (drill(method=[{"do": "cut", "target": "NYC.relay"}]), "method[0]: cut needs a link, not a target."),
         (drill(method=[{"do": "cut", "link": "NYC"}]), "method[0]: 'NYC' is no link"),
         (drill(method=[{"do": "lose", "link": "NYC - SFO", "amount": 2}]), "method[0]: lose takes a probability"),
+        *[
+            (drill(method=[{"do": verb, "link": "NYC - SFO", "at_s": 3}]), f"method[0]: {verb} needs an amount above 0")
+            for verb in ("delay", "slow", "lose", "duplicate", "reorder")
+        ],
         (drill(method=[{"do": "kill", "target": "NYC.A", "at_s": -1}]), "method[0]: times and amounts"),
         (drill(sites=["NYC", "NYC"]), "sites: must name at least two different sites."),
         (drill(members=0), "members: must be from 1 to 26."),
