@@ -76,12 +76,15 @@ def command(
             results.append(result)
             for fault in result.faults():
                 click.echo(f"seed {each}: {fault}", err=True)
-    if report is not None:
-        report.write_text(write_report(report.suffix, drill, where, results, aborted), encoding="utf-8")
-    if as_json:
-        print_json({"on": where, **summary(drill, results, aborted)})
-    else:
-        _print(drill, results, aborted)
+    try:
+        if as_json:
+            print_json({"on": where, **summary(drill, results, aborted)})
+        else:
+            _print(drill, results, aborted)
+    finally:
+        # Neither is lost with the other: a report that cannot be written, an output that nobody reads to its end.
+        if report is not None:
+            _write(report, write_report(report.suffix, drill, where, results, aborted))
     ctx.exit(0 if not aborted and all(result.passed for result in results) else EXIT_CHECK_FAILED)
 
 
@@ -91,6 +94,13 @@ def _refuse_report(report: Path, ctx: click.Context) -> None:
         raise click.UsageError(f"--report {report} must end with {' or '.join(REPORT_SUFFIXES)}.", ctx)
     if not report.parent.is_dir():
         raise click.UsageError(f"--report {report}: there is no directory {report.parent}.", ctx)
+
+
+def _write(report: Path, text: str) -> None:
+    try:
+        report.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"--report {report} could not be written ({error.strerror}).") from error
 
 
 def _prepare(venue: Venue, drill: Drill) -> None:

@@ -10,7 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from relay.cli import drill as module
+from relay.drills.executor import Place, PlaceFailed
+from relay.drills.plan import Drill
 from tests.relay.test_demo import LIMIT_S, RELAY, children_of, is_running
 
 KILL = """
@@ -34,6 +38,16 @@ method:
   - {do: heal, link: NYC - NYC, at_s: 4}
 verdict: {silence_s_max: 30}
 """
+
+
+class NoPlace:
+    """Where no drill can be done."""
+
+    async def prepare(self, drill: Drill) -> None:
+        """Nothing is refused."""
+
+    def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
+        raise PlaceFailed("Nobody is there.")
 
 
 def drill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -72,6 +86,26 @@ def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not any(map(is_running, children))
     assert list(tmp_path.iterdir()) == []
     assert str(tmp_path) not in Path("/proc/mounts").read_text()
+
+
+def test_a_report_that_cannot_be_written_does_not_cost_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_venue", lambda _: NoPlace())
+    ran = CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / f"{'x' * 300}.md")])
+    assert ran.exit_code != 0
+    assert "FAIL: " in ran.stdout
+    assert "x.md could not be written (File name too long)." in ran.stderr
+
+
+def test_an_output_that_nobody_reads_to_its_end_does_not_cost_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(module, "find_venue", lambda _: NoPlace())
+    monkeypatch.setattr(module, "_print", refuse)
+    CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / "report.md")])
+    assert "seed 1: Nobody is there." in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
 def test_wrong_usage_is_one_sentence(tmp_path: Path) -> None:
