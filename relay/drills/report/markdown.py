@@ -40,7 +40,8 @@ def markdown_report(drill: Drill, place: str, results: Sequence[DrillResult], ab
 
 def _run(result: DrillResult) -> Iterator[str]:
     yield from ("", f"## Seed {result.seed}: {'pass' if result.passed else 'FAIL'}", "")
-    yield from [f"* {fault}" for fault in result.faults()]
+    if faults := list(result.faults()):
+        yield from (*[f"* {fault}" for fault in faults], "")
     yield from (silence(result), "", "Deliveries per second at a member of each site, and when harm was done:", "", "```")
     yield from _chart(result)
     yield from ("```", "", "| seconds | what happened |", "| ---: | --- |")

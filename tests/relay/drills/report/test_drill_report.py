@@ -89,6 +89,12 @@ def test_a_chart_has_a_line_for_each_sender_a_mark_for_each_harm_and_the_silence
     assert min(y for _, y in points) >= 0
 
 
+def test_in_markdown_the_silence_is_no_part_of_the_last_fault() -> None:
+    text = write_report(".md", DRILL, "local", [RESULT, replace(RESULT, problems=("Somebody died.",))], [])
+    assert "* Somebody died.\n\nLongest silence: " in text
+    assert "\n\n\n" not in text
+
+
 def test_a_markdown_chart_shows_the_silence_as_a_blank_and_the_harm_below_it() -> None:
     text = write_report(".md", DRILL, "local", [RESULT], [])
     lines = text.partition("```\n")[2].splitlines()
