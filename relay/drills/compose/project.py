@@ -47,7 +47,10 @@ class Topology:
 
 
 def read_topology(resolved: Mapping[str, Any], configurations: Mapping[str, Mapping[str, Any]]) -> Topology:
-    """Out of a resolved compose file, and what is in each configuration file that it names."""
+    """Out of a resolved compose file, and what is in each configuration file that it names.
+
+    Raises KeyError, TypeError or ValueError when these are no sites.
+    """
     services: dict[Seat, str] = {}
     files: dict[str, str] = {}
     networks: dict[str, list[set[str]]] = {}
@@ -62,7 +65,7 @@ def read_topology(resolved: Mapping[str, Any], configurations: Mapping[str, Mapp
         networks.setdefault(site, []).append(set(service["networks"]))
     everybody = [each for members in networks.values() for each in members]
     [wan] = set.intersection(*everybody)
-    own = {site: next(iter(set.intersection(*members) - {wan})) for site, members in networks.items()}
+    own = {site: min(set.intersection(*members) - {wan}) for site, members in networks.items()}
     return Topology(services, files, own, wan)
 
 

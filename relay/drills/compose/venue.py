@@ -56,9 +56,7 @@ class ComposeVenue:
         file = find_project() / COMPOSE_FILE
         engine = await trio.to_thread.run_sync(Engine)
         resolved = json.loads(await _compose(["--file", str(file), "config", "--format", "json"]))
-        files = [each["file"] for each in resolved["configs"].values()]
-        configurations = {each: plain for each in files if isinstance(plain := load(Path(each)), dict) and "site" in plain}
-        topology = read_topology(resolved, configurations)
+        topology, configurations = read_sites(file, resolved)
         netem = await has_netem()
         if refusals := [*topology.refuse(drill), *_refuse_disks(drill), *refuse_links(drill, netem)]:
             raise ConfigurationError("\n".join(f"{_OPTION}: {refusal}" for refusal in refusals))
@@ -79,6 +77,19 @@ def find_project() -> Path:
         if (directory / COMPOSE_FILE).is_file():
             return directory
     raise ConfigurationError(f"{_OPTION}: there is no {COMPOSE_FILE} in the working directory; run it in a checkout of relay.")
+
+
+def read_sites(file: Path, resolved: Mapping[str, Any]) -> tuple[Topology, Mapping[str, Mapping[str, Any]]]:
+    """Who is who in a compose file, and what is in the configuration files of its sites.
+
+    Raises ConfigurationError: the file in the working directory may be that of any other project.
+    """
+    try:
+        files = [each["file"] for each in resolved["configs"].values()]
+        configurations = {each: plain for each in files if isinstance(plain := load(Path(each)), dict) and "site" in plain}
+        return read_topology(resolved, configurations), configurations
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"{_OPTION}: {file} does not describe sites of relay.") from error
 
 
 def _refuse_disks(drill: Drill) -> Iterator[str]:

@@ -12,8 +12,10 @@ import pytest
 from relay.config import fill_in, load
 from relay.drills.compose.detours import plan_detours
 from relay.drills.compose.project import Topology, derive_configuration, derive_project, draw_subnets, read_topology
+from relay.drills.compose.venue import read_sites
 from relay.drills.library import find_drill
 from relay.drills.plan import Drill, Seat, seat_members
+from sitestack.errors import ConfigurationError
 
 PROJECT = Path(__file__).parents[4]
 SEATS = seat_members(("NYC", "SFO"), 3)
@@ -58,6 +60,23 @@ def test_who_is_where_is_read_from_the_services(topology: Topology) -> None:
     assert list(topology.services.items()) == [(seat, f"{seat.site}-{seat.name}".lower()) for seat in SEATS]
     assert topology.networks == {"NYC": "nyc", "SFO": "sfo"}
     assert topology.wan == "wan"
+
+
+@pytest.mark.parametrize(
+    "resolved",
+    [
+        {"services": {"web": {"image": "nginx", "networks": {"default": None}}}},
+        {"services": {"web": {"image": "nginx"}}, "configs": {"page": {"content": "hello"}}},
+        {**RESOLVED, "services": {"web": {"image": "nginx", "networks": {"default": None}}}},
+        {**RESOLVED, "services": {name: each for name, each in RESOLVED["services"].items() if name.startswith("nyc")}},
+        {**RESOLVED, "services": {"nyc-a": {**service("nyc", "A"), "networks": {"wan": None}}}},
+        {**RESOLVED, "services": {"nyc-a": {**service("nyc", "A"), "environment": None}}},
+    ],
+    ids=["no configs", "no file", "no members", "one site", "one network", "no names"],
+)
+def test_the_file_of_another_project_is_told_in_one_sentence(resolved: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"/other/docker-compose\.yml does not describe sites of relay\."):
+        read_sites(Path("/other/docker-compose.yml"), resolved)
 
 
 def test_a_drill_with_other_sites_is_refused_with_those_that_there_are(topology: Topology) -> None:
