@@ -72,15 +72,6 @@ def measure_lag_over_time(lags: DataFrame, stretch_s: int) -> DataFrame:
     return _percentiles(timed, ("pair", "begin"), (50, 99))
 
 
-def estimate_percentiles(histograms: DataFrame, keys: Sequence[str], percents: Sequence[int]) -> DataFrame:
-    """Percentiles in ms from histograms, within the width of a bucket."""
-    goals = _find_buckets(histograms, keys, percents)
-    edge = F.pow(F.lit(BUCKET_FACTOR), F.abs(F.col("bucket") + 0.5))
-    lag = F.when(F.col("bucket") < 0, -edge).otherwise(edge) / 1e6
-    columns = [F.max(F.when(F.col("percent") == percent, lag)).alias(f"p{percent}") for percent in percents]
-    return goals.groupBy(*keys).agg(*columns, F.max("total").alias("messages"))
-
-
 def estimate_skew(lags: DataFrame) -> DataFrame:
     """How far the clocks of two sites seem apart: half the difference of the smallest lags in the two directions.
 

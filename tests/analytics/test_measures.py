@@ -13,8 +13,6 @@ from relay.analytics.facts import add_stays, read_facts, settle
 from relay.analytics.global_view import measure_convergence
 from relay.analytics.integrity import match_sends
 from relay.analytics.measures import (
-    count_lags,
-    estimate_percentiles,
     estimate_skew,
     find_lags,
     measure_failover,
@@ -121,14 +119,6 @@ def test_lag_over_time_has_a_row_a_pair_and_stretch(lags: DataFrame, lags_ms: li
     rows = measure_lag_over_time(lags, 5).where("pair = 'NYC>SFO'").orderBy("begin").collect()
     assert [row["messages"] for row in rows] == [49, 50, 50, 1]
     assert rows[0]["p50"] == sorted(lags_ms[:49])[24]
-
-
-def test_histograms_estimate_percentiles_within_a_bucket(lags: DataFrame, lags_ms: list[int]) -> None:
-    histogram = count_lags(lags, 3_600).groupBy("pair", "bucket").sum("messages").withColumnRenamed("sum(messages)", "messages")
-    [row] = estimate_percentiles(histogram, ["pair"], [50, 99]).where("pair = 'NYC>SFO'").collect()
-    ordered = sorted(lags_ms)
-    assert row["p50"] == pytest.approx(ordered[74], rel=0.05)
-    assert row["p99"] == pytest.approx(ordered[148], rel=0.05)
 
 
 def test_clocks_are_compared_by_the_quickest_messages_of_both_directions(lags: DataFrame, lags_ms: list[int]) -> None:
