@@ -31,11 +31,14 @@ from relay.analytics.follow_streams import LateRows, RestartedStream
 from relay.analytics.integrity import BATCH
 from relay.analytics.measures import count_lags, find_lags, measure_rates
 from relay.analytics.streaming import BYTES_MAX
+from sitestack.errors import ConfigurationError
 
 #: Tables over time are by the minute.
 STRETCH_S = 60
 #: Longer than the buffers of a relay hold messages for a site that is cut off.
 HORIZON_S = 900
+#: Two looks at the journals: with less, what is merely not read yet would be late.
+HORIZON_MIN_S = 10
 #: How often the journals are looked at.
 TRIGGER_S = 5.0
 #: Tables over time get a batch for so many of those of the promises, of which nobody waits for a minute.
@@ -54,7 +57,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """What to follow, and how."""
+    """What to follow, and how. Raises ConfigurationError when the horizon is too short."""
 
     paths: Sequence[str]
     #: Tables, state and checkpoints; a later run goes on from there.
@@ -64,6 +67,10 @@ class FollowOptions:
     trigger_s: float | None = TRIGGER_S
     #: So much of the journals is in a batch.
     bytes_max: int = BYTES_MAX
+
+    def __post_init__(self) -> None:
+        if self.horizon_s < HORIZON_MIN_S:
+            raise ConfigurationError(f"The horizon must be at least {HORIZON_MIN_S} s, and not {self.horizon_s} s.")
 
 
 def follow(

@@ -30,13 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object for every batch")
     options = parser.parse_args(arguments)
     try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        spark = open_session("relay audit --follow", None, 0, options.out / "spark.log")
         following = FollowOptions(options.paths, options.out, options.horizon)
+        options.out.mkdir(parents=True, exist_ok=True)
         write = partial(print, flush=True)
-        holds = run_follow(spark, following, options.json, write, partial(write, file=sys.stderr))
-        spark.stop()
-    except LocalError as error:
+        with open_session("relay audit --follow", None, 0, options.out / "spark.log") as spark:
+            holds = run_follow(spark, following, options.json, write, partial(write, file=sys.stderr))
+    except (LocalError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0 if holds else 1

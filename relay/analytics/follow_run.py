@@ -11,12 +11,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FrameType
 
 from pyspark.sql import SparkSession
 
 from relay.analytics.follow import FollowOptions, follow
-from relay.analytics.follow_judge import Progress
+from relay.analytics.follow_judge import FollowError, Progress
+from relay.journal.reader import segment_files
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -27,7 +29,7 @@ def run_follow(spark: SparkSession, options: FollowOptions, as_json: bool, resul
     """Follow until SIGINT or SIGTERM; whether every promise has held so far. To be called in the main thread.
 
     `result` gets the lines of the verdict, or one JSON object a line; `comment` what is said besides. Raises FollowError
-    when a stream cannot go on.
+    when a stream cannot go on, and when there was nothing to read: then nothing is known of the promises.
     """
     latest: list[Progress] = []
 
@@ -39,12 +41,17 @@ def run_follow(spark: SparkSession, options: FollowOptions, as_json: bool, resul
     def tell(sentence: str) -> None:
         (comment if as_json else result)(f"Note: {sentence}")
 
-    comment(f"Following the journals under {', '.join(options.paths)}; tables go to {options.out}.")
+    where = ", ".join(options.paths)
+    has_journals = bool(segment_files(path for path in map(Path, options.paths) if path.exists()))
+    comment(f"Following the journals under {where}; tables go to {options.out}.")
+    if not has_journals:
+        comment(f"There are no journals under {where} yet; waiting.")
     with _ended_by_signals() as ended_by:
         follow(spark, options, observe, tell, ended_by.event)
-    stands = f"{latest[0].verdict.upper()} as of batch {latest[0].batch}" if latest else "nothing was read"
-    comment(f"Ended{ended_by.text}: {stands}.")
-    return not latest or latest[0].verdict == "pass"
+    if not latest:
+        raise FollowError(f"Ended{ended_by.text}: nothing was read.")
+    comment(f"Ended{ended_by.text}: {latest[0].verdict.upper()} as of batch {latest[0].batch}.")
+    return latest[0].verdict == "pass"
 
 
 def describe_progress(progress: Progress) -> list[str]:

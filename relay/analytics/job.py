@@ -29,11 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         size = measure_bytes(options.paths)
         with tempfile.TemporaryDirectory(prefix="relay-audit-") as scratch:
-            spark = open_session("relay audit", None, size, Path(scratch) / "spark.log")
             paths = [str(path) for path in options.paths]
-            result = run_audit(spark, paths, count_partitions(size), options.out, lambda *_: None)
-            spark.stop()
-    except LocalError as error:
+            with open_session("relay audit", None, size, Path(scratch) / "spark.log") as spark:
+                result = run_audit(spark, paths, count_partitions(size), options.out, lambda *_: None)
+    except (LocalError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     print(json.dumps(result.as_json()) if options.json else "\n".join(describe(result)))

@@ -26,10 +26,10 @@ from sitestack.errors import ConfigurationError
 @click.option(
     "--horizon",
     "horizon_s",
-    type=click.IntRange(10),
+    type=int,
     default=900,
     show_default=True,
-    help="With --follow: so many seconds late journals are waited for.",
+    help="With --follow: so many seconds, at least 10, late journals are waited for.",
 )
 @click.pass_context
 def command(
@@ -63,9 +63,9 @@ def command(
             out.mkdir(parents=True, exist_ok=True)
             log = out / "spark.log"
         if follow:
+            options = FollowOptions([str(path) for path in paths], out or scratch, horizon_s)
             spark = open_session("relay audit --follow", master, 0, log)
             stack.callback(spark.stop)
-            options = FollowOptions([str(path) for path in paths], out or scratch, horizon_s)
             holds = run_follow(spark, options, as_json, click.echo, partial(click.echo, err=True))
             ctx.exit(EXIT_DONE if holds else EXIT_CHECK_FAILED)
         progress = stack.enter_context(progress_bar())

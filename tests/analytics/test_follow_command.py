@@ -17,6 +17,7 @@ PATIENCE_S = 300
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("java")
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_ends_it_with_a_sentence(tmp_path: Path, number: signal.Signals) -> None:
     late, out = tmp_path / "later", tmp_path / "out"
@@ -28,6 +29,7 @@ def test_a_signal_ends_it_with_a_sentence(tmp_path: Path, number: signal.Signals
         assert process.stdout is not None
         try:
             assert "Following the journals under" in process.stderr.readline()
+            assert process.stderr.readline() == f"There are no journals under {late} yet; waiting.\n"
             journals.write()
             line = json.loads(process.stdout.readline())
             process.send_signal(number)
