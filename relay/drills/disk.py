@@ -13,6 +13,8 @@ from typing import Self
 SIZE_BYTES = 8 << 20
 _FILLER = "filler"
 _CHUNK_BYTES = 64 * 1024
+#: A file system in memory is there and gone at once.
+_LIMIT_S = 30.0
 
 
 class SmallDisk:
@@ -55,6 +57,6 @@ class SmallDisk:
 
 def _run(*command: str) -> bool:
     """Whether it could be done."""
-    with suppress(OSError):
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    with suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(command, capture_output=True, check=False, timeout=_LIMIT_S).returncode == 0
     return False

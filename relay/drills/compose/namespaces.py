@@ -7,13 +7,15 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import trio
-
+from relay.drills.commands import run_command
 from relay.drills.compose.detours import is_between_sites, leads_by_proxies
 from relay.drills.compose.filters import CHAIN, DROPPING, NETEM, SHAPING, shaping_commands
 from relay.drills.executor import PlaceFailed
 from relay.drills.network import Condition
 from relay.drills.plan import Action, Drill, parse_link
+
+#: The kernel answers at once, unless somebody else holds the lock of iptables.
+_LIMIT_S = 30.0
 
 
 def refuse_links(drill: Drill, netem: bool) -> Iterator[str]:
@@ -54,9 +56,7 @@ async def has_netem() -> bool:
     if shutil.which("unshare") is None or shutil.which("tc") is None:
         return False
     tried = " && ".join(f"tc {command}" for command in shaping_commands(["lo"], {"192.0.2.1": Condition(delay_s=0.001)})[1:])
-    done = await trio.run_process(
-        ["unshare", "--net", "sh", "-c", tried], check=False, capture_stdout=True, capture_stderr=True
-    )
+    done = await run_command(["unshare", "--net", "sh", "-c", tried], _LIMIT_S, name="tc")
     return done.returncode == 0
 
 
@@ -69,9 +69,7 @@ def interfaces(pid: int) -> list[str]:
 async def filter_packets(pid: int, rules: str) -> None:
     """Put the rules in force. Raises PlaceFailed."""
     await _enter(pid, ["iptables-restore", "--wait", "--noflush"], rules)
-    known = await trio.run_process(
-        _inside(pid, ["iptables", "--wait", "-C", "INPUT", "-j", CHAIN]), check=False, capture_stderr=True
-    )
+    known = await run_command(_inside(pid, ["iptables", "--wait", "-C", "INPUT", "-j", CHAIN]), _LIMIT_S, name="iptables")
     if known.returncode:
         await _enter(pid, ["iptables", "--wait", "-I", "INPUT", "-j", CHAIN])
 
@@ -84,9 +82,7 @@ async def shape_traffic(pid: int, commands: Sequence[str]) -> None:
 
 
 async def _enter(pid: int, command: Sequence[str], text: str = "", check: bool = True) -> None:
-    done = await trio.run_process(
-        _inside(pid, command), stdin=text.encode(), check=False, capture_stdout=True, capture_stderr=True
-    )
+    done = await run_command(_inside(pid, command), _LIMIT_S, name=command[0], text=text)
     if done.returncode and check:
         said = " ".join(done.stderr.decode(errors="replace").split()) or f"exit code {done.returncode}"
         raise PlaceFailed(f"{command[0]} could not be used in the network namespace of a container ({said}).")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import trio
 
 import relay
 from relay.config import fill_in, load
+from relay.drills.commands import run_command
 from relay.drills.compose.detours import Detours, leads_by_proxies, plan_detours, start_detours
 from relay.drills.compose.engine import Engine
 from relay.drills.compose.executor import ComposeExecutor, Setting
@@ -31,6 +31,10 @@ COMPOSE_FILE = "docker-compose.yml"
 _OPTION = "relay drill --on compose"
 #: A project of a drill is named like this, so that what an unclean end left behind can be told from everything else.
 _PREFIX = "relay-drill-"
+#: An engine that takes longer for what it has all at hand hangs.
+_LIMIT_S = 180.0
+#: A build may have to fetch everything that the image is made of.
+_BUILD_LIMIT_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +181,17 @@ def _derived(ready: _Ready, drill: Drill, site: str, subnets: Mapping[str, str])
 
 
 async def _compose(arguments: Sequence[str], error: type[Exception] = ConfigurationError) -> bytes:
-    """`docker compose`, out of reach of the terminal's Ctrl-C, which would end it while it cleans up."""
+    """`docker compose`, out of reach of the terminal's Ctrl-C, which would end it while it cleans up.
+
+    Raises `error` when it fails, PlaceFailed when it does not end.
+    """
     if shutil.which("docker") is None:
         raise ConfigurationError(f"{_OPTION}: there is no docker command on this machine.")
     command = ["docker", "compose", "--progress", "quiet", *arguments]
-    done = await trio.run_process(
-        command, check=False, stdin=subprocess.DEVNULL, capture_stdout=True, capture_stderr=True, start_new_session=True
-    )
+    what = next(word for word in ("config", "build", "create", "down") if word in arguments)
+    limit_s = _BUILD_LIMIT_S if what == "build" else _LIMIT_S
+    done = await run_command(command, limit_s, name=f"docker compose {what}", own_session=True)
     if done.returncode:
         said = " ".join(done.stderr.decode(errors="replace").split())
-        what = next(word for word in ("config", "build", "create", "down") if word in arguments)
         raise error(f"docker compose {what} failed: {said[-600:] or 'it did not say why'}")
     return bytes(done.stdout)

@@ -9,8 +9,12 @@ from typing import BinaryIO
 
 import trio
 
+from relay.drills.commands import run_command
 from relay.drills.executor import PlaceFailed
 from sitestack.errors import ConfigurationError
+
+#: Longer than kubectl itself is ever told to wait for one thing, so that its own words come first.
+_LIMIT_S = 240.0
 
 
 class Kubectl:
@@ -48,14 +52,7 @@ class Kubectl:
         )
 
     async def _call(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-        return await trio.run_process(
-            [self._path, *arguments],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_stdout=True,
-            capture_stderr=True,
-            start_new_session=True,
-        )
+        return await run_command([self._path, *arguments], _LIMIT_S, name=f"kubectl {arguments[0]}", own_session=True)
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:

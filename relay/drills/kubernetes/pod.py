@@ -23,7 +23,7 @@ _LAST_WORDS_LINES = 5
 _ANSWER_TIMEOUT_S = 2.0
 #: A forwarded port that broke is opened again, but not for every question.
 _FORWARD_INTERVAL_S = 1.0
-#: How long a pod that was deleted may take to be there again.
+#: How long a pod that is deleted may take to be gone, and then to be there again.
 _POD_TIMEOUT_S = 120.0
 _KILL_TIMEOUT_S = 10.0
 
@@ -98,7 +98,8 @@ class Pod:
         """A new pod with the same name; the journal of the old one is copied out first. Raises PlaceFailed."""
         await self.copy_out(journals)
         await self.abort()
-        await self._kubectl.run(*self._place("delete"), "pod", self._name, "--grace-period=1", "--wait=true")
+        patience = ("--grace-period=1", "--wait=true", f"--timeout={_POD_TIMEOUT_S:g}s")
+        await self._kubectl.run(*self._place("delete"), "pod", self._name, *patience)
         with trio.move_on_after(_POD_TIMEOUT_S) as waiting:
             ready = partial(
                 self._kubectl.try_run, *self._place("wait"), f"pod/{self._name}", "--for=condition=Ready", "--timeout=10s"

@@ -111,7 +111,7 @@ async def test_members_are_started_fed_asked_harmed_and_their_journals_brought_h
     signals = [call[-1].split()[1] for call in cluster.calls("exec") if "kill -" in call[-1]]
     assert signals == ["-STOP", "-CONT", "-KILL", "-TERM"]
     assert "--name A --publish -" in cluster.file(A, "command").read_text()
-    assert cluster.calls("delete")[0][3:] == ["pod", "relay-0", "--grace-period=1", "--wait=true"]
+    assert cluster.calls("delete")[0][3:] == ["pod", "relay-0", "--grace-period=1", "--wait=true", "--timeout=120s"]
     [gone] = cluster.calls("delete")[1:]
     assert gone[2:4] == [call[call.index("--namespace") + 1] for call in cluster.calls("rollout")]
     for pid in cluster.directory.glob("*.pid"):
