@@ -135,7 +135,8 @@ class Codec:
             raise ProtocolError("batch")
         if type(first) is not int or type(count) is not int or type(body) is not bytes:
             raise ProtocolError("batch")
-        if not 0 < first <= INT_MAX or not 0 < count <= len(body) // 4:
+        # The number after the last one travels as well, in the table that a joiner is given.
+        if not 0 < count <= len(body) // 4 or not 0 < first <= INT_MAX - count:
             raise ProtocolError("batch")
         if type(scope) is not int or not 0 <= scope < len(_SCOPES) or (target is None) == (scope in UNICASTS):
             raise ProtocolError("batch")

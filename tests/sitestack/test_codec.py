@@ -16,6 +16,7 @@ from sitestack.codec import DATAGRAM_BYTES_MAX, FRAMES_MAX, HEADERS_MAX, MAGIC, 
 from sitestack.errors import ProtocolError
 from sitestack.frame import Frame, Header
 from sitestack.message import UNICASTS, Batch, Scope, pack_body
+from sitestack.schema import INT_MAX
 from sitestack.view import SubView, View, ViewId
 
 A, B = (Address(bytes([n]) * 16) for n in (1, 2))
@@ -180,6 +181,15 @@ GOOD_BATCH = ["NYC", bytes(A), 0, 1, 1, b"\x00\x00\x00\x00", None, ""]
 
 def test_the_batch_that_the_next_test_spoils_is_good() -> None:
     assert CODEC.decode(spoilt([[False, [], GOOD_BATCH]])).frames[0].batch is not None
+
+
+def test_a_batch_whose_next_number_could_not_travel_is_refused() -> None:
+    """The table of what was received carries the number after the last one; a joiner could not read a larger one."""
+    for count, first in ((1, INT_MAX - 1), (2, INT_MAX - 2)):
+        batch = [*GOOD_BATCH[:3], first, count, bytes(4 * count), None, ""]
+        assert CODEC.decode(spoilt([[False, [], batch]])).frames[0].batch is not None
+        with pytest.raises(ProtocolError, match="batch"):
+            CODEC.decode(spoilt([[False, [], [*batch[:3], first + 1, *batch[4:]]]]))
 
 
 @pytest.mark.parametrize(
