@@ -169,7 +169,9 @@ class Batching(Layer):
 
     def is_silent(self, batch: Batch) -> bool:
         """Whether this delivery is one of mine that the application does not want back; asked once a delivery."""
-        if not self._silent or batch.origin != self._me or (batch.scope, batch.first) not in self._silent:
+        if not self._silent or batch.origin != self._me or batch.site != self._site:
+            return False
+        if (batch.scope, batch.first) not in self._silent:
             return False
         self._silent.remove((batch.scope, batch.first))
         return True
@@ -205,7 +207,8 @@ class Batching(Layer):
         """My own multicasts come back: they are no longer outstanding."""
         if isinstance(event, Frame):
             batch = event.batch
-            if batch is None or batch.origin != self._me or batch.target is not None:
+            # The origin alone does not make it mine: another site may name any.
+            if batch is None or batch.origin != self._me or batch.target is not None or batch.site != self._site:
                 return [Up(event)] if self._joined else self._hold(event)
             self._multicasts[batch.scope].next_back = batch.first + batch.count
             self._outstanding_bytes -= len(batch.body)

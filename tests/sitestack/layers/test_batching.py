@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -345,3 +346,17 @@ def test_messages_of_others_and_events_pass() -> None:
     to_me = Frame(B, A, (), Batch(SITE, B, Scope.UNICAST, 1, 1, b"\0\0\0\0", A, SITE))
     assert batching.up(to_me, 0.0) == [Up(to_me)]
     assert batching.statistics().outstanding_bytes == 0
+
+
+def test_what_another_site_sends_in_my_name_is_not_mine() -> None:
+    """Credit and silence are about what this member has sent itself."""
+    batching = batching_of()
+    batching.append(b"mine", Scope.ALL, silent=True)
+    mine = batches(batching.flush(0.0))[0]
+    forged = replace(mine, site="SFO")
+    assert come_back(batching, forged) == [Up(Frame(A, None, (), forged, False, 1))]
+    assert batching.statistics().outstanding_bytes == len(mine.body)
+    assert not batching.is_silent(forged)
+    come_back(batching, mine)
+    assert batching.statistics().outstanding_bytes == 0
+    assert batching.is_silent(mine)
