@@ -123,7 +123,7 @@ class BridgeConnected(Event):
     connection: int
     #: The site and address that were dialed; None for a connection that was accepted.
     dialed: tuple[str, Physical] | None = None
-    #: The site that the peer's certificate names (C9); None when the bridge runs without certificates.
+    #: The site that the peer's certificate names (C9), or the source of a route; None when there is neither.
     certified: str | None = None
 
 

@@ -23,7 +23,7 @@ class Connection:
     session: LinkSession
     #: The site and address that this side dialed; None when it accepted.
     dialed: tuple[str, Physical] | None
-    #: The site that the peer's certificate names.
+    #: The site that the peer's certificate names, or from which the route comes that it is.
     certified: str | None
 
     def key(self) -> Key | None:
@@ -42,7 +42,7 @@ def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tu
     if site not in peers:
         return "unknown_site", f"A relay calls itself site {site!r}, which is not among the configured peers."
     if link.certified is not None and link.certified != site:
-        return "certificate", f"A relay calls itself site {site!r}, but its certificate says {link.certified!r}."
+        return "certificate", f"A relay calls itself site {site!r}, but its certificate or route says {link.certified!r}."
     if link.dialed is not None and link.dialed[0] != site:
         return "wrong_site", f"At the address {link.dialed[1]} of site {link.dialed[0]!r} is a relay of site {site!r}."
     return None

@@ -199,7 +199,9 @@ class Routes:
             if not wanted or hop is None or len(self._routes) >= ROUTES_MAX:
                 return self._refuse(site, piece, "route_unknown")
             connection = self._open((piece.opener, piece.number), piece.source, hop)
-            effects = self.carry(self._gateway.connected(BridgeConnected(connection), now), now)
+            # It comes by the way to its source, and may speak for no other site.
+            connected = BridgeConnected(connection, certified=piece.source)
+            effects = self.carry(self._gateway.connected(connected, now), now)
         route = self._routes.get(connection)
         if route is None:
             return effects

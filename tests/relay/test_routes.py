@@ -10,12 +10,12 @@ from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from relay.link import LinkConfig
 from relay.routes import RoutesConfig, route_places
-from relay.wire import Routed
+from relay.wire import Routed, State, encode
 from sitestack.address import ProxyUUID
 from tests.relay.fake_places import places
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World
-from tests.relay.puppet import D
+from tests.relay.puppet import D, hello
 from tests.relay.test_relay_campaign import received
 
 pytestmark = pytest.mark.conforms("REL-33")
@@ -158,6 +158,20 @@ def test_pieces_that_make_no_sense_are_dropped(sent: Routed, reason: str) -> Non
     b.carry_out(b.relay, effects)
     assert b.relay.drops[reason] == before + 1
     assert b.relay.layer.routes.handed_on == handed_on
+
+
+def test_the_far_end_of_a_route_is_believed_for_no_site_but_its_own() -> None:
+    """A site on a route that names a direct neighbour would take that one's link over, and fence it for ever."""
+    world, (a, *_) = chain("A", "B", "C")
+    world.run(3)
+    links = dict(a.relay.layer.gateway.links)
+    epochs = dict(a.relay.layer.state.remotes["B"].lineages)
+    claim = Routed("C", "A", D, 1, 0, ("B",), False, encode(hello(epoch=1_000, site="B")) + encode(State({})))
+    a.carry_out(a.relay, a.relay.layer.routes.arrived("B", claim, world.now))
+    assert a.relay.drops["hello_certificate"] == 1
+    world.run(1)
+    assert a.relay.layer.gateway.links == links
+    assert dict(a.relay.layer.state.remotes["B"].lineages) == epochs
 
 
 def test_a_piece_that_is_missing_ends_the_route_and_the_next_one_repairs_it() -> None:
