@@ -57,6 +57,11 @@ class Progress:
         """So far."""
         return "fail" if self.violations else "pass"
 
+    @property
+    def is_empty(self) -> bool:
+        """No journal has been read yet: Spark runs a first batch also where nothing is."""
+        return not (self.now_ns or self.violations or self.notes)
+
     def as_json(self) -> dict[str, Any]:
         """A line of `relay audit --follow --json`."""
         found = [dict(zip(("invariant", "where", "what"), each, strict=True)) for each in self.found]

@@ -34,6 +34,8 @@ def run_follow(spark: SparkSession, options: FollowOptions, as_json: bool, resul
     latest: list[Progress] = []
 
     def observe(progress: Progress) -> None:
+        if progress.is_empty:
+            return
         latest[:] = [progress]
         for line in [json.dumps(progress.as_json())] if as_json else describe_progress(progress):
             result(line)

@@ -38,7 +38,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *progress: Progress) -> None:
 def test_that_there_is_nothing_yet_is_said_once_and_to_have_read_nothing_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend(monkeypatch)
+    pretend(monkeypatch, Progress(0, 0, 0, 0, 0, 0, {}, 0))
     comments: list[str] = []
     options = FollowOptions([str(tmp_path / "typo"), str(tmp_path)], tmp_path / "out")
     with pytest.raises(FollowError, match=r"^Ended by SIGTERM: nothing was read\.$"):
@@ -51,7 +51,7 @@ def test_where_journals_are_nothing_is_said_of_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, violations: int, verdict: str
 ) -> None:
     (tmp_path / f"a{SUFFIX}").touch()
-    pretend(monkeypatch, Progress(3, 1, 0, 0, 0, violations, {}, 0))
+    pretend(monkeypatch, Progress(3, 1, 0, 0, 0, violations, {}, 1))
     comments: list[str] = []
     holds = run_follow(NO_SPARK, FollowOptions([str(tmp_path)], tmp_path / "out"), False, lambda _: None, comments.append)
     assert holds == (verdict == "PASS")
