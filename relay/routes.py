@@ -55,7 +55,7 @@ class _Route:
     hop: int
     sent: int = 0
     received: int = 0
-    #: A chunk that waits for room on that connection.
+    #: What waits for room on that connection: a chunk at most, since the gateway gives no other before it, and a farewell.
     waiting: bytes = b""
 
 
@@ -153,12 +153,12 @@ class Routes:
         return self._last
 
     def _write(self, connection: int, data: bytes) -> None:
-        """Send a chunk, or let it wait for room: then the gateway gives no other."""
+        """Send a chunk, or let it wait for room: then the gateway gives no other, and a farewell goes behind it."""
         route = self._routes.get(connection)
         session = None if route is None else self._session(route.hop)
         if route is None or session is None:
             return
-        if session.routed_bytes >= ROOM_BYTES:
+        if route.waiting or session.routed_bytes >= ROOM_BYTES:
             route.waiting += data
             return
         self._send(route, session, data, ended=False)

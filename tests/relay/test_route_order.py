@@ -1,0 +1,62 @@
+"""What is sent on a route keeps its order, also what had to wait for room."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.events import BridgeClose, BridgeSend
+from relay.link import LinkSession
+from relay.routes import ROOM_BYTES
+from relay.wire import FrameParser, Routed
+from sitestack.layer import Up
+from tests.relay.fake_site import FakeSite
+from tests.relay.fake_world import World
+from tests.relay.test_routes import chain
+
+pytestmark = pytest.mark.conforms("REL-33")
+
+
+def link_of(site: FakeSite, peer: str) -> LinkSession:
+    gateway = site.relay.layer.gateway
+    return gateway.connections[next(each for key, each in gateway.links.items() if key[0] == peer)].session
+
+
+def waiting(link: LinkSession) -> list[Routed]:
+    parser = FrameParser(1 << 24)
+    parser.feed(b"".join(link._routed))
+    found = []
+    while (frame := parser.next_frame()) is not None:
+        assert isinstance(frame, Routed)
+        found.append(frame)
+    return found
+
+
+def held_back(world: World, a: FakeSite) -> int:
+    """A chunk and the farewell after it are to be sent on the route to C; there was no room for the chunk only."""
+    link, gateway = link_of(a, "B"), a.relay.layer.gateway
+    route = next(each for key, each in gateway.links.items() if key[0] == "C")
+    link.routed_bytes = ROOM_BYTES
+    a.relay.layer.routes.carry([Up(BridgeSend(route, b"chunk,"))], world.now)
+    assert waiting(link) == []
+    link.routed_bytes = 0
+    a.relay.layer.routes.carry([Up(BridgeSend(route, b"farewell"))], world.now)
+    return route
+
+
+def test_a_farewell_does_not_overtake_the_chunk_that_waits_when_the_route_ends() -> None:
+    world, (a, *_) = chain("A", "B", "C")
+    world.run(3)
+    route = held_back(world, a)
+    a.relay.layer.routes.carry([Up(BridgeClose(route, "leaving"))], world.now)
+    sent = waiting(link_of(a, "B"))
+    assert b"".join(each.data for each in sent) == b"chunk,farewell"
+    assert [each.ended for each in sent] == [True]
+
+
+def test_a_farewell_does_not_overtake_the_chunk_that_waits_when_there_is_room_again() -> None:
+    world, (a, *_) = chain("A", "B", "C")
+    world.run(3)
+    held_back(world, a)
+    effects = a.relay.layer.routes.pump(world.now)
+    sent = [each.event.data for each in effects if isinstance(each, Up) and isinstance(each.event, BridgeSend)]
+    assert b"chunk,farewell" in b"".join(sent)
