@@ -38,6 +38,9 @@ from sitestack.frame import Header
 from sitestack.message import Batch
 from sitestack.view import ViewId
 
+#: Above `routed_bytes_max` there is room for ends of routes without data only: hundreds of them, then they are dropped too.
+ROUTE_ENDS_BYTES = 64 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class LinkConfig:
@@ -186,11 +189,13 @@ class LinkSession:
         return True
 
     def send_routed(self, piece: Routed) -> bool:
-        """Queue a piece of a route; False when the queue is full. The end of one always fits."""
-        if self.routed_bytes + len(piece.data) > self._config.routed_bytes_max and not piece.ended:
+        """Queue a piece of a route; False when the queue is full. An end without data has a small reserve above that."""
+        data = encode(piece)
+        reserve = ROUTE_ENDS_BYTES if piece.ended and not piece.data else 0
+        if self.routed_bytes + len(data) > self._config.routed_bytes_max + reserve:
             return False
-        self._routed.append(encode(piece))
-        self.routed_bytes += len(self._routed[-1])
+        self._routed.append(data)
+        self.routed_bytes += len(data)
         return True
 
     def farewell(self, reason: str) -> bytes:

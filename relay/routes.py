@@ -103,9 +103,9 @@ class Routes:
             if isinstance(event, Dial) and event.site in self._config.via:
                 rest += self._dial(event, now)
             elif isinstance(event, BridgeSend) and event.connection < 0:
-                self._write(event.connection, event.data)
+                rest += self._write(event.connection, event.data, now)
             elif isinstance(event, BridgeClose) and event.connection < 0:
-                self._end(event.connection)
+                rest += self._end(event.connection)
             else:
                 rest.append(effect)
         return rest
@@ -116,7 +116,7 @@ class Routes:
         for connection, route in list(self._routes.items()):
             if route.waiting and connection in self._routes:
                 data, route.waiting = route.waiting, b""
-                self._write(connection, data)
+                effects += self._write(connection, data, now)
         self._moved = True
         while self._moved:
             self._moved = False
@@ -152,30 +152,46 @@ class Routes:
         self._numbers[key] = self._last
         return self._last
 
-    def _write(self, connection: int, data: bytes) -> None:
-        """Send a chunk, or let it wait for room: then the gateway gives no other, and a farewell goes behind it."""
+    def _write(self, connection: int, data: bytes, now: float) -> list[Effect]:
+        """Send a chunk, or let it wait for room: then the gateway gives no other, and a farewell goes behind it.
+
+        A chunk that the link does not take although there is room ends the route: without it the rest is worth nothing.
+        """
         route = self._routes.get(connection)
         session = None if route is None else self._session(route.hop)
         if route is None or session is None:
-            return
+            return []
         if route.waiting or session.routed_bytes >= ROOM_BYTES:
             route.waiting += data
-            return
-        self._send(route, session, data, ended=False)
+            return []
+        if not self._send(route, session, data, ended=False):
+            lost = [Dropped("route_full"), *self._end(connection)]
+            return [*lost, *self.carry(self._gateway.closed(connection, now), now)]
         self._gateway.written(connection)
+        return []
 
-    def _send(self, route: _Route, session: LinkSession, data: bytes, ended: bool) -> None:
+    def _send(self, route: _Route, session: LinkSession, data: bytes, ended: bool) -> bool:
+        """False when the data is lost. It has its number all the same, so nothing after it is taken for it."""
         opener, number = route.key
-        session.send_routed(Routed(self._site, route.site, opener, number, route.sent, (), ended, data))
+        piece = Routed(self._site, route.site, opener, number, route.sent, (), ended, data)
         route.sent += 1
         self._moved = True
-        self.queued_bytes_high = max(self.queued_bytes_high, session.routed_bytes)
+        return self._queue(session, piece)
 
-    def _end(self, connection: int) -> None:
+    def _queue(self, session: LinkSession, piece: Routed) -> bool:
+        """Put a piece on a link, of the last one of a route at least that it has ended; False when something is lost."""
+        whole = session.send_routed(piece)
+        if not whole and piece.ended and piece.data:
+            session.send_routed(replace(piece, data=b""))
+        self.queued_bytes_high = max(self.queued_bytes_high, session.routed_bytes)
+        return whole
+
+    def _end(self, connection: int) -> list[Effect]:
         route = self._forget(connection)
         session = None if route is None else self._session(route.hop)
-        if route is not None and session is not None:
-            self._send(route, session, route.waiting, ended=True)
+        if route is None or session is None or self._send(route, session, route.waiting, ended=True):
+            return []
+        return [Dropped("route_full")]
 
     def _forget(self, connection: int) -> _Route | None:
         route = self._routes.pop(connection, None)
@@ -209,8 +225,8 @@ class Routes:
             route.received += 1
             effects += self.carry(self._gateway.received(connection, piece.data, now), now) if piece.data else []
         elif not piece.ended:
-            self._end(connection)
-            return [*effects, Dropped("route_hole"), *self.carry(self._gateway.closed(connection, now), now)]
+            effects += [Dropped("route_hole"), *self._end(connection)]
+            return [*effects, *self.carry(self._gateway.closed(connection, now), now)]
         if piece.ended and self._forget(connection) is not None:
             effects += self.carry(self._gateway.closed(connection, now), now)
         return effects
@@ -224,19 +240,18 @@ class Routes:
         session = None if hop is None else self._session(hop)
         if session is None:
             return self._refuse(site, piece, "route_no_link")
-        if not session.send_routed(replace(piece, visited=(*piece.visited, self._site))):
+        if not self._queue(session, replace(piece, visited=(*piece.visited, self._site))):
             return self._refuse(site, piece, "route_full")
         self.handed_on += 1
-        self.queued_bytes_high = max(self.queued_bytes_high, session.routed_bytes)
         return []
 
     def _refuse(self, site: str, piece: Routed, reason: str) -> list[Effect]:
         """Tell the end that sent it that the route has ended. Nobody answers that."""
         hop = self._link(site)
         session = None if hop is None else self._session(hop)
-        if session is not None and not piece.ended:
-            session.send_routed(Routed(piece.target, piece.source, piece.opener, piece.number, 0, (), True, b""))
-        return [Dropped(reason)]
+        answer = Routed(piece.target, piece.source, piece.opener, piece.number, 0, (), True, b"")
+        unheard = session is not None and not piece.ended and not self._queue(session, answer)
+        return [Dropped(reason), *([Dropped("route_full")] if unheard else [])]
 
     # -- ways ----------------------------------------------------------------------------------------------------------
 

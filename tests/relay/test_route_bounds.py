@@ -1,0 +1,70 @@
+"""What waits of routes has a bound, whoever sends it; what is lost at the bound is counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.link import ROUTE_ENDS_BYTES, LinkConfig
+from relay.wire import Routed
+from tests.relay.fake_site import FakeSite
+from tests.relay.fake_world import World
+from tests.relay.puppet import D
+from tests.relay.test_link_session import session
+from tests.relay.test_route_order import link_of, waiting
+from tests.relay.test_routes import chain
+
+pytestmark = pytest.mark.conforms("REL-33")
+
+BOUND = 20_000
+
+
+def small_chain() -> tuple[World, list[FakeSite]]:
+    world, sites = chain("A", "B", "C", link=LinkConfig(routed_bytes_max=BOUND))
+    world.run(3)
+    return world, sites
+
+
+def test_an_end_has_a_small_reserve_for_itself_and_none_for_its_data() -> None:
+    link = session(LinkConfig(routed_bytes_max=BOUND))
+    last = Routed("A", "C", D, 1, 5, (), True, bytes(6_000))
+    bare = Routed("A", "C", D, 1, 5, (), True, b"")
+    assert [link.send_routed(last) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert link.routed_bytes <= BOUND
+    assert link.send_routed(bare)
+    for _ in range(10_000):
+        link.send_routed(bare)
+    assert not link.send_routed(bare)
+    assert BOUND < link.routed_bytes <= BOUND + ROUTE_ENDS_BYTES
+
+
+def test_a_neighbour_that_ends_routes_for_ever_fills_nothing_beyond_the_bound() -> None:
+    """Above the bound an end is handed on without its data, above the reserve it is dropped; both are counted."""
+    world, (_, b, _) = small_chain()
+    link = link_of(b, "C")
+    for n in range(5_000):
+        last = Routed("A", "C", D, n, 1, (), True, bytes(6_000))
+        b.carry_out(b.relay, b.relay.layer.routes.arrived("A", last, world.now))
+    assert BOUND < link.routed_bytes <= BOUND + ROUTE_ENDS_BYTES
+    handed_on = waiting(link)
+    assert all(each.ended for each in handed_on)
+    assert [len(each.data) for each in handed_on] == [6_000] * 3 + [0] * (len(handed_on) - 3)
+    assert b.relay.drops["route_full"] == 5_000 - 3
+
+
+def test_a_neighbour_that_sends_nonsense_for_ever_is_answered_within_the_bound() -> None:
+    world, (_, b, _) = small_chain()
+    link = link_of(b, "A")
+    for n in range(5_000):
+        b.carry_out(b.relay, b.relay.layer.routes.arrived("A", Routed("A", "X", D, n, 1, (), False, b"x"), world.now))
+    assert BOUND < link.routed_bytes <= BOUND + ROUTE_ENDS_BYTES
+    assert b.relay.drops["route_refused"] == 5_000
+    assert b.relay.drops["route_full"] == 5_000 - len(waiting(link))
+
+
+def test_a_piece_that_the_link_does_not_take_ends_the_route_and_makes_no_silent_hole() -> None:
+    world, (a, b, c) = small_chain()
+    a.members[1].send("x" * 3 * BOUND)
+    world.run(1)
+    assert b.members[1].delivered() == ["x" * 3 * BOUND]
+    assert a.relay.drops["route_full"] > 0
+    assert "route_hole" not in c.relay.drops
