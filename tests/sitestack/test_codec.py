@@ -62,7 +62,7 @@ views = st.builds(
     view_ids,
     view_ids,
     st.lists(addresses, min_size=1, max_size=5),
-    st.lists(st.builds(SubView, view_ids, st.lists(addresses, max_size=3).map(tuple)), max_size=2),
+    st.lists(st.builds(SubView, view_ids, st.lists(addresses, max_size=3).map(tuple), view_ids), max_size=2),
 )
 smalls = st.builds(Small, numbers)
 everythings = st.builds(
