@@ -204,6 +204,7 @@ class ReplicatedState:
         lineage.view, lineage.reached = entry.view, entry.view.id
         remote.known, remote.down = True, False
         remote.forget_merged(entry.view)
+        self._drop_acked()  # what was held only for a lineage that ends here
         _bury(remote.admitted, entry.view.members)
         return True
 
@@ -216,6 +217,7 @@ class ReplicatedState:
         lineage.view = None
         if entry.forget:
             del remote.lineages[entry.lineage]
+            self._drop_acked()
         remote.down = remote.view is None
 
     def apply_link_up(self, entry: LinkUp) -> None:

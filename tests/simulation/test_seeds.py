@@ -22,6 +22,10 @@ FOUND = {
     627: "a site that came back showed views older than it had",
     677: "agreement was asked of parts that had gone different ways",
     94: "while a Trim was on its way the relay asked to be woken for it, at a time that had passed",
+    440: "what was held for a lineage that ended in a merge stayed until the next acknowledgement",
+    1723: "order fifo: what came before a message was counted in an order that no relay had",
+    1949: "what a site holds after a merge is not in order of time",
+    927: "a site that was never linked has nothing, and everything is held for it",
     1510: "a member left while a unicast to the other site was on its way, and said nothing of it",
 }
 
