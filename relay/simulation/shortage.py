@@ -22,8 +22,12 @@ from sitestack.view import ViewId
 class _Produce:
     """What a site has put into its relay buffer, in order of time: when (ns), and how much until then."""
 
-    def __init__(self, processes: Sequence[Process], uniform: bool) -> None:
-        """With `agreement: uniform` a batch is buffered before anybody delivers it: there counts when it was sent."""
+    def __init__(self, processes: Sequence[Process], uniform: bool, total: bool) -> None:
+        """With `agreement: uniform` a batch is buffered before anybody delivers it: there counts when it was sent.
+
+        Without a total order each member has an order of its own, so what all had before a message is before it, and no more.
+        """
+        choose = min if total else max
         #: By origin and first number of a batch: when it can have been there first, its last number and its size.
         self.batches: dict[tuple[Address, int], tuple[int, int, int]] = {}
         delivered: dict[tuple[Address, int], int] = {}
@@ -39,7 +43,7 @@ class _Produce:
                     size = ENTRY_BYTES + len(record.sizes) + sum(struct.unpack(f"<{record.count}I", record.sizes))
                     self.batches[key] = (min(record.t, since), record.last, size)
                     if isinstance(record, records.Deliver):
-                        delivered[key] = min(record.t, delivered.get(key, record.t))
+                        delivered[key] = choose(record.t, delivered.get(key, record.t))
         same = [(t, ENTRY_BYTES) for t in views.values()]
         self._begun = _Totals([*same, *[(t, size) for t, _, size in self.batches.values()]])
         self._done = _Totals([*same, *[(t, self.batches[key][2]) for key, t in delivered.items()]])
@@ -67,9 +71,10 @@ class _Totals:
 class Shortage:
     """Judges gaps against the budget that all members of a run had."""
 
-    def __init__(self, processes: Sequence[Process], budget: BufferConfig, uniform: bool = False) -> None:
+    def __init__(self, processes: Sequence[Process], budget: BufferConfig, uniform: bool = False, total: bool = True) -> None:
         self._budget = budget
         self._uniform = uniform
+        self._total = total
         self._by_site: dict[str, list[Process]] = {}
         for process in processes:
             self._by_site.setdefault(process.local.site, []).append(process)
@@ -79,7 +84,7 @@ class Shortage:
         """What is wrong with a gap that this process journaled; empty when it could not be helped."""
         produce = self._produce.get(gap.site)
         if produce is None:
-            produce = self._produce[gap.site] = _Produce(self._by_site[gap.site], self._uniform)
+            produce = self._produce[gap.site] = _Produce(self._by_site[gap.site], self._uniform, self._total)
         born_ns = min(int(p.records[0].t) for p in self._by_site[process.local.site])
         is_first = not _has_begun(process, gap)
         for (origin, first), (since, last, _) in sorted(produce.batches.items()):

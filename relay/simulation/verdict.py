@@ -122,18 +122,21 @@ class Verdict:
         return {site: sorted(lineages.values())[1] for site, lineages in begun.items() if len(lineages) > 1}
 
     def _gaps(self) -> list[str]:
-        """R3, R5, R8: what a budget holds is never declared lost in a site that has been of one lineage until then.
+        """R3, R5, R8: what a budget holds is never declared lost between sites that have been of one lineage until then.
 
-        Where there were more, one part may have acknowledged what another, or whoever joined that, is told of as lost.
+        Where the receiver's had more, one part may have acknowledged what another, or whoever joined that, is told of as lost.
+        Where the origin's had, what it holds is not in order of time: parts are put one after the other when they merge.
         """
-        shortage = Shortage(self._world.processes, self._plan.budget, self._plan.agreement == "uniform")
+        plan = self._plan
+        shortage = Shortage(self._world.processes, plan.budget, plan.agreement == "uniform", plan.order == "total")
         parted = self._parted()
         said = []
         for process in self._world.processes:
             gaps = [record for record in process.records if isinstance(record, records.Gap)]
             self._trouble.covered["gap"] += len(gaps)
             for gap in gaps:
-                if gap.t < parted.get(process.local.site, gap.t + 1) and (what := shortage.objection(process, gap)):
+                whole = all(gap.t < parted.get(site, gap.t + 1) for site in (process.local.site, gap.site))
+                if whole and (what := shortage.objection(process, gap)):
                     said.append(f"X5 {_label(process)}: {what}")
         return said
 
