@@ -293,7 +293,7 @@ async def test_a_joiner_that_waits_slows_the_writers_down_instead_of_growing(aut
             await trio.sleep(10)
             assert c.channel.statistics().backlog_bytes <= 200_000
             a.pause.set()
-        await until(lambda: len(c.lines) == 500)
+        await until(lambda: len(a.lines) == len(b.lines) == len(c.lines) == 500)
         assert c.lines == b.lines == a.lines
 
 
