@@ -18,7 +18,7 @@ PATIENCE_S = 300
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("java")
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_a_sentence(tmp_path: Path, number: signal.Signals) -> None:
     late, out = tmp_path / "later", tmp_path / "out"
     relay = Path(sys.executable).with_name("relay")

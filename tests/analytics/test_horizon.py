@@ -88,6 +88,7 @@ def test_in_sound_journals_nothing_is_found_and_what_is_kept_stays_small(spark: 
     assert told[3].kept["sent"] == told[3].kept["orders"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "invariants"), [("loss", {"L3", "X1"}), ("duplicate", {"L2", "X2"}), ("swap", {"L8", "L3", "X1"})]
 )
