@@ -16,7 +16,7 @@ from tests.analytics.growing import GrowingJournals, small_run
 PATIENCE_S = 300
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("java")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_a_sentence(tmp_path: Path, number: signal.Signals) -> None:
