@@ -284,7 +284,8 @@ class FailureDetection(Layer):
         return effects + self._suspect(dead)
 
     def _suspect(self, members: list[Address]) -> list[Effect]:
-        news = [member for member in members if member not in self._suspected]
+        """Report these, and again those whom a new view has kept."""
+        news = [member for member in members if member not in self._suspected or member in self._checks]
         for member in news:
             self._checks.pop(member, None)
             self._suspected[member] = None
@@ -294,14 +295,17 @@ class FailureDetection(Layer):
     # -- views -----------------------------------------------------------------------------------------------------
 
     def _install(self, view: View, now: float) -> list[Effect]:
-        """Watch the members of this view and nobody else. Whoever was suspected is checked anew: that was the old view's."""
+        """Watch the members of this view and nobody else. Whoever was suspected is checked anew: that was the old view's.
+
+        Until the check ends it stays suspected, as above: they are told once it is heard.
+        """
         others = [member for member in view.members if member != self.local.address]
         self._view = view
         self._heard = {member: self._heard.get(member, now) for member in others}
         self._checks = {member: check for member, check in self._checks.items() if member in self._heard}
-        suspected = [member for member in self._suspected if member in self._heard and member not in self._gone]
+        self._suspected = {member: None for member in self._suspected if member in self._heard}
         self._gone = {member: None for member in self._gone if member in self._heard}
-        self._suspected = dict.fromkeys(self._gone)
+        suspected = [member for member in self._suspected if member not in self._gone]
         self._heartbeat_at = now
         self._scan_at = min(self._heard.values(), default=now) + self.config.timeout_s
         gone: list[Effect] = [Up(Suspect(tuple(self._gone)))] if self._gone else []

@@ -226,6 +226,15 @@ def test_a_suspect_that_is_still_in_the_next_view_is_checked_anew() -> None:
     assert live(detector, 5.0, C, start=4.0) == [(pytest.approx(5.0), Suspect((B,)))]
 
 
+def test_a_suspect_that_the_next_view_keeps_is_taken_back_when_it_is_heard() -> None:
+    detector = make()
+    live(detector, 4.0, C)
+    detector.up(ViewInstalled(view_of(2, "ABC"), VIEW), 4.0)
+    assert reported(hear(detector, B, 4.1, IAmAlive())) == [Unsuspect((B,))]
+    assert live(detector, 6.0, B, C, start=4.1) == []
+    assert (detector.statistics().suspected, detector.statistics().checking) == (0, 0)
+
+
 def test_silence_counts_over_a_change_of_view() -> None:
     detector = make()
     live(detector, 2.0, C)
