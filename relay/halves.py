@@ -69,7 +69,7 @@ def _merge_remote(one: RemoteState, other: RemoteState) -> RemoteState:
         known = lineages.get(each.lineage)
         lineages[each.lineage] = each if known is None else _merge_lineage(known, each)
     admitted = lower_of(one.admitted, other.admitted)
-    down = one.down and other.down
+    down = (one.down or other.down) and all(each.view is None for each in lineages.values())
     return RemoteState(one.site, one.known or other.known, down, admitted, tuple(lineages.values()))
 
 
@@ -77,9 +77,11 @@ def _merge_lineage(one: LineageState, other: LineageState) -> LineageState:
     acked = dict(one.acked.origins)
     raise_to(acked, other.acked.origins)
     vector = SiteVector(acked, later(one.acked.view, other.acked.view))
-    return LineageState(
-        one.lineage, later(one.epoch, other.epoch), _newer(one.view, other.view), later(one.reached, other.reached), vector
-    )
+    epoch, reached = later(one.epoch, other.epoch), later(one.reached, other.reached)
+    view = _newer(one.view, other.view)
+    if any(part.view is None and part.reached is not None and part.reached == reached for part in (one, other)):
+        view = None  # one part has seen it go down, the other not yet; should it live, its link shows it again
+    return LineageState(one.lineage, epoch, view, reached, vector)
 
 
 def _newer(one: View | None, other: View | None) -> View | None:

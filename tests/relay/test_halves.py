@@ -9,10 +9,10 @@ import pytest
 from relay.buffer import BufferConfig
 from relay.events import Baseline, Gap
 from relay.halves import merge_parts
-from relay.headers import HeldEntry, RelayState, RemoteState
+from relay.headers import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
 from sitestack.address import Address, ProxyUUID
 from sitestack.frame import Frame
-from sitestack.view import ViewId
+from sitestack.view import View, ViewId
 from tests.relay.fake_member import Member
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import two_sites
@@ -188,6 +188,26 @@ def test_the_order_of_the_parts_does_not_matter() -> None:
         assert [each.first for each in batches if each.origin == origin] == numbers
     assert merged[0].remotes[0].admitted == {D: 4}
     assert merged[0].first == 43
+
+
+def test_what_one_part_has_seen_go_down_does_not_come_back_by_a_merge() -> None:
+    """The other part has only not noticed yet; should the site live, its link shows it again."""
+    theirs = View(ViewId(5, D), ViewId(1, D), (D,), ("D",))
+    older = View(ViewId(4, D), ViewId(1, D), (D,), ("D",))
+
+    def merged(before: View | None, down: bool, other: View) -> RemoteState:
+        def state(creator: Address, view: View | None, reached: View | None, down: bool) -> RelayState:
+            vector = SiteVector({}, None)
+            lineage = LineageState(ViewId(1, D), None, view, None if reached is None else reached.id, vector)
+            remote = RemoteState("NYC", True, down, {}, (lineage,))
+            return RelayState(ViewId(3, creator), 0, (), None, {}, (remote,))
+
+        return merge_parts([state(E, None, before, down), state(F, other, other, False)], 9).remotes[0]
+
+    gone, overtaken, unseen = merged(theirs, True, theirs), merged(older, True, theirs), merged(None, False, theirs)
+    assert (gone.lineages[0].view, gone.down) == (None, True)
+    assert (overtaken.lineages[0].view, overtaken.down) == (theirs, False)
+    assert (unseen.lineages[0].view, unseen.down) == (theirs, False)
 
 
 def test_what_only_one_part_still_holds_comes_before_what_both_hold() -> None:
