@@ -46,11 +46,14 @@ class Fabric:
         self._members: dict[Physical, Address] = {}
         #: Watcher's address -> whom it keeps a connection to, and how it hears that one has closed for good.
         self._watches: dict[Physical, tuple[dict[Physical, Address], Callable[[Address], None]]] = {}
+        #: Where processes were before they moved: no host has these addresses any more, so nobody refuses there.
+        self._vacated: set[Physical] = set()
 
     def attach(self, address: Physical, group: str, member: Address, receive: Receive) -> None:
         """A process opens its socket. A second one at the same address replaces the first, as after a restart."""
         self._sockets[address] = receive
         self._members[address] = member
+        self._vacated.discard(address)
         members = self._groups.setdefault(group, [])
         if address not in members:
             members.append(address)
@@ -70,8 +73,7 @@ class Fabric:
     def move(self, old: Physical, new: Physical, group: str, member: Address, receive: Receive) -> None:
         """A process goes on elsewhere. At the old address nobody answers, not even to refuse: watchers learn nothing."""
         self.attach(new, group, member, receive)
-        for targets, _ in self._watches.values():
-            targets.pop(old, None)
+        self._vacated.add(old)
         self.detach(old, receive)
 
     def watch(self, watcher: Physical, targets: dict[Physical, Address], gone: Callable[[Address], None]) -> None:
@@ -82,7 +84,8 @@ class Fabric:
     def _look(self, watcher: Physical) -> None:
         targets, gone = self._watches[watcher]
         for target, member in list(targets.items()):
-            if self._members.get(target) != member and not self.separated(watcher, target):
+            silent = target in self._vacated or self.separated(watcher, target)
+            if self._members.get(target) != member and not silent:
                 del targets[target]
                 self._schedule.after(2 * self.latency.draw(self._rng), partial(gone, member))
 

@@ -26,6 +26,9 @@ FOUND = {
     1723: "order fifo: what came before a message was counted in an order that no relay had",
     1949: "what a site holds after a merge is not in order of time",
     927: "a site that was never linked has nothing, and everything is held for it",
+    2065: "a member that had moved was taken for dead by whoever looked where it had been",
+    2269: "a lineage that one part had seen go down came back by a merge with the other",
+    2329: "a suspect that a merge view kept was heard again, and stayed suspected",
     1510: "a member left while a unicast to the other site was on its way, and said nothing of it",
 }
 
