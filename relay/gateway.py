@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from relay.acknowledgements import Acknowledgements
 from relay.casting import Caster
 from relay.dialing import Dialer
 from relay.events import (
@@ -26,12 +27,12 @@ from relay.events import (
 )
 from relay.fence import Connection, Key, is_preferred, objection
 from relay.grace import Grace
-from relay.headers import Acked, LinkUp, RemoteBaseline, RemoteGap, RemoteView, SiteDown, SiteVector, Trim, UnicastReply
+from relay.headers import LinkUp, RemoteBaseline, RemoteGap, RemoteView, SiteDown, SiteVector, Trim, UnicastReply
 from relay.horizon import Admitted, Horizon
 from relay.inflow import Inflow
 from relay.link import LinkConfig, LinkSession
 from relay.state import Admission, ReplicatedState
-from relay.vectors import later, raise_to
+from relay.vectors import later
 from relay.wire import VERSION, Ack, Bye, Data, Hello, Routed, Unicast
 from sitestack.address import Physical
 from sitestack.errors import ProtocolError
@@ -80,7 +81,7 @@ class Gateway:
         self._inflow = Inflow(local.site, state, caster)
         self._dialer = Dialer(config.peers, config.dial_s, config.dial_s_max, local.rng)
         self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
-        self._acks: dict[Key, SiteVector] = {}
+        self._acks = Acknowledgements(state)
         self._trimming = -1
         self._link_number = 0
         self._said: dict[str, None] = {}
@@ -229,7 +230,7 @@ class Gateway:
         peer = link.session.peer
         assert peer is not None
         if isinstance(frame, Ack):
-            self._collect((peer.site, peer.lineage), frame.vectors.get(self._local.site))
+            self._acks.collect((peer.site, peer.lineage), frame.vectors.get(self._local.site))
             return []
         if isinstance(frame, Unicast | UnicastReply | Routed):
             self.arrived.append((peer.site, frame))
@@ -249,12 +250,6 @@ class Gateway:
         assert isinstance(frame, RemoteBaseline)
         self._inflow.baseline(site, frame)
         return Admission.NEXT
-
-    def _collect(self, key: Key, vector: SiteVector | None) -> None:
-        if vector is not None:
-            known = self._acks.get(key, SiteVector())
-            raise_to(known.origins, vector.origins)
-            self._acks[key] = SiteVector(known.origins, later(known.view, vector.view))
 
     # -- HELLO ---------------------------------------------------------------------------------------------------------
 
@@ -326,6 +321,11 @@ class Gateway:
         self._grace.settled(entry)
         self._resync(entry.site)
 
+    def ended(self, site: str, lineages: list[ViewId], now: float) -> list[Effect]:
+        """A merge view has ended these. Who still speaks for one has not got that view: linked anew, it is held for again."""
+        links = [self.links[site, name] for name in lineages if (site, name) in self.links]
+        return [effect for connection in links for effect in self._close(connection, "ended", now)]
+
     def _resync(self, site: str) -> None:
         for (linked, _), connection in self.links.items():
             if linked == site:
@@ -352,7 +352,8 @@ class Gateway:
         effects += [Up(Dial(site, address)) for site, address in self._dialer.due(now)]
         for entry in self._grace.due(self.links, now):
             self._caster.cast(entry)
-        self._cast_acks()
+        for acked in self._acks.take(tuple(sorted(self.config.peers))):
+            self._caster.cast(acked)
         self._cast_trim(now)
         for connection, link in self.connections.items():
             session, key = link.session, link.key()
@@ -362,20 +363,6 @@ class Gateway:
             if data:
                 effects.append(Up(BridgeSend(connection, data)))
         return effects
-
-    def _cast_acks(self) -> None:
-        """At most one entry a turn and link, and only when it says something new."""
-        sites = tuple(sorted(self.config.peers))
-        for (site, name), vector in self._acks.items():
-            remote = self._state.remotes.get(site)
-            known = None if remote is None else remote.lineages.get(name)
-            acked = {} if known is None else known.acked
-            origins = {origin: n for origin, n in vector.origins.items() if acked.get(origin, 0) < n}
-            seen = None if known is None else known.acked_view
-            view = vector.view if vector.view is not None and (seen is None or seen < vector.view) else None
-            if origins or view is not None:
-                self._caster.cast(Acked(site, name, SiteVector(origins, view), sites))
-        self._acks.clear()
 
     def _cast_trim(self, now: float) -> None:
         position = self._state.buffer.excess(now)

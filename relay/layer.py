@@ -143,6 +143,7 @@ class RelayLayer(Layer):
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         """The stream, unicasts of this package, views, and how far the stream is held and stable."""
+        self._now = now
         if isinstance(event, Frame):
             return self._frame(event, now)
         if isinstance(event, ViewInstalled):
@@ -253,10 +254,12 @@ class RelayLayer(Layer):
         return [Up(Baseline(baseline.site, fresh))] if fresh else []
 
     def _remote_view(self, frame: Frame, entry: RemoteView) -> list[Effect]:
+        before = list(self.state.remote(entry.site).lineages)
         if not self.state.apply_view(entry):
             return [Dropped("relay_view_duplicate")]
         self._admitted(Admitted(frame.seqno, entry.site, None, 0, 0, entry.view.id, entry.view.lineage))
-        return self._show()
+        ended = [name for name in before if name not in self.state.remote(entry.site).lineages]
+        return [*self.gateway.ended(entry.site, ended, self._now), *self._show()]
 
     def _admitted(self, entry: Admitted) -> None:
         if self.gateway.active:

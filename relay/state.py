@@ -194,7 +194,7 @@ class ReplicatedState:
         return fresh
 
     def apply_view(self, entry: RemoteView) -> bool:
-        """A view of another site; False when a newer one of its lineage is known."""
+        """A view of another site; False when a newer one of its lineage is known. A merge view ends the lineages it joins."""
         remote = self.remote(entry.site)
         lineage = remote.lineage(entry.view.lineage)
         if lineage.view is not None and lineage.view.id >= entry.view.id:

@@ -52,14 +52,17 @@ class FakeSite:
     def member(self, address: Address) -> Member | None:
         return next((each for each in self.members if each.address == address), None)
 
-    def install(self, lineage: ViewId | None = None) -> None:
-        """A view of these members, after a flush: what some have, all deliver; the rest its living origins send again."""
+    def install(self, lineage: ViewId | None = None, subviews: tuple[SubView, ...] = ()) -> None:
+        """A view of these members, after a flush: what some have, all deliver; the rest its living origins send again.
+
+        With `subviews` it is a merge view, whose commit nobody else has got.
+        """
         old, again = self.view, self._flush()
         counter = 1 if old is None else old.id.counter + 1
         addresses = tuple(each.address for each in self.members)
         view_id = ViewId(counter, addresses[0])
-        named = lineage or (view_id if old is None else next_lineage(old, addresses, view_id))
-        self.view = View(view_id, named, addresses, tuple(each.name for each in self.members))
+        named = lineage or (view_id if old is None or subviews else next_lineage(old, addresses, view_id))
+        self.view = View(view_id, named, addresses, tuple(each.name for each in self.members), subviews)
         self.stream, self._said = [], (0, 0)
         self.reached = dict.fromkeys(addresses, 0)
         self.blocked = False

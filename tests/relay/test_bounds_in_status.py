@@ -50,7 +50,7 @@ SHOWN = {
     "relay.gateway.dialer.targets": SITES,
     "relay.gateway.grace.since": SITES,
     "relay.gateway.grace.cast": SITES,
-    "relay.gateway.acks": TURN,
+    "relay.gateway.acks.collected": TURN,
     "relay.gateway.said": "the gateway says at most so many different sentences",
     "relay.routes.routes": "relay.routes",
     "relay.routes.numbers": "relay.routes",

@@ -12,7 +12,7 @@ from relay.halves import merge_parts
 from relay.headers import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
 from sitestack.address import Address, ProxyUUID
 from sitestack.frame import Frame
-from sitestack.view import View, ViewId
+from sitestack.view import SubView, View, ViewId
 from tests.relay.fake_member import Member
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import two_sites
@@ -166,6 +166,31 @@ def test_nothing_is_held_for_a_part_that_was_given_up_and_has_merged() -> None:
         assert list(member.layer.state.remotes["SFO"].lineages) == [sfo.view.lineage]
         assert len(member.layer.state.buffer) == 0
     assert [member.delivered()[-1] for member in sfo.members] == ["x"] * 6
+
+
+def test_a_part_that_did_not_get_the_merge_view_is_held_for_again() -> None:
+    """The commit reached the other part only, and the two lost each other again; this one goes on in its lineage."""
+    world, nyc, sfo = two_sites(4)
+    world.run(1)
+    other = sfo.split(sfo.members[2:])
+    world.run(3)
+    assert sfo.view is not None
+    assert other.view is not None
+    lineage = other.view.lineage
+    sfo.install(subviews=tuple(SubView(view.id, view.members, view.lineage) for view in (sfo.view, other.view)))
+    world.run(3)
+    assert nyc.relay.layer.state.remotes["SFO"].lineages[lineage].epoch is not None
+    other.name = "SFO, cut off"
+    world.part("NYC", other.name)
+    nyc.relay.send("1")
+    world.run(1)
+    assert [member.delivered() for member in sfo.members] == [["1"]] * 2
+    assert [len(member.layer.state.buffer) for member in nyc.members] == [1] * 4
+    world.heal()
+    world.run(3)
+    assert [settled(member, nyc.relay) for member in (*sfo.members, *other.members)] == [[1]] * 4
+    assert [member.delivered() for member in other.members] == [["1"]] * 2
+    assert [len(member.layer.state.buffer) for member in nyc.members] == [0] * 4
 
 
 def part(view: int, creator: Address, entries: list[HeldEntry], admitted: dict[Address, int]) -> RelayState:

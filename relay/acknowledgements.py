@@ -1,0 +1,42 @@
+"""What other sites acknowledge, gathered over a turn: one entry a link says it to this site's stream."""
+
+from __future__ import annotations
+
+from relay.fence import Key
+from relay.headers import Acked, SiteVector
+from relay.state import ReplicatedState
+from relay.vectors import later, raise_to
+
+
+class Acknowledgements:
+    """How far each lineage has this site's messages, where that is news. Bound: links, and origins of this site for each."""
+
+    def __init__(self, state: ReplicatedState) -> None:
+        self._state = state
+        self._collected: dict[Key, SiteVector] = {}
+
+    def collect(self, key: Key, vector: SiteVector | None) -> None:
+        """An ACK has come; None when it says nothing of this site."""
+        if vector is not None:
+            known = self._collected.get(key, SiteVector())
+            raise_to(known.origins, vector.origins)
+            self._collected[key] = SiteVector(known.origins, later(known.view, vector.view))
+
+    def clear(self) -> None:
+        """Forget what was not cast: each link begins with all that is stable at the other site."""
+        self._collected.clear()
+
+    def take(self, sites: tuple[str, ...]) -> list[Acked]:
+        """What is to be cast now: at most one entry a link, and only what the stream has not said. `sites`: all the others."""
+        entries: list[Acked] = []
+        for (site, name), vector in self._collected.items():
+            remote = self._state.remotes.get(site)
+            known = None if remote is None else remote.lineages.get(name)
+            acked = {} if known is None else known.acked
+            origins = {origin: n for origin, n in vector.origins.items() if acked.get(origin, 0) < n}
+            seen = None if known is None else known.acked_view
+            view = vector.view if vector.view is not None and (seen is None or seen < vector.view) else None
+            if origins or view is not None:
+                entries.append(Acked(site, name, SiteVector(origins, view), sites))
+        self._collected.clear()
+        return entries
