@@ -20,11 +20,11 @@ from relay.events import BridgeClose, BridgeConnected, BridgeSend, Dial
 from relay.gateway import Gateway
 from relay.inflow import HOPS_MAX
 from relay.link import LinkSession
-from relay.wire import Routed
+from relay.wire import ROUTED_OVERHEAD_BYTES, Routed
 from sitestack.address import Address, Physical
 from sitestack.layer import Dropped, Effect, Local, Up
 
-#: While more than this waits on the link that a route goes over, the route waits too.
+#: While more than this waits on the link that a route goes over, the route waits too; sooner when the link's bound is near.
 ROOM_BYTES = 256 * 1024
 #: Routes that this relay opens and ends, at most: one a site is normal, two while one replaces another.
 ROUTES_MAX = 64
@@ -80,6 +80,9 @@ class Routes:
         self._last = 0
         #: The hops that had a link when it was looked last.
         self._hops: list[str] = []
+        link = gateway.config.link
+        #: So that the ends here alone never bring a link more than it takes.
+        self._room = max(1, min(ROOM_BYTES, link.routed_bytes_max - link.chunk_bytes - ROUTED_OVERHEAD_BYTES))
         #: Pieces were queued on links that may have been asked already in this turn.
         self._moved = False
 
@@ -161,7 +164,7 @@ class Routes:
         session = None if route is None else self._session(route.hop)
         if route is None or session is None:
             return []
-        if route.waiting or session.routed_bytes >= ROOM_BYTES:
+        if route.waiting or session.routed_bytes >= self._room:
             route.waiting += data
             return []
         if not self._send(route, session, data, ended=False):

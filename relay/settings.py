@@ -13,6 +13,7 @@ from relay.layer import RelayConfig
 from relay.link import LinkConfig
 from relay.remote_unicast import UnicastConfig
 from relay.routes import RoutesConfig, route_places
+from relay.wire import ROUTED_OVERHEAD_BYTES
 from sitestack import config as site_config
 from sitestack.address import Physical
 from sitestack.config import SiteConfig
@@ -172,3 +173,7 @@ def _link_problems(config: NodeConfig) -> Iterator[str]:
         yield "relay.link.frame_bytes_max: must be at least one and a half times protocols.batching.message_bytes_max."
     if link.timeout_s < 2 * link.heartbeat_s:
         yield "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s, or one lost heartbeat cuts the link."
+    piece = link.chunk_bytes + ROUTED_OVERHEAD_BYTES
+    for name, bound in (("routed_bytes_max", link.routed_bytes_max), ("frame_bytes_max", link.frame_bytes_max)):
+        if bound < piece:
+            yield f"relay.link.{name}: must be at least {piece}, a piece of a route (relay.link.chunk_bytes with its head)."

@@ -22,6 +22,8 @@ VERSION = 1
 HELLO_BYTES_MAX = 4_096
 #: What a DATA or UNICAST frame adds to the body of its batch: generous.
 DATA_OVERHEAD_BYTES = 4_096
+#: What a ROUTED frame adds to the chunk in it: the sites that it has been to have long names at most.
+ROUTED_OVERHEAD_BYTES = 4_096
 _LENGTH_BYTES = 4
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from relay.link import ROUTE_ENDS_BYTES, LinkConfig
-from relay.wire import Routed
+from relay.wire import ROUTED_OVERHEAD_BYTES, Routed
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World
 from tests.relay.puppet import D
 from tests.relay.test_link_session import session
 from tests.relay.test_route_order import link_of, waiting
-from tests.relay.test_routes import chain
+from tests.relay.test_routes import chain, everybody_has
 
 pytestmark = pytest.mark.conforms("REL-33")
 
@@ -59,6 +59,18 @@ def test_a_neighbour_that_sends_nonsense_for_ever_is_answered_within_the_bound()
     assert BOUND < link.routed_bytes <= BOUND + ROUTE_ENDS_BYTES
     assert b.relay.drops["route_refused"] == 5_000
     assert b.relay.drops["route_full"] == 5_000 - len(waiting(link))
+
+
+def test_an_end_with_more_than_its_own_link_takes_waits_and_loses_nothing() -> None:
+    """A route that fills its own link ends there, and begins again with the same: it would for ever."""
+    world, sites = chain("A", "B", "C", link=LinkConfig(chunk_bytes=2_000, routed_bytes_max=2_000 + ROUTED_OVERHEAD_BYTES))
+    world.run(3)
+    a = sites[0]
+    for n in range(50):
+        a.members[1].send(f"A{'x' * 3_000}{n}")
+    world.run(3)
+    everybody_has(sites, "A", [f"A{'x' * 3_000}{n}" for n in range(50)])
+    assert "route_full" not in a.relay.drops
 
 
 def test_a_piece_that_the_link_does_not_take_ends_the_route_and_makes_no_silent_hole() -> None:
