@@ -179,7 +179,7 @@ class RelayLayer(Layer):
             self.caster.delivered()
         if self.gateway.active:
             self._waiting_since = now
-        return self._entry(frame, header)
+        return self.routes.carry(self._entry(frame, header), now)
 
     def _unicast(self, frame: Frame, header: Forward | Deliver | UnicastReply, now: float) -> list[Effect]:
         if isinstance(header, Forward):

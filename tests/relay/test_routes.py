@@ -192,6 +192,21 @@ def test_a_piece_that_is_missing_ends_the_route_and_the_next_one_repairs_it() ->
     assert c.relay.drops["route_hole"] == 1
 
 
+def test_a_route_to_a_part_that_a_merge_has_ended_is_gone_at_both_ends() -> None:
+    """Its end there went without a word, and the merge view comes on the next one."""
+    world, (a, b, c) = chain("A", "B", "C", count=4)
+    world.run(3)
+    other = c.split(c.members[2:])
+    world.run(5)
+    c.merge(other)
+    world.run(10)
+    a.members[1].send("A0")
+    world.run(1)
+    everybody_has([a, b, c], "A", ["A0"])
+    for end in (a, c):
+        assert len(end.relay.layer.routes) == sum(number < 0 for number in end.relay.layer.gateway.links.values()) == 1
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_history_loses_repeats_and_reorders_nothing(seed: int) -> None:
     """X1, X2, X5, X6 over a chain of three or four, with deaths of relays and broken links anywhere."""
