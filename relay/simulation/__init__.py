@@ -8,15 +8,28 @@ from typing import Literal, TextIO
 from relay.simulation.harsh import draw
 from relay.simulation.large import draw_large
 from relay.simulation.plan import Plan, draw_plain
+from relay.simulation.routed import draw_routed
 from relay.simulation.run import Run, SeedResult
 from relay.simulation.shrink import shrink
 
-#: A hundred members in one site, or a few in each of several with everything turned on and off.
-Kind = Literal["swarm", "large"]
+#: A few members in each of several sites with everything turned on and off; a hundred in one; sites in a line or a star.
+Kind = Literal["swarm", "large", "routed"]
 
-DRAWS: dict[Kind, Callable[[int], Plan]] = {"swarm": draw, "large": draw_large}
+DRAWS: dict[Kind, Callable[[int], Plan]] = {"swarm": draw, "large": draw_large, "routed": draw_routed}
 
-__all__ = ["DRAWS", "Kind", "Plan", "Run", "SeedResult", "draw", "draw_large", "draw_plain", "run_seed", "shrink_seed"]
+__all__ = [
+    "DRAWS",
+    "Kind",
+    "Plan",
+    "Run",
+    "SeedResult",
+    "draw",
+    "draw_large",
+    "draw_plain",
+    "draw_routed",
+    "run_seed",
+    "shrink_seed",
+]
 
 
 def run_seed(seed: int, trace: TextIO | None = None, kind: Kind = "swarm") -> SeedResult:

@@ -56,6 +56,8 @@ class CutStream:
     """Every open bridge connection breaks, somewhere in the middle of its bytes."""
 
     at: float
+    #: Only those between these two sites; None for all.
+    between: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ class WanCut:
     at: float
     length: float
     one_way: bool
+    #: The two sites; None for any two.
+    between: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from sitestack.sim.process import Process
 FLOORS: dict[str, tuple[str, ...]] = {
     "batching": ("open_bytes", "outstanding_bytes", "outstanding_messages", "waiting_bytes"),
     "uniform": ("waiting",),
-    "relay": ("waiting_bytes", "pending_bytes"),
+    "relay": ("waiting_bytes", "pending_bytes", "routed_bytes"),
     "sequencer": ("undelivered", "undelivered_bytes", "unstable"),
     "flow_control": ("queued_bytes", "queued_frames", "backlog_bytes"),
     "membership": ("suspected", "held_frames", "blocked"),
@@ -31,7 +31,7 @@ def unsettled(process: Process) -> list[str]:
             value = getattr(numbers, name)
             if value:
                 found.append(f"{layer.name}.{name} is {value} at rest")
-    return found + (_relay_buffer(process) if isinstance(process, RelayProcess) else [])
+    return found + ([*_relay_buffer(process), *_routes(process)] if isinstance(process, RelayProcess) else [])
 
 
 def _relay_buffer(process: RelayProcess) -> list[str]:
@@ -50,3 +50,10 @@ def _relay_buffer(process: RelayProcess) -> list[str]:
             elif behind := sum(not lineage.has(entry) for entry in entries):
                 return [f"{site} has not acknowledged {behind} entries at rest"]
     return [f"relay holds {len(entries)} entries at rest that every other site has"] if entries and not lost else []
+
+
+def _routes(process: RelayProcess) -> list[str]:
+    """Each route is a link, so of two that once were tried one is left; who does not relay has none."""
+    routes = len(process.relay.routes)
+    links = sum(number < 0 for number in process.relay.gateway.links.values())
+    return [f"relay has {routes} ends of routes at rest, and {links} links over routes"] if routes != links else []

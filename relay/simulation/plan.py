@@ -10,6 +10,7 @@ import random
 from dataclasses import dataclass, field
 
 from relay.buffer import BufferConfig
+from relay.link import LinkConfig
 from relay.simulation.faults import Burst, CutStream, Fault, Kill, Leave, Pause, Split, WanCut
 from sitestack.config import Agreement, Order
 
@@ -43,6 +44,11 @@ class Plan:
     budget: BufferConfig = field(default_factory=BufferConfig)
     #: A site that starts only so many seconds after the trouble has begun.
     late: tuple[str, float] | None = None
+    #: The pairs of sites that are connected, a tree; the others reach each other by routes. Empty: each with each.
+    connections: tuple[tuple[str, str], ...] = ()
+    link: LinkConfig = field(default_factory=LinkConfig)
+    #: What a bridge connection takes a second; None for everything at once.
+    line_bytes_per_s: float | None = None
 
 
 def draw_plain(seed: int) -> Plan:

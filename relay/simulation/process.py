@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 from relay.events import (
     BridgeClose,
@@ -40,7 +41,15 @@ class RelayProcess(Process):
 
     recorder_class = RelayRecorder
 
-    def __init__(self, world: World, local: Local, config: SiteConfig, relay: RelayConfig, physical: Physical) -> None:
+    def __init__(
+        self,
+        world: World,
+        local: Local,
+        config: SiteConfig,
+        relay: RelayConfig,
+        physical: Physical,
+        line_bytes_per_s: float | None = None,
+    ) -> None:
         self.relay = RelayLayer(local, relay)
         stack = build_stack(local, config, relay_layer=self.relay)
         super().__init__(local, stack, physical, world.schedule, world.fabric, world.seed, config.order == "total")
@@ -50,6 +59,7 @@ class RelayProcess(Process):
         #: The ends of its bridges, by the numbers that the relay layer knows them by.
         self.connections: dict[int, Stream] = {}
         self._numbers = 0
+        self._line_bytes_per_s = line_bytes_per_s
         #: Relays of other sites that this one believed although it knew of a later one (R9), in words.
         self.stale_epochs: list[str] = []
         self._believed: dict[Key, int] = {}
@@ -95,11 +105,21 @@ class RelayProcess(Process):
                 stream = self.connections.get(effect.connection)
                 if stream is not None:
                     stream.send(effect.data)
-                    self.schedule.after(0.0, lambda: self._tell(BridgeWritten(effect.connection)))
+                    rate = self._line_bytes_per_s
+                    taken_s = 0.0 if rate is None else len(effect.data) / rate
+                    self.schedule.after(taken_s, partial(self._written, effect.connection, stream))
             case BridgeClose():
                 stream = self.connections.pop(effect.connection, None)
                 if stream is not None:
                     stream.close()
+
+    def _written(self, number: int, stream: Stream) -> None:
+        """A line that takes so much a second takes nothing while it is cut."""
+        streams = self.world.streams
+        if self._line_bytes_per_s is not None and streams.stalled(stream.local, stream.remote):
+            self.schedule.after(streams.retry_s, partial(self._written, number, stream))
+        else:
+            self._tell(BridgeWritten(number))
 
     def _accepted(self, stream: Stream) -> None:
         self._adopt(stream, None)
@@ -149,11 +169,11 @@ class RelayProcess(Process):
             self.input(event)
 
 
-def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]]) -> Maker:
-    """Processes of several relayed sites."""
+def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], line_bytes_per_s: float | None = None) -> Maker:
+    """Processes of several relayed sites, with lines between them that take so much a second."""
 
     def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
         config, relay = configs[site]
-        return RelayProcess(world, Local(site, Address.make(rng), name, rng), config, relay, physical)
+        return RelayProcess(world, Local(site, Address.make(rng), name, rng), config, relay, physical, line_bytes_per_s)
 
     return make

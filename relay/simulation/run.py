@@ -13,11 +13,13 @@ from functools import partial
 
 from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
+from relay.routes import route_places
 from relay.simulation.floors import unsettled
 from relay.simulation.plan import TROUBLE_S, Plan
 from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.simulation.strikes import Trouble
 from relay.simulation.verdict import Verdict
+from relay.simulation.ways import routes_of
 from sitestack.address import Physical, ProxyUUID
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
@@ -60,7 +62,8 @@ class Run:
             for site, (name, count) in enumerate(plan.sites, 1)
         }
         self.hosts = hosts
-        self.world = World(plan.seed, relay_maker({site: _configs(plan, site, hosts) for site in hosts}))
+        configs = {site: _configs(plan, site, hosts) for site in hosts}
+        self.world = World(plan.seed, relay_maker(configs, plan.line_bytes_per_s))
         self.trouble = Trouble(plan, self.world, hosts, self.rng)
         self.covered = self.trouble.covered
         self._verdict = Verdict(plan, self.world, self.trouble)
@@ -182,8 +185,11 @@ def _idle(process: Process) -> bool:
 
 
 def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[SiteConfig, RelayConfig]:
+    routes = routes_of(plan, site)
     peers = {
-        other: tuple([Physical(host.host, BRIDGE_PORT) for host in theirs]) for other, theirs in hosts.items() if other != site
+        other: tuple([Physical(host.host, BRIDGE_PORT) for host in theirs])
+        for other, theirs in hosts.items()
+        if other != site and other not in routes.via
     }
     base = SiteConfig(site=site)
     config = replace(
@@ -196,4 +202,5 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
     if plan.batch_count_max is not None:
         batching = BatchingConfig(batch_count_max=plan.batch_count_max)
         config = replace(config, protocols=replace(config.protocols, batching=batching))
-    return config, RelayConfig(gateway=GatewayConfig(peers=peers), buffer=plan.budget)
+    gateway = GatewayConfig(peers={**peers, **route_places(routes.via)}, link=plan.link)
+    return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from relay.buffer import BufferConfig
-from relay.simulation.faults import Fault
+from relay.link import LinkConfig
+from relay.simulation.faults import Burst, CutStream, Fault, WanCut
 from relay.simulation.plan import Plan
 
 #: What a plan breaks, by name.
@@ -70,13 +71,30 @@ def _calmer(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     yield lambda plan: replace(plan, late=None)
     yield lambda plan: replace(plan, budget=BufferConfig())
     yield lambda plan: replace(plan, batch_count_max=None)
-    yield lambda plan: replace(plan, sites=plan.sites[:2], faults=_within(plan.faults, plan.sites[:2]))
+    for number in (2, 3):
+        yield lambda plan, number=number: _first_sites(plan, number)  # type: ignore[misc]
+    yield lambda plan: replace(plan, link=LinkConfig(), line_bytes_per_s=None)
     yield lambda plan: replace(plan, messages=0)
     yield lambda plan: replace(plan, messages=plan.messages // 2)
     yield lambda plan: replace(plan, messages=plan.messages // 2)
     yield lambda plan: replace(plan, size_max=min(plan.size_max, 20))
 
 
-def _within(faults: tuple[Fault, ...], sites: tuple[tuple[str, int], ...]) -> tuple[Fault, ...]:
+def _first_sites(plan: Plan, number: int) -> Plan:
+    """The plan without the sites after the first so many, and what is about them."""
+    if len(plan.sites) <= number:
+        return plan
+    sites = plan.sites[:number]
     names = {name for name, _ in sites}
-    return tuple([fault for fault in faults if getattr(fault, "site", sites[0][0]) in names])
+    connections = tuple([pair for pair in plan.connections if names.issuperset(pair)])
+    late = plan.late if plan.late is not None and plan.late[0] in names else None
+    return replace(plan, sites=sites, connections=connections, late=late, faults=_within(plan.faults, names))
+
+
+def _within(faults: tuple[Fault, ...], names: set[str]) -> tuple[Fault, ...]:
+    def places(fault: Fault) -> tuple[str, ...]:
+        if isinstance(fault, CutStream | WanCut):
+            return fault.between or ()
+        return () if isinstance(fault, Burst) else (fault.site,)
+
+    return tuple([fault for fault in faults if names.issuperset(places(fault))])

@@ -22,11 +22,13 @@ from relay.simulation.faults import (
 )
 from relay.simulation.plan import TROUBLE_S, Plan
 from relay.simulation.process import RelayProcess
+from relay.simulation.ways import routes_of
 from sitestack.address import Address, Physical, ProxyUUID
 from sitestack.events import CloseConnection
 from sitestack.message import Scope
 from sitestack.sim import rules
 from sitestack.sim.process import Process
+from sitestack.sim.streams import Stream
 from sitestack.sim.world import World
 
 Cut = tuple[frozenset[str], frozenset[str]]
@@ -45,6 +47,7 @@ class Trouble:
         self.restarts = 0
         #: Who was told to leave, and when.
         self.leaving: dict[Address, float] = {}
+        self._routes = {site: routes_of(plan, site) for site in hosts}
         self._rng = rng
 
     def begin(self) -> None:
@@ -103,6 +106,11 @@ class Trouble:
 
     # -- faults ----------------------------------------------------------------------------------------------------
 
+    def _count(self, what: str, site: str) -> None:
+        self.covered[what] += 1
+        if self._routes[site].forward:
+            self.covered[f"{what} in between"] += 1
+
     def strike(self, fault: Fault) -> None:
         """Carry out a fault now."""
         match fault:
@@ -117,7 +125,7 @@ class Trouble:
             case Pause():
                 sleeper = self._ranked(fault.site, fault.rank)
                 if sleeper is not None:
-                    self.covered["pause"] += 1
+                    self._count("pause", fault.site)
                     sleeper.pause()
                     self.world.schedule.after(fault.length, sleeper.resume)
             case Reset():
@@ -131,7 +139,7 @@ class Trouble:
         victim = self._ranked(fault.site, fault.rank)
         if victim is None:
             return
-        self.covered["kill coordinator" if victim is self.world.coordinator(fault.site) else "kill member"] += 1
+        self._count("kill coordinator" if victim is self.world.coordinator(fault.site) else "kill member", fault.site)
         self._look_at_dying(victim)
         victim.dies_after = fault.datagrams
         self.world.schedule.after(0.3, lambda: _make_sure(victim))
@@ -142,7 +150,7 @@ class Trouble:
     def _replace(self, fault: Replace) -> None:
         victim = self._ranked(fault.site, fault.rank)
         if victim is not None:
-            self.covered["replace"] += 1
+            self._count("replace", fault.site)
             self._look_at_dying(victim)
             victim.kill()
             self.world.spawn(victim.local.site, victim.local.name, victim.physical)
@@ -151,12 +159,22 @@ class Trouble:
         assert isinstance(victim, RelayProcess)
         sessions = [connection.session for connection in victim.relay.gateway.connections.values()]
         self.covered["relay died with entries on their way"] += any(session.in_flight_bytes for session in sessions)
+        if victim.relay.gateway.active and self._routes[victim.local.site].forward:
+            carried = any(self._carries(each, victim.local.site) for each in self.world.alive())
+            self.covered["relay in between died with entries of others on their way"] += carried
+
+    def _carries(self, end: Process, between: str) -> bool:
+        """Whether entries of this member are on their way over a route by way of that site."""
+        assert isinstance(end, RelayProcess)
+        routed = [each.session for number, each in end.relay.gateway.connections.items() if number < 0]
+        via = self._routes[end.local.site].via
+        return any(each.in_flight_bytes and each.peer is not None and via.get(each.peer.site) == between for each in routed)
 
     def _leave(self, fault: Leave) -> None:
         leaver = self._ranked(fault.site, fault.rank)
         if leaver is None or len(self.world.alive(fault.site)) < 2:
             return
-        self.covered["leave coordinator" if leaver is self.world.coordinator(fault.site) else "leave"] += 1
+        self._count("leave coordinator" if leaver is self.world.coordinator(fault.site) else "leave", fault.site)
         self.leaving.setdefault(leaver.local.address, self.world.now)
         leaver.leave()
         if fault.restart_after is not None:
@@ -173,22 +191,38 @@ class Trouble:
         world = self.world
         match fault:
             case CutStream():
-                for stream in world.streams.connections():
+                for stream in self._streams(fault.between):
                     self.covered["cut bridge"] += 1
                     stream.cut(self._rng)
             case Split():
                 hosts = [host.host for host in self.hosts[fault.site]]
                 if len(hosts) > 1:
-                    self.covered["split one way" if fault.one_way else "split"] += 1
+                    self._count("split one way" if fault.one_way else "split", fault.site)
                     self._break(world.fabric.cuts, (frozenset(hosts[: fault.hosts]), frozenset(hosts[fault.hosts :])), fault)
             case WanCut():
                 self.covered["wan cut one way" if fault.one_way else "wan cut"] += 1
-                hosts_of = [frozenset(host.host for host in hosts) for hosts in self.hosts.values()]
-                one, other = hosts_of if len(hosts_of) == 2 else self._rng.sample(hosts_of, 2)
-                self._break(world.streams.cuts, (one, other), fault)
+                self._break(world.streams.cuts, self._two_sites(fault.between), fault)
             case Burst():
                 self.covered["burst"] += 1
                 world.fabric.rules.append(rules.burst_loss(world.now, fault.length))
+
+    def _hosts_of(self, site: str) -> frozenset[str]:
+        return frozenset(host.host for host in self.hosts[site])
+
+    def _two_sites(self, between: tuple[str, str] | None) -> Cut:
+        if between is None:
+            one, other = self.hosts if len(self.hosts) == 2 else self._rng.sample(list(self.hosts), 2)
+        else:
+            one, other = between
+        return self._hosts_of(one), self._hosts_of(other)
+
+    def _streams(self, between: tuple[str, str] | None) -> list[Stream]:
+        streams = self.world.streams.connections()
+        if between is None:
+            return streams
+        one, other = self._two_sites(between)
+        ends = [(stream, stream.local.host, stream.remote.host) for stream in streams]
+        return [stream for stream, near, far in ends if (near in one and far in other) or (near in other and far in one)]
 
     def _break(self, cuts: list[Cut], cut: Cut, fault: Split | WanCut) -> None:
         """Break the route, one way or both, and mend it when it is time."""

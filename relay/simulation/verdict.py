@@ -13,6 +13,7 @@ from relay.simulation.plan import Plan
 from relay.simulation.process import RelayProcess
 from relay.simulation.shortage import Shortage
 from relay.simulation.strikes import Trouble
+from relay.simulation.ways import routes_of
 from sitestack import records
 from sitestack.layers.batching import BatchingConfig
 from sitestack.message import Scope
@@ -61,6 +62,7 @@ class Verdict:
         said += self._calm_merges + self._stale_epochs() + self._merge_storms() + self._farewells()
         said += self._gaps()
         self._look_at_parts()
+        self._look_at_routes()
         if settled:
             said += [f"B3 {_label(p)}: {what}" for p in processes if p.alive for what in unsettled(p)]
         return said
@@ -80,6 +82,17 @@ class Verdict:
         self._trouble.covered["merge"] += len(parts)
         both = [subs for subs in parts.values() if sum(vid in relayed for vid in subs) > 1]
         self._trouble.covered["both parts of a site relay"] += len(both)
+
+    def _look_at_routes(self) -> None:
+        """Counts what came, or was declared lost, between sites that have no connection."""
+        covered = self._trouble.covered
+        for process in self._world.processes:
+            far = routes_of(self._plan, process.local.site).via
+            for record in process.records:
+                if isinstance(record, records.Deliver) and record.site in far:
+                    covered["unicast over a route" if record.scope is Scope.UNICAST else "batch over a route"] += 1
+                elif isinstance(record, records.Gap) and record.site in far:
+                    covered["gap over a route"] += 1
 
     def _stale_epochs(self) -> list[str]:
         return [

@@ -16,7 +16,7 @@ import pytest
 from relay.cli import simulate
 from relay.cli.simulate import Tally
 from relay.simulation import Kind, Plan, SeedResult, draw
-from relay.simulation.coverage import DROPS, FAULTS
+from relay.simulation.coverage import DROPS, FAULTS, GOALS
 from relay.simulation.faults import Pause
 from tests.relay.cli.conftest import Run
 
@@ -88,6 +88,15 @@ def test_a_large_campaign_fails_when_something_never_happened(run: Run, monkeypa
     assert "should have: pause, drop misdirected" in run("simulate", "--seeds", "0:1000").out
     assert run("simulate", "--seeds", "0:999").code == 0, "a small campaign may miss something by chance"
     assert run("simulate", "--seeds", "0:1000", "--plan", "large").code == 0, "the goals are those of the swarm"
+
+
+def test_a_campaign_of_routes_has_goals_of_its_own(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    covered = dict.fromkeys(GOALS["routed"], 1)
+    monkeypatch.setattr(simulate, "_run", lambda seeds, kind: (SeedResult(seed, (), covered, "") for seed in seeds))
+    assert run("simulate", "--seeds", "0:300", "--plan", "routed").code == 0
+    del covered["drop route_full"]
+    assert "should have: drop route_full" in run("simulate", "--seeds", "0:300", "--plan", "routed").out
+    assert run("simulate", "--seeds", "0:299", "--plan", "routed").code == 0
 
 
 def test_shrinking_prints_the_faults_that_are_left(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,85 @@
+"""Sites in a line or a star, under faults: routes keep the promises of connections."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from relay.routes import RoutesConfig
+from relay.simulation import Run, draw_routed, run_seed
+from relay.simulation.faults import CutStream, Kill, Pause, WanCut
+from relay.simulation.shrink import shrink
+from relay.simulation.ways import routes_of
+from relay.wire import ROUTED_OVERHEAD_BYTES
+
+pytestmark = pytest.mark.conforms("REL-33")
+
+#: Seed -> what it found.
+FOUND = {
+    6: "an end stayed whose link a merge view had ended",
+    27: "an end filled its own link, which ended the route, again and again",
+}
+
+
+@pytest.mark.parametrize("seed", [*FOUND, 2])
+def test_no_promise_is_broken_over_routes(seed: int) -> None:
+    assert run_seed(seed, kind="routed").violations == ()
+
+
+def test_a_plan_is_a_tree_and_so_is_what_is_left_of_it() -> None:
+    plans = list(map(draw_routed, range(200)))
+    assert plans == list(map(draw_routed, range(200)))
+    for plan in plans:
+        for number in range(2, len(plan.sites) + 1):
+            names = {name for name, _ in plan.sites[:number]}
+            assert sum(names.issuperset(pair) for pair in plan.connections) == number - 1
+        for site, _ in plan.sites:
+            others = {name for name, _ in plan.sites if name != site}
+            neighbours = {name for pair in plan.connections for name in pair if site in pair} - {site}
+            assert neighbours | set(routes_of(plan, site).via) == others
+    assert {len(plan.sites) for plan in plans} == {3, 4}
+    assert any(plan.late for plan in plans)
+    assert all(plan.link.routed_bytes_max >= plan.link.chunk_bytes + ROUTED_OVERHEAD_BYTES for plan in plans)
+    assert {plan.line_bytes_per_s for plan in plans} == {None, 100_000.0, 400_000.0}
+
+
+def test_the_ways_of_a_line_of_four() -> None:
+    plan = replace(
+        draw_routed(0),
+        sites=(("A", 1), ("B", 1), ("C", 1), ("D", 1)),
+        connections=(("A", "B"), ("B", "C"), ("C", "D")),
+    )
+    assert routes_of(plan, "A") == RoutesConfig({"C": "B", "D": "B"})
+    assert routes_of(plan, "B") == RoutesConfig({"D": "C"}, ("A", "C", "D"))
+    assert routes_of(plan, "D") == RoutesConfig({"B": "C", "A": "C"})
+    assert routes_of(replace(plan, connections=()), "A") == RoutesConfig()
+
+
+def test_what_is_left_of_a_plan_names_no_site_that_is_gone() -> None:
+    """As every shrunk plan, it has to run."""
+    line = next(plan for plan in map(draw_routed, range(50)) if len(plan.sites) == 4 and plan.sites[0][0] == "NYC")
+    kept = (Kill(1.0, "SFO", 0, 0, 1.0), CutStream(2.0, ("NYC", "SFO")))
+    gone = (Pause(3.0, 1.0, "TYO", 0), WanCut(4.0, 1.0, False, ("LON", "TYO")))
+    plan = replace(line, faults=(*kept, *gone), late=("TYO", 2.0))
+    small = shrink(plan, lambda tried: ("L1 at A: lost",) if set(kept) <= set(tried.faults) else ())
+    assert (small.sites, small.connections) == (plan.sites[:2], (("NYC", "SFO"),))
+    assert (small.faults, small.late) == (kept, None)
+
+
+def test_a_cut_between_two_sites_leaves_the_other_lines_alone() -> None:
+    run = Run(replace(draw_routed(0), sites=(("NYC", 1), ("SFO", 1), ("TYO", 1)), faults=(), messages=0, late=None, loss=0.0))
+    world = run.world
+    for site, hosts in run.hosts.items():
+        world.spawn(site, site[0], hosts[0])
+    world.run(10.0)
+
+    def lines() -> list[set[str]]:
+        return [{stream.local.host, stream.remote.host} for stream in world.streams.connections()]
+
+    nyc, sfo, tyo = [hosts[0].host for hosts in run.hosts.values()]
+    assert sorted(map(sorted, lines())) == [[nyc, sfo], [sfo, tyo]]
+    run.trouble.strike(CutStream(0.0, ("SFO", "NYC")))
+    assert lines() == [{sfo, tyo}]
+    run.trouble.strike(WanCut(0.0, 1.0, True, ("SFO", "TYO")))
+    assert world.streams.cuts == [(frozenset({sfo}), frozenset({tyo}))]
