@@ -46,7 +46,7 @@ ROUTE_ENDS_BYTES = 64 * 1024
 class LinkConfig:
     """One link. The two ends need not agree, except that heartbeats must be much rarer than the other end's timeout."""
 
-    #: The peer must have said HELLO and STATE this long after the connection was made (C17).
+    #: The peer must have said HELLO this long after the connection was made (C17), and STATE `timeout_s` later.
     hello_s: float = 2.0
     #: Something is sent at least this often.
     heartbeat_s: float = 1.0
@@ -136,6 +136,7 @@ class LinkSession:
     def _first(self, frame: Header) -> None:
         if isinstance(frame, Hello):
             self.peer = frame
+            self._hello_due = self._heard + self._config.timeout_s  # its STATE comes a round trip later
             self._parser.bytes_max = self._config.frame_bytes_max
         elif not isinstance(frame, Bye):
             raise ProtocolError("bridge_hello")

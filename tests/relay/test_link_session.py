@@ -100,10 +100,13 @@ def test_a_peer_that_does_not_speak_is_given_up(greeted: bool, now: float, reaso
 
 
 def test_a_peer_that_says_hello_and_no_state_is_given_up() -> None:
-    link = session()
-    link.receive(encode(hello(site="NYC")), 0.0)
+    link = session(LinkConfig(hello_s=2.0, timeout_s=3.0))
+    link.receive(encode(hello(site="NYC")), 1.5)
     link.accept(None, SiteVector())
-    assert link.overdue(2.0) == "hello_timeout"
+    link.receive(encode(Heartbeat()), 3.0)
+    assert link.overdue(4.4) is None, "its STATE is a round trip away"
+    assert link.deadline() <= 4.5
+    assert link.overdue(4.5) == "hello_timeout"
 
 
 def test_a_chunk_that_the_kernel_does_not_take_closes_the_link() -> None:

@@ -12,6 +12,7 @@ from relay.buffer import BufferConfig
 from relay.simulation import Run, draw
 from relay.simulation.faults import Kill
 from sitestack.sim.checkers import History, check_all
+from sitestack.sim.fabric import Latency
 from tests.simulation.relay.sites import ACROSS, Sites
 
 
@@ -42,6 +43,18 @@ def test_a_relay_that_dies_at_any_datagram_loses_duplicates_and_reorders_nothing
     heard = [r.t for r in sites["F"].records if type(r).__name__ == "Deliver" and r.site == "NYC"]  # type: ignore[union-attr]
     longest = max(b - a for a, b in itertools.pairwise(heard))
     assert longest < 0.5e9, "by closed connections, not by silence"
+
+
+def test_a_bridge_of_three_seconds_there_and_back_comes_up_and_stays() -> None:
+    """F26: a bloated queue in between delays everything, HELLO and STATE included."""
+    sites = Sites({"NYC": "A", "SFO": "D"}, BufferConfig())
+    sites.world.streams.latency = Latency(1.5, 0.0)
+    sites.form("A", "D")
+    sites.run(20)
+    sites["A"].send(b"late")
+    sites.run(20)
+    assert _has(sites, "D", "late")
+    assert [reason for name in "AD" for reason in sites[name].stack.drops if reason.startswith("link_")] == []
 
 
 @pytest.mark.conforms("REL-18")
