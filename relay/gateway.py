@@ -34,7 +34,7 @@ from relay.link import LinkConfig, LinkSession
 from relay.state import Admission, ReplicatedState
 from relay.vectors import later
 from relay.wire import VERSION, Ack, Bye, Data, Hello, Routed, Unicast
-from sitestack.address import Physical
+from sitestack.address import Address, Physical
 from sitestack.errors import ProtocolError
 from sitestack.frame import Header
 from sitestack.layer import Dropped, Effect, Local, Up
@@ -331,11 +331,14 @@ class Gateway:
             if linked == site:
                 self.connections[connection].session.report_hole()
 
-    def send_unicast(self, site: str, frame: Unicast | UnicastReply) -> str:
-        """Put it on a link to its site; why not, or an empty string."""
-        for (linked, _), connection in self.links.items():
-            if linked == site:
-                return "" if self.connections[connection].session.send_unicast(frame) else "queue_full"
+    def send_unicast(self, site: str, member: Address, frame: Unicast | UnicastReply) -> str:
+        """Put it on the link to the part of the site in which the member is; why not, or an empty string."""
+        remote = self._state.remotes.get(site)
+        parts = [] if remote is None else remote.lineages_of(member)
+        links = [connection for (linked, _), connection in self.links.items() if linked == site]
+        preferred = [self.links[site, name] for name in parts if (site, name) in self.links]
+        for connection in (preferred or links)[:1]:
+            return "" if self.connections[connection].session.send_unicast(frame) else "queue_full"
         return "no_link"
 
     # -- turns and time ------------------------------------------------------------------------------------------------

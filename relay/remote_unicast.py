@@ -16,7 +16,7 @@ from relay.wire import Unicast
 from sitestack.address import Address, ProxyUUID
 from sitestack.message import Batch
 
-#: Reason of a refusal after which trying again is useless: a uuid does not come back (LA-3).
+#: Reason of a refusal after which trying again is useless: no part of its site has the target, and a uuid seldom comes back.
 NO_MEMBER = "no_member"
 #: Senders that a target remembers; the one heard least recently is forgotten, and could then repeat itself.
 SENDERS_MAX = 16_384

@@ -95,6 +95,10 @@ class Remote:
         views = [lineage.view for lineage in self.lineages.values() if lineage.view is not None]
         return max(views, key=lambda view: view.id, default=None)
 
+    def lineages_of(self, member: Address) -> list[ViewId]:
+        """Those whose newest view has this member: the part of a split site in which it is. Empty: it is gone."""
+        return [name for name, each in self.lineages.items() if each.view is not None and member in each.view.members]
+
     def lineage(self, name: ViewId) -> Lineage:
         """The lineage of this name, made when it is new; at the bound the oldest is forgotten."""
         found = self.lineages.get(name)

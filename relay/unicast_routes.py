@@ -6,6 +6,8 @@ unicast until the target has acknowledged it, so whatever cannot be done is said
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from relay.events import Unreachable
 from relay.gateway import Gateway
 from relay.headers import Deliver, Forward, UnicastReply
@@ -43,7 +45,7 @@ class UnicastRoutes:
         for unicast in self.sender.take():
             batch, reason = unicast.batch, ""
             if self._gateway.active:
-                reason = self._gateway.send_unicast(batch.target_site, unicast)
+                reason = self._send(unicast)
             elif view is None or view.coordinator == self._me:
                 reason = "no_relay"
             else:
@@ -64,8 +66,14 @@ class UnicastRoutes:
         if batch is None or batch.target is None or batch.origin != frame.source:
             return [Dropped("relay_malformed")]
         unicast = Unicast(header.after, header.attempt, batch)
-        reason = self._gateway.send_unicast(batch.target_site, unicast) if self._gateway.active else "not_relay"
+        reason = self._send(unicast) if self._gateway.active else "not_relay"
         return [Down(Frame(self._me, frame.source, (_refusal(unicast, reason),)))] if reason else []
+
+    def _send(self, unicast: Unicast) -> str:
+        """Onto the bridge; why not, or an empty string."""
+        batch = unicast.batch
+        assert batch.target is not None
+        return self._gateway.send_unicast(batch.target_site, batch.target, unicast)
 
     def arrived(self, site: str, frame: Unicast | UnicastReply, now: float) -> list[Effect]:
         """From the bridge: for this member, for another one, or for nobody here."""
@@ -103,6 +111,9 @@ class UnicastRoutes:
         """Bring a reply one step nearer to the origin of its unicast."""
         view, relaying = self._state.view, self._gateway.active
         if reply.site == self._site and reply.origin == self._me:
+            remote = self._state.remotes.get(reply.target_site)
+            if reply.reason == NO_MEMBER and remote is not None and remote.lineages_of(reply.target):
+                reply = replace(reply, reason="other_part")  # as far as this site knows it lives: worth another try
             self.sender.handle_reply(reply, now)
             return []
         if view is None:
@@ -110,7 +121,7 @@ class UnicastRoutes:
         if reply.site == self._site and relaying and view.rank(reply.origin) >= 0:
             return [Down(Frame(self._me, reply.origin, (reply,)))]
         if reply.site != self._site and relaying:
-            reason = self._gateway.send_unicast(reply.site, reply)
+            reason = self._gateway.send_unicast(reply.site, reply.origin, reply)
             return [Dropped(f"relay_reply_{reason}")] if reason else []
         if reply.target == self._me and view.coordinator != self._me:
             return [Down(Frame(self._me, view.coordinator, (reply,)))]

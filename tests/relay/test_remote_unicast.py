@@ -228,6 +228,43 @@ def test_a_member_that_has_left_is_told_to_the_sender_at_once() -> None:
 
 
 @pytest.mark.conforms("REL-27")
+def test_unicasts_find_their_way_to_and_from_both_parts_of_a_split_site() -> None:
+    world, nyc, sfo = two_sites(4)
+    world.run(1)
+    other = sfo.split(sfo.members[2:])
+    world.run(3)
+    here = nyc.members[1]
+    for part in (sfo, other):
+        there = part.members[1]
+        here.send(f"to {there.name}", Scope.UNICAST, ProxyUUID(there.address, "SFO"))
+        there.send(f"from {there.name}", Scope.UNICAST, ProxyUUID(here.address, "NYC"))
+    world.run(5)
+    assert here.delivered() == [f"from {part.members[1].name}" for part in (sfo, other)]
+    assert [part.members[1].delivered() for part in (sfo, other)] == [[f"to {p.members[1].name}"] for p in (sfo, other)]
+    assert [failures(member) for member in (here, sfo.members[1], other.members[1])] == [[], [], []]
+    assert [member.layer.sender.deadline() for member in (here, sfo.members[1], other.members[1])] == [None] * 3
+
+
+def test_a_member_that_its_part_cannot_be_asked_for_is_tried_again() -> None:
+    """The other part of its site answers that it has no such member; it lives all the same."""
+    world, nyc, sfo = two_sites(4)
+    world.run(1)
+    other = sfo.split(sfo.members[2:])
+    world.run(3)
+    other.name = "SFO, cut off"
+    world.part("NYC", other.name)
+    target = other.members[1]
+    nyc.members[1].send("x", Scope.UNICAST, ProxyUUID(target.address, "SFO"))
+    world.run(3)
+    assert target.delivered() == []
+    assert failures(nyc.members[1]) == []
+    world.heal()
+    other.name = "SFO"
+    world.run(8)
+    assert target.delivered() == ["x"]
+    assert failures(nyc.members[1]) == []
+
+
 def test_who_relays_no_more_answers_not_me() -> None:
     _world, nyc = alone()
     other = nyc.members[1]
