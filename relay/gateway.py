@@ -43,7 +43,7 @@ from sitestack.view import View, ViewId
 #: Sentences for the operator that were said already, at most.
 _SENTENCES_MAX = 64
 #: On a route (`relay/routes.py`), whose connections have negative numbers: what may wait at the sites in between.
-_ROUTE_WINDOW_BYTES = 1024 * 1024
+ROUTE_WINDOW_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Gateway:
             return [Dropped("bridge_refused"), Up(BridgeClose(event.connection, "not_relay"))]
         self._link_number += 1
         local, view = self._local, self.view
-        window = min(self.config.link.window_bytes, _ROUTE_WINDOW_BYTES if event.connection < 0 else 1 << 62)
+        window = min(self.config.link.window_bytes, ROUTE_WINDOW_BYTES if event.connection < 0 else 1 << 62)
         hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, self._link_number, window)
         session = LinkSession(hello, self._state, self.horizon, self.config.link, now)
         self.connections[event.connection] = Connection(session, event.dialed, event.certified)

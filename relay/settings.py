@@ -8,7 +8,7 @@ from typing import Literal
 
 from relay.bridge import BridgeConfig
 from relay.buffer import BufferConfig
-from relay.gateway import GatewayConfig
+from relay.gateway import ROUTE_WINDOW_BYTES, GatewayConfig
 from relay.layer import RelayConfig
 from relay.link import LinkConfig
 from relay.remote_unicast import UnicastConfig
@@ -174,6 +174,8 @@ def _link_problems(config: NodeConfig) -> Iterator[str]:
     if link.timeout_s < 2 * link.heartbeat_s:
         yield "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s, or one lost heartbeat cuts the link."
     piece = link.chunk_bytes + ROUTED_OVERHEAD_BYTES
-    for name, bound in (("routed_bytes_max", link.routed_bytes_max), ("frame_bytes_max", link.frame_bytes_max)):
-        if bound < piece:
-            yield f"relay.link.{name}: must be at least {piece}, a piece of a route (relay.link.chunk_bytes with its head)."
+    if link.frame_bytes_max < piece:
+        yield f"relay.link.frame_bytes_max: must be at least {piece}, a piece of a route (of relay.link.chunk_bytes)."
+    waiting = min(link.window_bytes, ROUTE_WINDOW_BYTES) + link.frame_bytes_max
+    if link.routed_bytes_max < waiting:
+        yield f"relay.link.routed_bytes_max: must be at least {waiting}, the window of a route and relay.link.frame_bytes_max."

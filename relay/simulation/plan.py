@@ -47,8 +47,8 @@ class Plan:
     #: The pairs of sites that are connected, a tree; the others reach each other by routes. Empty: each with each.
     connections: tuple[tuple[str, str], ...] = ()
     link: LinkConfig = field(default_factory=LinkConfig)
-    #: What a bridge connection takes a second; None for everything at once.
-    line_bytes_per_s: float | None = None
+    #: Two sites, and how many bytes their connection takes a second in each direction; the others take everything at once.
+    lines: tuple[tuple[str, str, float], ...] = ()
 
 
 def draw_plain(seed: int) -> Plan:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 from relay.events import (
     BridgeClose,
@@ -34,6 +36,8 @@ from sitestack.sim.world import Maker, World
 
 #: Every member's bridge listens at this port of its own host.
 BRIDGE_PORT = 7900
+#: From one host to another -> bytes a second that a connection takes; those that are not named take everything at once.
+Lines = Mapping[tuple[str, str], float]
 
 
 class RelayProcess(Process):
@@ -48,7 +52,7 @@ class RelayProcess(Process):
         config: SiteConfig,
         relay: RelayConfig,
         physical: Physical,
-        line_bytes_per_s: float | None = None,
+        lines: Lines = MappingProxyType({}),
     ) -> None:
         self.relay = RelayLayer(local, relay)
         stack = build_stack(local, config, relay_layer=self.relay)
@@ -59,7 +63,7 @@ class RelayProcess(Process):
         #: The ends of its bridges, by the numbers that the relay layer knows them by.
         self.connections: dict[int, Stream] = {}
         self._numbers = 0
-        self._line_bytes_per_s = line_bytes_per_s
+        self._lines = lines
         #: Relays of other sites that this one believed although it knew of a later one (R9), in words.
         self.stale_epochs: list[str] = []
         self._believed: dict[Key, int] = {}
@@ -105,7 +109,7 @@ class RelayProcess(Process):
                 stream = self.connections.get(effect.connection)
                 if stream is not None:
                     stream.send(effect.data)
-                    rate = self._line_bytes_per_s
+                    rate = self._lines.get((stream.local.host, stream.remote.host))
                     taken_s = 0.0 if rate is None else len(effect.data) / rate
                     self.schedule.after(taken_s, partial(self._written, effect.connection, stream))
             case BridgeClose():
@@ -116,7 +120,8 @@ class RelayProcess(Process):
     def _written(self, number: int, stream: Stream) -> None:
         """A line that takes so much a second takes nothing while it is cut."""
         streams = self.world.streams
-        if self._line_bytes_per_s is not None and streams.stalled(stream.local, stream.remote):
+        slow = (stream.local.host, stream.remote.host) in self._lines
+        if slow and streams.stalled(stream.local, stream.remote):
             self.schedule.after(streams.retry_s, partial(self._written, number, stream))
         else:
             self._tell(BridgeWritten(number))
@@ -169,11 +174,11 @@ class RelayProcess(Process):
             self.input(event)
 
 
-def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], line_bytes_per_s: float | None = None) -> Maker:
-    """Processes of several relayed sites, with lines between them that take so much a second."""
+def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], lines: Lines = MappingProxyType({})) -> Maker:
+    """Processes of several relayed sites."""
 
     def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
         config, relay = configs[site]
-        return RelayProcess(world, Local(site, Address.make(rng), name, rng), config, relay, physical, line_bytes_per_s)
+        return RelayProcess(world, Local(site, Address.make(rng), name, rng), config, relay, physical, lines)
 
     return make

@@ -15,7 +15,7 @@ from relay.buffer import BufferConfig
 from relay.link import LinkConfig
 from relay.simulation.faults import CutStream, Fault, Flood, Kill, Leave, Pause, Replace, Split, WanCut
 from relay.simulation.plan import TROUBLE_S, Plan
-from relay.wire import ROUTED_OVERHEAD_BYTES
+from relay.wire import DATA_OVERHEAD_BYTES
 
 #: Every first few sites are a tree too, so that a plan can be shrunk by leaving the last ones out; the last one is an end.
 _LINE = ("NYC", "SFO", "LON", "TYO")
@@ -68,14 +68,21 @@ def _draw_ways(rng: random.Random) -> tuple[tuple[str, ...], tuple[tuple[str, st
 
 
 def _narrow(rng: random.Random, plan: Plan) -> Plan:
-    """Lines that take little a second, and little that may wait for them: a chunk as a piece is the least that works."""
-    chunk = rng.choice((1_000, 4_000))
+    """Lines that take little a second, and little that may wait for them: a window and a frame are the least that works.
+
+    A frame that does not fit into the queue before a slower line would never get through (`relay/settings.py`).
+    """
+    window, frame = rng.choice((10_000, 100_000)), plan.size_max + DATA_OVERHEAD_BYTES
     link = LinkConfig(
-        chunk_bytes=chunk,
-        window_bytes=rng.choice((10_000, 100_000)),
-        routed_bytes_max=chunk + ROUTED_OVERHEAD_BYTES * rng.choice((1, 2, 8)),
+        chunk_bytes=rng.choice((1_000, 4_000)), window_bytes=window, routed_bytes_max=window + frame * rng.choice((1, 1, 4))
     )
-    return replace(plan, link=link, line_bytes_per_s=rng.choice((None, 100_000.0, 400_000.0)))
+    plan = replace(plan, batch_count_max=1)
+    rate = rng.choice((None, 100_000.0, 400_000.0))
+    if rate is None:
+        return replace(plan, link=link)
+    slow = random.Random(f"lines {plan.seed}")
+    narrow = plan.connections if slow.random() < 0.5 else slow.sample(plan.connections, 1)
+    return replace(plan, link=link, lines=tuple([(one, other, rate) for one, other in narrow]))
 
 
 def _deaths(rng: random.Random, plan: Plan) -> list[Fault]:

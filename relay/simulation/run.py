@@ -10,13 +10,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from relay.routes import route_places
 from relay.simulation.floors import unsettled
 from relay.simulation.plan import TROUBLE_S, Plan
-from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
+from relay.simulation.process import BRIDGE_PORT, Lines, RelayProcess, relay_maker
 from relay.simulation.strikes import Trouble
 from relay.simulation.verdict import Verdict
 from relay.simulation.ways import routes_of
@@ -63,7 +64,7 @@ class Run:
         }
         self.hosts = hosts
         configs = {site: _configs(plan, site, hosts) for site in hosts}
-        self.world = World(plan.seed, relay_maker(configs, plan.line_bytes_per_s))
+        self.world = World(plan.seed, relay_maker(configs, _lines(plan, hosts)))
         self.trouble = Trouble(plan, self.world, hosts, self.rng)
         self.covered = self.trouble.covered
         self._verdict = Verdict(plan, self.world, self.trouble)
@@ -182,6 +183,11 @@ def _idle(process: Process) -> bool:
     if numbers.open_bytes or numbers.outstanding_messages or numbers.waiting_bytes:
         return False
     return not isinstance(process, RelayProcess) or not process.expects_answers()
+
+
+def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> Lines:
+    pairs = [(a, b, rate) for one, other, rate in plan.lines for a, b in product(hosts[one], hosts[other])]
+    return {ends: rate for a, b, rate in pairs for ends in ((a.host, b.host), (b.host, a.host))}
 
 
 def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[SiteConfig, RelayConfig]:

@@ -73,7 +73,7 @@ def _calmer(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     yield lambda plan: replace(plan, batch_count_max=None)
     for number in (2, 3):
         yield lambda plan, number=number: _first_sites(plan, number)  # type: ignore[misc]
-    yield lambda plan: replace(plan, link=LinkConfig(), line_bytes_per_s=None)
+    yield lambda plan: replace(plan, link=LinkConfig(), lines=())
     yield lambda plan: replace(plan, messages=0)
     yield lambda plan: replace(plan, messages=plan.messages // 2)
     yield lambda plan: replace(plan, messages=plan.messages // 2)
@@ -87,8 +87,9 @@ def _first_sites(plan: Plan, number: int) -> Plan:
     sites = plan.sites[:number]
     names = {name for name, _ in sites}
     connections = tuple([pair for pair in plan.connections if names.issuperset(pair)])
+    lines = tuple([line for line in plan.lines if names.issuperset(line[:2])])
     late = plan.late if plan.late is not None and plan.late[0] in names else None
-    return replace(plan, sites=sites, connections=connections, late=late, faults=_within(plan.faults, names))
+    return replace(plan, sites=sites, connections=connections, lines=lines, late=late, faults=_within(plan.faults, names))
 
 
 def _within(faults: tuple[Fault, ...], names: set[str]) -> tuple[Fault, ...]:

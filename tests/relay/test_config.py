@@ -155,7 +155,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("protocols: {batching: {message_bytes_max: 8388609}}", "protocols.batching.message_bytes_max: a message must fit"),
         ("relay: {link: {chunk_bytes: 0}}", "relay.link.chunk_bytes: must be more than 0."),
         ("transport: {receive_datagrams_max: 0}", "transport.receive_datagrams_max: must be more than 0."),
-        ("relay: {link: {routed_bytes_max: 65536}}", "relay.link.routed_bytes_max: must be at least 69632, a piece of a route"),
+        ("relay: {link: {routed_bytes_max: 65536}}", "relay.link.routed_bytes_max: must be at least 17825792, the window of"),
         ("relay: {link: {chunk_bytes: 16777216}}", "relay.link.frame_bytes_max: must be at least 16781312, a piece of a route"),
         ("relay: {link: {timeout_s: 1}}", "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s"),
         ("relay: {budget: {entries: 0}}", "relay.budget.entries: must be from 1 to "),

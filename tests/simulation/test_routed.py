@@ -11,7 +11,6 @@ from relay.simulation import Run, draw_routed, run_seed
 from relay.simulation.faults import CutStream, Kill, Pause, WanCut
 from relay.simulation.shrink import shrink
 from relay.simulation.ways import routes_of
-from relay.wire import ROUTED_OVERHEAD_BYTES
 
 pytestmark = pytest.mark.conforms("REL-33")
 
@@ -40,8 +39,8 @@ def test_a_plan_is_a_tree_and_so_is_what_is_left_of_it() -> None:
             assert neighbours | set(routes_of(plan, site).via) == others
     assert {len(plan.sites) for plan in plans} == {3, 4}
     assert any(plan.late for plan in plans)
-    assert all(plan.link.routed_bytes_max >= plan.link.chunk_bytes + ROUTED_OVERHEAD_BYTES for plan in plans)
-    assert {plan.line_bytes_per_s for plan in plans} == {None, 100_000.0, 400_000.0}
+    assert all(plan.link.routed_bytes_max > plan.link.window_bytes + plan.size_max for plan in plans)
+    assert {len(plan.lines) for plan in plans} == {0, 1, 2, 3}
 
 
 def test_the_ways_of_a_line_of_four() -> None:
