@@ -317,9 +317,14 @@ class Gateway:
         self._resync(site)
 
     def went_down(self, entry: SiteDown) -> None:
-        """A lineage was taken out of the global view; if a link came up meanwhile, its view is needed again."""
+        """A lineage was taken out of the global view; if a link came up meanwhile, it is linked again and its view needed."""
         self._grace.settled(entry)
         self._resync(entry.site)
+        key = (entry.site, entry.lineage)
+        if entry.forget and key in self.links:
+            peer = self.connections[self.links[key]].session.peer
+            assert peer is not None
+            self._caster.cast(LinkUp(*key, peer.epoch))
 
     def ended(self, site: str, lineages: list[ViewId], now: float) -> list[Effect]:
         """A merge view has ended these. Who still speaks for one has not got that view: linked anew, it is held for again."""

@@ -29,7 +29,7 @@ def merge_parts(parts: Sequence[RelayState], entries_max: int) -> RelayState:
     base = merged.base_view
     for entry in merged.entries[:excess]:
         base = _newer(base, entry.view)
-    return RelayState(merged.view, first, merged.entries[excess:], base, merged.produced, merged.remotes)
+    return RelayState(merged.view, first, merged.entries[excess:], base, merged.produced, merged.remotes, merged.sites)
 
 
 def _merge(one: RelayState, other: RelayState) -> RelayState:
@@ -40,7 +40,8 @@ def _merge(one: RelayState, other: RelayState) -> RelayState:
     sites = sorted({**mine, **theirs})
     remotes = [_merge_remote(mine.get(site, _nothing(site)), theirs.get(site, _nothing(site))) for site in sites]
     base = _newer(one.base_view, other.base_view)
-    return RelayState(other.view, 0, _merge_entries(one.entries, other.entries), base, produced, tuple(remotes))
+    entries, acking = _merge_entries(one.entries, other.entries), other.sites or one.sites
+    return RelayState(other.view, 0, entries, base, produced, tuple(remotes), acking)
 
 
 def _merge_entries(one: tuple[HeldEntry, ...], other: tuple[HeldEntry, ...]) -> tuple[HeldEntry, ...]:

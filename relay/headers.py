@@ -175,6 +175,8 @@ class RelayState(Header):
     base_view: View | None
     produced: dict[Address, int]
     remotes: tuple[RemoteState, ...]
+    #: The other sites, as the last ACK named them: what all of them have is held no more.
+    sites: tuple[str, ...]
 
 
 HEADERS: dict[int, type[Header]] = {

@@ -131,7 +131,7 @@ class ReplicatedState:
         self.produced: dict[Address, int] = {}
         self.remotes: dict[str, Remote] = {}
         #: The other sites, as the last ACK named them.
-        self._peers: tuple[str, ...] = ()
+        self._sites: tuple[str, ...] = ()
 
     def remote(self, site: str) -> Remote:
         """What is known of another site."""
@@ -238,12 +238,12 @@ class ReplicatedState:
         lineage.acked_view = later(lineage.acked_view, entry.vector.view)
         if len(lineage.acked) > ORIGINS_MAX:
             lineage.acked = {origin: n for origin, n in lineage.acked.items() if origin in produced}
-        self._peers = entry.sites
+        self._sites = entry.sites
         return self._drop_acked()
 
     def _drop_acked(self) -> int:
         """Drop what all sites have that entries are held for; how many entries that were."""
-        pins = [self.pinning(site) for site in self._peers]
+        pins = [self.pinning(site) for site in self._sites]
         if not pins or not all(pins):
             return 0  # a site that has never been linked has nothing yet
         waiting = [lineage for lineages in pins for lineage in lineages]
@@ -306,7 +306,7 @@ class ReplicatedState:
         ]
         buffer = self.buffer
         view = None if self.view is None else self.view.id
-        return RelayState(view, buffer.first, buffer.give(), buffer.base_view, dict(self.produced), tuple(remotes))
+        return RelayState(view, buffer.first, buffer.give(), buffer.base_view, dict(self.produced), tuple(remotes), self._sites)
 
     def merge(self, parts: list[RelayState], now: float) -> None:
         """Go on from the states of all parts of a split site. What this member has it will not be given again."""
@@ -322,6 +322,7 @@ class ReplicatedState:
         """Start from another member's point of the stream. Nothing of it is delivered here (S9)."""
         self.buffer.take(state.first, state.entries, state.base_view, now)
         self.produced = dict(state.produced)
+        self._sites = state.sites
         self.remotes = {}
         for given in state.remotes:
             lineages = {}

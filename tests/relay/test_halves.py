@@ -196,7 +196,7 @@ def test_a_part_that_did_not_get_the_merge_view_is_held_for_again() -> None:
 def part(view: int, creator: Address, entries: list[HeldEntry], admitted: dict[Address, int]) -> RelayState:
     remote = RemoteState("NYC", True, False, admitted, ())
     produced = {each.batch.origin: each.batch.last for each in entries if each.batch}
-    return RelayState(ViewId(view, creator), 10 * view, tuple(entries), None, produced, (remote,))
+    return RelayState(ViewId(view, creator), 10 * view, tuple(entries), None, produced, (remote,), ())
 
 
 def test_the_order_of_the_parts_does_not_matter() -> None:
@@ -225,7 +225,7 @@ def test_what_one_part_has_seen_go_down_does_not_come_back_by_a_merge() -> None:
             vector = SiteVector({}, None)
             lineage = LineageState(ViewId(1, D), None, view, None if reached is None else reached.id, vector)
             remote = RemoteState("NYC", True, down, {}, (lineage,))
-            return RelayState(ViewId(3, creator), 0, (), None, {}, (remote,))
+            return RelayState(ViewId(3, creator), 0, (), None, {}, (remote,), ())
 
         return merge_parts([state(E, None, before, down), state(F, other, other, False)], 9).remotes[0]
 

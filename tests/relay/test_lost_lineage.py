@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.buffer import BufferConfig
+from relay.headers import SiteDown
 from relay.layer import RelayConfig
 from relay.statistics import RelayStatistics, SiteStatistics
 from tests.relay.fake_member import Member
@@ -53,6 +54,22 @@ def test_it_goes_by_age_and_the_lineage_is_forgotten() -> None:
     nyc.relay.send("y")
     world.run(1)
     assert {len(member.layer.state.buffer) for member in nyc.members} == {0}
+
+
+def test_a_link_that_came_up_while_it_was_being_forgotten_is_held_for() -> None:
+    world, nyc, sfo = two_sites(2)
+    world.run(1)
+    assert sfo.view is not None
+    nyc.relay.layer.caster.cast(SiteDown("SFO", sfo.view.lineage, True))
+    nyc.relay.send("x")
+    world.run(3)
+    for member in nyc.members:
+        lineage = member.layer.state.remotes["SFO"].lineages[sfo.view.lineage]
+        assert (lineage.epoch, lineage.view) == (sfo.view.id, sfo.view)
+    world.part("NYC", "SFO")
+    nyc.relay.send("y")
+    world.run(1)
+    assert [len(member.layer.state.buffer) for member in nyc.members] == [1, 1]
 
 
 @pytest.mark.conforms("REL-29")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from relay.buffer import Entry
-from relay.headers import RemoteView, SiteVector
+from relay.buffer import BufferConfig, Entry
+from relay.headers import Acked, LinkUp, RemoteView, SiteVector
+from relay.state import ReplicatedState
 from relay.wire import Ack, Bye, Hello, State, encode
 from sitestack.events import Disconnect
+from sitestack.view import ViewId
 from tests.relay.fake_member import Member
 from tests.relay.fake_sites import leave, two_sites
-from tests.relay.puppet import D, E, Puppet, acked, alone, data, hello, numbers, remote_view
+from tests.relay.puppet import D, E, F, Puppet, acked, alone, batch, data, hello, numbers, remote_view
 
 
 @pytest.mark.conforms("REL-14")
@@ -294,6 +296,19 @@ def test_a_joiner_can_relay_what_it_has_never_delivered() -> None:
     world.heal()
     world.run(10)
     assert [member.delivered() for member in sfo.members] == [["0", "1", "2"]] * 2
+
+
+def test_a_joiner_drops_what_the_others_drop() -> None:
+    """R23: with `order: fifo` an ACK may come before what it is for; a joiner in between has to know whom it waits for."""
+    name, epoch = ViewId(1, F), ViewId(2, F)
+    old, joiner = ReplicatedState("NYC", BufferConfig()), ReplicatedState("NYC", BufferConfig())
+    old.apply_link_up(LinkUp("SFO", name, epoch))
+    old.apply_acked(Acked("SFO", name, SiteVector({D: 5}), ("SFO",)))
+    joiner.take(old.give(), 0.0)
+    for state in (old, joiner):
+        state.append(batch(5, D), 0.0)
+        assert len(state.buffer) == 0
+    assert joiner.give() == old.give()
 
 
 def test_an_acknowledgement_trims_at_every_member_at_once() -> None:
