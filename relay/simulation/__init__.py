@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TextIO
 
-from relay.simulation.harsh import draw
 from relay.simulation.large import draw_large
 from relay.simulation.plan import Plan, draw_plain
 from relay.simulation.routed import draw_routed
 from relay.simulation.run import Run, SeedResult
 from relay.simulation.shrink import shrink
+from relay.simulation.wide import draw
 
 #: A few members in each of several sites with everything turned on and off; a hundred in one; sites in a line or a star.
 Kind = Literal["swarm", "large", "routed"]

@@ -29,6 +29,8 @@ FAULTS: dict[str, str] = {
     "gap": "F22",
     "cut bridge": "F23",
     "wan cut one way": "F25",
+    "slow wan": "F26",
+    "narrow wan": "F26",
     "late site": "F29",
     "site lost": "F29",
     "restart": "F30",

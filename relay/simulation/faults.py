@@ -102,6 +102,19 @@ class WanCut:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowWan:
+    """Between all sites everything is later for a while, and perhaps too few bytes pass for what is sent (F26)."""
+
+    at: float
+    length: float
+    delay_s: float
+    #: In each direction of a connection; None: as many as there are.
+    bytes_per_s: float | None
+    #: What waits for so long to pass is taken from its sender all the same, as by a bloated buffer.
+    queue_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Reset:
     """Two members talk to each other alone over a bad wire, and half-way they forget their connection (U1, U3, U4, U6)."""
 
@@ -132,4 +145,4 @@ class Flood:
     unicast_share: float
 
 
-Fault = Kill | Replace | Leave | Move | CutStream | Burst | Split | Pause | WanCut | Reset | Flood
+Fault = Kill | Replace | Leave | Move | CutStream | Burst | Split | Pause | WanCut | SlowWan | Reset | Flood

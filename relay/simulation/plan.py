@@ -49,6 +49,8 @@ class Plan:
     link: LinkConfig = field(default_factory=LinkConfig)
     #: Two sites, and how many bytes their connection takes a second in each direction; the others take everything at once.
     lines: tuple[tuple[str, str, float], ...] = ()
+    #: Everything between sites is later by so much, from the beginning to the end.
+    wan_delay_s: float = 0.0
 
 
 def draw_plain(seed: int) -> Plan:

@@ -108,9 +108,9 @@ class RelayProcess(Process):
             case BridgeSend():
                 stream = self.connections.get(effect.connection)
                 if stream is not None:
-                    stream.send(effect.data)
+                    queued_s = stream.send(effect.data)
                     rate = self._lines.get((stream.local.host, stream.remote.host))
-                    taken_s = 0.0 if rate is None else len(effect.data) / rate
+                    taken_s = queued_s if rate is None else max(queued_s, len(effect.data) / rate)
                     self.schedule.after(taken_s, partial(self._written, effect.connection, stream))
             case BridgeClose():
                 stream = self.connections.pop(effect.connection, None)

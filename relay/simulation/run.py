@@ -65,6 +65,7 @@ class Run:
         self.hosts = hosts
         configs = {site: _configs(plan, site, hosts) for site in hosts}
         self.world = World(plan.seed, relay_maker(configs, _lines(plan, hosts)))
+        self.world.streams.latency.base += plan.wan_delay_s
         self.trouble = Trouble(plan, self.world, hosts, self.rng)
         self.covered = self.trouble.covered
         self._verdict = Verdict(plan, self.world, self.trouble)

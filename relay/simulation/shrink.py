@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from relay.buffer import BufferConfig
 from relay.link import LinkConfig
-from relay.simulation.faults import Burst, CutStream, Fault, WanCut
+from relay.simulation.faults import Burst, CutStream, Fault, SlowWan, WanCut
 from relay.simulation.plan import Plan
 
 #: What a plan breaks, by name.
@@ -74,6 +74,7 @@ def _calmer(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     for number in (2, 3):
         yield lambda plan, number=number: _first_sites(plan, number)  # type: ignore[misc]
     yield lambda plan: replace(plan, link=LinkConfig(), lines=())
+    yield lambda plan: replace(plan, wan_delay_s=0.0)
     yield lambda plan: replace(plan, messages=0)
     yield lambda plan: replace(plan, messages=plan.messages // 2)
     yield lambda plan: replace(plan, messages=plan.messages // 2)
@@ -96,6 +97,6 @@ def _within(faults: tuple[Fault, ...], names: set[str]) -> tuple[Fault, ...]:
     def places(fault: Fault) -> tuple[str, ...]:
         if isinstance(fault, CutStream | WanCut):
             return fault.between or ()
-        return () if isinstance(fault, Burst) else (fault.site,)
+        return () if isinstance(fault, Burst | SlowWan) else (fault.site,)
 
     return tuple([fault for fault in faults if names.issuperset(places(fault))])

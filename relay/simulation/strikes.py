@@ -17,6 +17,7 @@ from relay.simulation.faults import (
     Pause,
     Replace,
     Reset,
+    SlowWan,
     Split,
     WanCut,
 )
@@ -28,7 +29,7 @@ from sitestack.events import CloseConnection
 from sitestack.message import Scope
 from sitestack.sim import rules
 from sitestack.sim.process import Process
-from sitestack.sim.streams import Stream
+from sitestack.sim.streams import Slowness, Stream
 from sitestack.sim.world import World
 
 Cut = tuple[frozenset[str], frozenset[str]]
@@ -55,6 +56,7 @@ class Trouble:
         schedule, start = self.world.schedule, self.world.now
         for _ in range(self.plan.messages):
             schedule.at(start + self._rng.uniform(0.0, TROUBLE_S), self._send)
+        self.covered["slow wan"] += self.plan.wan_delay_s > 0.0
         for fault in self.plan.faults:
             schedule.at(start + fault.at, partial(self.strike, fault))
         if self.plan.late is not None:
@@ -187,7 +189,7 @@ class Trouble:
             self.covered["move"] += 1
             mover.move(Physical(mover.physical.host, mover.physical.port + 1))
 
-    def _break_routes(self, fault: CutStream | Split | WanCut | Burst) -> None:
+    def _break_routes(self, fault: CutStream | Split | WanCut | SlowWan | Burst) -> None:
         world = self.world
         match fault:
             case CutStream():
@@ -202,6 +204,12 @@ class Trouble:
             case WanCut():
                 self.covered["wan cut one way" if fault.one_way else "wan cut"] += 1
                 self._break(world.streams.cuts, self._two_sites(fault.between), fault)
+            case SlowWan():
+                self.covered["slow wan" if fault.bytes_per_s is None else "narrow wan"] += 1
+                everybody = frozenset(host.host for hosts in self.hosts.values() for host in hosts)
+                slow = (everybody, everybody, Slowness(fault.delay_s, fault.bytes_per_s, fault.queue_s))
+                world.streams.slow.append(slow)
+                world.schedule.after(fault.length, lambda: world.streams.slow.remove(slow))
             case Burst():
                 self.covered["burst"] += 1
                 world.fabric.rules.append(rules.burst_loss(world.now, fault.length))

@@ -1,17 +1,34 @@
 """Virtual TCP: byte streams that arrive in order, late, or not any more.
 
 What a cut loses is decided byte by byte: of everything under way a random prefix still arrives. A stall is what a broken route
-does to TCP: nothing arrives and nothing is reported, and when the route heals everything does.
+does to TCP: nothing arrives and nothing is reported, and when the route heals everything does. A slow route delays everything,
+and what comes faster than it passes waits in a queue, as in a bloated buffer: each direction of a connection has its own.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sitestack.address import Physical
 from sitestack.sim.fabric import Latency
 from sitestack.sim.schedule import Schedule
+
+#: What passes a slow route at a time: it arrives bit by bit there, not all at once.
+PIECE_BYTES = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Slowness:
+    """What a slow route is like in one direction."""
+
+    #: Everything arrives so much later.
+    delay_s: float
+    #: Bytes that pass in a second; None: as many as there are.
+    bytes_per_s: float | None = None
+    #: What waits for so long to pass has been taken from its sender; the rest has not.
+    queue_s: float = 0.0
 
 
 class Stream:
@@ -27,19 +44,44 @@ class Stream:
         self._streams = streams
         self._under_way: list[bytes] = []
         self._arrival = 0.0
+        #: When all that was sent has passed the narrowest place of the route.
+        self._passed = 0.0
 
-    def send(self, data: bytes) -> None:
-        """Accept bytes, as a kernel does: whether they ever arrive is another question."""
-        if self.open and self.peer is not None:
-            self._under_way.append(data)
-            self._arrival = self._streams.plan(self._arrival)
-            self._streams.schedule.at(self._arrival, self._arrive)
+    def send(self, data: bytes) -> float:
+        """Accept bytes, as a kernel does: whether they ever arrive is another question.
+
+        Answers after how many seconds the last of them is taken from the sender, which may send more then.
+        """
+        if not self.open or self.peer is None:
+            return 0.0
+        slowness = self._streams.slowness(self.local, self.remote)
+        if slowness is None or slowness.bytes_per_s is None:
+            self._pass(data)
+            return 0.0
+        now = self._streams.schedule.now
+        for at in range(0, len(data), PIECE_BYTES):
+            piece = data[at : at + PIECE_BYTES]
+            self._passed = max(self._passed, now) + len(piece) / slowness.bytes_per_s
+            self._pass(piece)
+        return max(0.0, self._passed - now - slowness.queue_s)
+
+    def _pass(self, data: bytes) -> None:
+        self._under_way.append(data)
+        self._plan_arrival()
+        self._streams.schedule.at(self._arrival, self._arrive)
+
+    def _plan_arrival(self) -> None:
+        """After what was sent before, also when the route is not slow any more."""
+        streams = self._streams
+        slowness = streams.slowness(self.local, self.remote)
+        delay_s = 0.0 if slowness is None else slowness.delay_s
+        self._arrival = max(self._arrival, max(self._passed, streams.schedule.now) + streams.draw_latency() + delay_s)
 
     def close(self) -> None:
         """Close in order: what is under way still arrives, then the end."""
         if self.open:
             self.open = False
-            self._arrival = self._streams.plan(self._arrival)
+            self._plan_arrival()
             self._streams.schedule.at(self._arrival, self._end)
 
     def cut(self, rng: random.Random) -> None:
@@ -89,6 +131,8 @@ class Streams:
         self.latency = Latency(0.005, 0.005)
         #: Broken routes: nothing gets from the first hosts to the second ones.
         self.cuts: list[tuple[frozenset[str], frozenset[str]]] = []
+        #: Slow routes from the first hosts to the second ones; of two between the same hosts the later one counts.
+        self.slow: list[tuple[frozenset[str], frozenset[str], Slowness]] = []
         self._rng = rng
         self._listeners: dict[Physical, Callable[[Stream], None]] = {}
         self._open: list[Stream] = []
@@ -103,7 +147,9 @@ class Streams:
 
     def dial(self, source: Physical, target: Physical, done: Callable[[Stream | None], None]) -> None:
         """Connect; `done` gets the dialing end, or None when nobody listens there or the route is broken."""
-        self.schedule.after(2 * self.latency.draw(self._rng), lambda: self._connect(source, target, done))
+        there, back = self.slowness(source, target), self.slowness(target, source)
+        delay_s = sum(each.delay_s for each in (there, back) if each is not None)
+        self.schedule.after(2 * self.draw_latency() + delay_s, lambda: self._connect(source, target, done))
 
     def _connect(self, source: Physical, target: Physical, done: Callable[[Stream | None], None]) -> None:
         accept = self._listeners.get(target)
@@ -125,6 +171,11 @@ class Streams:
         """Whether the route between two hosts is broken in this direction."""
         return any(source.host in a and target.host in b for a, b in self.cuts)
 
-    def plan(self, earliest: float) -> float:
-        """When something sent now arrives: after what was sent before."""
-        return max(earliest, self.schedule.now + self.latency.draw(self._rng))
+    def slowness(self, source: Physical, target: Physical) -> Slowness | None:
+        """How slow the route between two hosts is in this direction; None when it is not."""
+        found = [slowness for a, b, slowness in self.slow if source.host in a and target.host in b]
+        return found[-1] if found else None
+
+    def draw_latency(self) -> float:
+        """How long the next bytes are on their way where nothing is slow."""
+        return self.latency.draw(self._rng)
