@@ -68,6 +68,8 @@ class Expectation:
     gaps: Literal["none", "exact"] = "none"
     #: The longest that a member of another site may hear nothing of a site that sends; 0: it is only measured.
     silence_s_max: float = 0.0
+    #: No link may be given up, because of silence or since its bytes were not taken (F26).
+    steady_links: bool = False
     #: Who is in the view of each site at the end. Empty: all that were not killed and have not left.
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -138,7 +138,7 @@ class _Run:
             quiet_s=quiet_s,
             queues=queues(self._at_end),
             timeline=tuple(self._timeline),
-            problems=(*problems, *self._full_disks(), *self._views()),
+            problems=(*problems, *self._full_disks(), *self._views(), *lost_links(self._drill, self._at_end)),
         )
 
     # -- load and harm ---------------------------------------------------------------------------------------------
@@ -269,6 +269,16 @@ class _Run:
             log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
             logs.append(log)
         return report, logs
+
+
+def lost_links(drill: Drill, statuses: Mapping[Seat, Status]) -> list[str]:
+    """The links that members have given up since they were started, where the drill says that they keep them."""
+    return [
+        f"{seat.name} of {seat.site} has given up {count} {'link' if count == 1 else 'links'}: {reason}."
+        for seat, status in statuses.items()
+        for reason, count in status["drops"].items()
+        if drill.verdict.steady_links and reason.startswith("link_")
+    ]
 
 
 def _scene(seat: Seat, status: Status) -> str:

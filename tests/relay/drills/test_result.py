@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from relay.check import Report
-from relay.drills.plan import Drill, Expectation
+from relay.drills.executor import Status
+from relay.drills.plan import Drill, Expectation, Seat
 from relay.drills.result import DrillResult, Moment, summary
+from relay.drills.run import lost_links
 from relay.drills.verdict import MemberVerdict
 
 REPORT = Report(20, 0, 0, 0, 0, (), {}, quiescent=True, total_order=True, processes=2)
@@ -76,3 +78,13 @@ def test_runs_are_summed_up_with_median_and_worst() -> None:
 def test_runs_that_all_came_to_nothing_are_summed_up_too() -> None:
     told = summary(Drill(name="mine"), [], ["seed 1: Somebody died."])
     assert (told["verdict"], told["failover_s"], told["sent"]) == ("fail", None, 0)
+
+
+def test_a_drill_can_say_that_no_link_may_be_given_up() -> None:
+    steady = Drill(name="mine", verdict=Expectation(steady_links=True))
+    statuses: dict[Seat, Status] = {
+        Seat("NYC", "A"): {"drops": {"link_silent": 2, "old_view": 7}},
+        Seat("SFO", "B"): {"drops": {}},
+    }
+    assert lost_links(steady, statuses) == ["A of NYC has given up 2 links: link_silent."]
+    assert lost_links(Drill(name="mine"), statuses) == []
