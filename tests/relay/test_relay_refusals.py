@@ -1,0 +1,83 @@
+"""What a relay layer refuses, under a name of its own each; nothing of it is delivered."""
+
+from __future__ import annotations
+
+from relay.headers import Deliver, Forward, RemoteGap, UnicastReply
+from sitestack.address import Address
+from sitestack.frame import Frame
+from sitestack.layer import Dropped
+from sitestack.message import Batch, Scope, pack_body
+from tests.relay.fake_sites import sites_of
+from tests.relay.puppet import D, E, Puppet, alone, data, hello
+
+
+def unicast_to(member: Address) -> Batch:
+    return Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"x"]), member, "NYC")
+
+
+def test_a_unicast_that_is_not_its_senders_own_is_not_forwarded() -> None:
+    """A member may not speak for another one."""
+    _world, nyc = alone()
+    relay, other = nyc.relay, nyc.members[1]
+    theirs = Batch("NYC", nyc.members[2].address, Scope.UNICAST, 1, 1, pack_body([b"x"]), E, "SFO")
+    for batch in (None, theirs):
+        frame = Frame(other.address, relay.address, (Forward(0, 0),), batch)
+        assert relay.layer.up(frame, 0.0) == [Dropped("relay_malformed")]
+
+
+def test_a_unicast_for_somebody_else_is_not_delivered() -> None:
+    _world, nyc = alone()
+    relay, other = nyc.relay, nyc.members[1]
+    for batch in (None, unicast_to(relay.address)):
+        frame = Frame(relay.address, other.address, (Deliver(0, 0),), batch)
+        assert other.layer.up(frame, 0.0) == [Dropped("relay_malformed")]
+    assert other.delivered() == []
+
+
+def test_a_gap_that_two_relays_report_is_settled_once() -> None:
+    """The second of two copies that are in the stream already: the first has settled it."""
+    _world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    puppet.say(data(1))
+    nyc.relay.layer.caster.cast(RemoteGap("SFO", D, 2, 5, "budget"))
+    nyc.relay.layer.caster.cast(RemoteGap("SFO", D, 2, 5, "budget"))
+    nyc.world.settle()
+    for member in nyc.members:
+        assert member.gaps() == [(2, 5)]
+        assert member.drops["relay_gap_settled"] == 1
+
+
+def test_a_reply_for_which_the_link_has_no_room_is_counted() -> None:
+    """The origin asks again, since it hears nothing."""
+    _world, nyc = alone(unicast_bytes_max=200)
+    puppet = Puppet(nyc)
+    puppet.say_without_turn(hello())
+    member = nyc.members[1]
+    replies = [UnicastReply("SFO", D, "NYC", member.address, n, 0, "") for n in range(1, 20)]
+    drops = [
+        effect for reply in replies for effect in nyc.relay.layer.up(Frame(member.address, nyc.relay.address, (reply,)), 0.0)
+    ]
+    assert Dropped("relay_reply_queue_full") in drops
+    puppet.close()
+    assert nyc.relay.layer.up(Frame(member.address, nyc.relay.address, (replies[0],)), 0.0) == [Dropped("relay_reply_no_link")]
+
+
+def test_a_relay_of_another_peer_than_the_one_that_was_called_is_refused() -> None:
+    world, sites = sites_of({"LAX": 1, "NYC": 2, "SFO": 1})
+    world.settle()
+    nyc = sites["NYC"]
+    puppet = Puppet(nyc, dialed="SFO")
+    puppet.say(hello(site="LAX"))
+    assert not puppet.open
+    assert nyc.relay.drops["hello_wrong_site"] == 1
+
+
+def test_a_chunk_that_is_not_taken_closes_the_link() -> None:
+    """F24, where the link is: the kernel of the other end has hung."""
+    world, nyc = alone(write_s=5.0)
+    puppet = Puppet(nyc).greet()
+    nyc.relay.send("x")
+    world.mute = True
+    world.run(30)
+    assert not puppet.open
+    assert nyc.relay.drops["link_stuck"] == 1

@@ -1,0 +1,102 @@
+"""Every reason for which something is dropped, read off the source: the arguments of `Dropped` and of `ProtocolError`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+#: Their ProtocolErrors are damage in a file, which `relay check` tells; nothing is dropped.
+NOT_DROPS = "relay/journal/"
+
+#: Where a reason is not written down in the call: "path: expression" -> "path: functions or class" that have the words.
+COMPUTED = {
+    "relay/gateway.py: answer.value": "relay/state.py: Admission",
+    "relay/gateway.py: error.reason": "",  # of a ProtocolError, and collected where that is raised
+    "relay/gateway.py: f'hello_{reason}'": "relay/fence.py: objection",
+    "relay/gateway.py: f'link_{reason}'": "relay/link.py: overdue",
+    "relay/layer.py: answer.value": "relay/state.py: Admission",
+    "relay/routes.py: reason": "relay/routes.py: arrived _hand_on",
+    "relay/unicast_routes.py: f'relay_reply_{reason}'": "relay/gateway.py: send_unicast",
+    "sitestack/layers/batching.py: reason": "sitestack/layers/batching.py: _maybe_leave",
+    "sitestack/layers/nakack.py: refused": "sitestack/layers/window.py: add",
+    "sitestack/layers/sequencer.py: verdict.value": "sitestack/layers/received.py: Verdict",
+    "sitestack/layers/unicast_receiver.py: refused": "sitestack/layers/unicast_receiver.py: _enter",
+}
+
+#: A word in one of these places that says that nothing is dropped.
+NO_REASON = frozenset({"admitted"})
+
+WORD = re.compile(r"[a-z]+(_[a-z]+)*")
+
+
+def collect() -> set[str]:
+    """All reasons. Raises KeyError for a call whose reason is neither written down nor in `COMPUTED`."""
+    return {word for path, argument in arguments() for word in words(path, argument)} - NO_REASON
+
+
+def computed() -> set[str]:
+    """The calls whose reasons are not written down, as the keys of `COMPUTED` are."""
+    return {f"{path}: {ast.unparse(argument)}" for path, argument in arguments() if not constants(argument)}
+
+
+@cache
+def arguments() -> tuple[tuple[str, ast.expr], ...]:
+    return tuple([(path, argument) for path in sources() for argument in arguments_in(tree_of(path))])
+
+
+def sources() -> Iterator[str]:
+    for root in ("sitestack", "relay"):
+        for file in sorted((ROOT / root).rglob("*.py")):
+            path = file.relative_to(ROOT).as_posix()
+            if not path.startswith(NOT_DROPS):
+                yield path
+
+
+def tree_of(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
+def arguments_in(tree: ast.AST) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Dropped", "ProtocolError"):
+            yield node.args[0]
+
+
+def words(path: str, argument: ast.expr) -> list[str]:
+    """All that the argument of one call can be."""
+    if plain := constants(argument):
+        return plain
+    place = COMPUTED[f"{path}: {ast.unparse(argument)}"]
+    return [prefix(argument) + word for word in words_at(place)]
+
+
+def constants(argument: ast.expr) -> list[str]:
+    """A string, or either of two."""
+    if isinstance(argument, ast.IfExp):
+        return constants(argument.body) + constants(argument.orelse)
+    return [str(argument.value)] if isinstance(argument, ast.Constant) else []
+
+
+def prefix(argument: ast.expr) -> str:
+    """What stands before the computed part of an f-string."""
+    first = argument.values[0] if isinstance(argument, ast.JoinedStr) else None
+    return str(first.value) if isinstance(first, ast.Constant) else ""
+
+
+def words_at(place: str) -> list[str]:
+    """The strings there that are words: sentences for people are none."""
+    path, _, names = place.partition(": ")
+    if not path:
+        return []
+    homes = [
+        node
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names.split()
+    ]
+    strings = [node.value for home in homes for node in ast.walk(home) if isinstance(node, ast.Constant)]
+    return [each for each in strings if isinstance(each, str) and WORD.fullmatch(each)]

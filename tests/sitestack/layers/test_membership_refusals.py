@@ -1,0 +1,134 @@
+"""What comes too late, too early or from the wrong one is dropped under a name of its own, and changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sitestack.address import Address
+from sitestack.events import Connect, ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Announce, Dropped, Effect
+from sitestack.layers.leader import LeaderTimes
+from sitestack.layers.membership import Membership, MembershipConfig
+from sitestack.layers.membership_headers import (
+    Commit,
+    FlushReject,
+    FlushReply,
+    FlushRequest,
+    JoinRequest,
+    LeaveRequest,
+    MergeReply,
+    MergeRequest,
+    Prepare,
+    Prepared,
+    Share,
+    Shared,
+    ViewTag,
+)
+from sitestack.view import View, ViewId
+from tests.sitestack.layers.lower_world import address_of, local_of, view_of
+
+A, B, C, D, X = map(address_of, "ABCDX")
+VIEW = view_of(3, "ABC")
+NEXT = ViewId(4, A)
+THREE = View(NEXT, VIEW.lineage, (A, B, C), ("A", "B", "C"))
+
+CONFIG = MembershipConfig(held_frames_max=2, leader=LeaderTimes(joiners_max=1))
+
+
+def fresh(name: str) -> Membership:
+    """A process that has been told to join."""
+    layer = Membership(local_of(name), CONFIG)
+    layer.down(Connect(()), 0.0)
+    return layer
+
+
+def member(name: str, view: View = VIEW) -> Membership:
+    """One that came into this view as a joiner does."""
+    layer = fresh(name)
+    prepare = Prepare(None, view, {}, {}, False, ())
+    hear(layer, view.id.creator, prepare)
+    effects = hear(layer, view.id.creator, Commit(view.id))
+    installed = next(each.event for each in effects if isinstance(each, Announce))
+    assert isinstance(installed, ViewInstalled)
+    layer.up(installed, 0.0)
+    return layer
+
+
+def hear(layer: Membership, source: Address, *headers: Header) -> list[Effect]:
+    return layer.up(Frame(source, B, headers), 1.0)
+
+
+def prepare(base: ViewId | None = VIEW.id, view: View = THREE) -> Prepare:
+    return Prepare(base, view, {}, {}, False, ())
+
+
+def promise(layer: Membership, proposal: ViewId) -> None:
+    assert any(isinstance(each, Announce) for each in hear(layer, proposal.creator, FlushRequest(proposal)))
+
+
+@pytest.mark.parametrize(
+    ("reason", "source", "header"),
+    [
+        ("join_of_member", B, JoinRequest("B")),
+        ("leave_of_stranger", X, LeaveRequest()),
+        ("stale_flush_reply", B, FlushReply(NEXT, VIEW.id, None, {})),
+        ("stale_flush_reject", B, FlushReject(NEXT, NEXT, False)),
+        ("stale_prepared", B, Prepared(NEXT, ())),
+        ("stale_shared", B, Shared(NEXT)),
+        ("stale_share", B, Share(NEXT, ())),
+        ("stale_commit", B, Commit(NEXT)),
+        ("stale_prepare", B, prepare()),
+        ("merge_request", B, MergeRequest(ViewId(9, B))),
+        ("merge_request", X, MergeRequest(ViewId(9, X))),
+        ("merge_reply", X, MergeReply(view_of(9, "X"))),
+        ("old_view", B, ViewTag(ViewId(2, A))),
+    ],
+)
+def test_what_belongs_to_nothing_that_goes_on_is_dropped(reason: str, source: Address, header: Header) -> None:
+    coordinator = member("A")
+    before = coordinator.statistics()
+    assert hear(coordinator, source, header) == [Dropped(reason)]
+    assert replace(coordinator.statistics(), joiners=before.joiners) == before
+
+
+def test_who_has_no_view_lets_nobody_in_and_nobody_out() -> None:
+    layer = fresh("B")
+    assert hear(layer, C, JoinRequest("C")) == [Dropped("join_without_view")]
+    assert hear(layer, C, LeaveRequest()) == [Dropped("leave_of_stranger")]
+
+
+def test_joiners_beyond_the_bound_are_not_taken_and_may_ask_again() -> None:
+    coordinator = member("A")
+    assert hear(coordinator, D, JoinRequest("D")) == []
+    assert hear(coordinator, X, JoinRequest("X")) == [Dropped("joiners")]
+    assert hear(coordinator, D, JoinRequest("D")) == []
+    assert coordinator.statistics().joiners == 1
+
+
+def test_frames_of_a_view_to_come_are_held_up_to_a_bound() -> None:
+    layer = member("B")
+    early = [hear(layer, A, ViewTag(NEXT)) for _ in range(3)]
+    assert early == [[], [], [Dropped("held_frames")]]
+    assert layer.statistics().held_frames == 2
+
+
+def test_a_cut_of_a_view_that_was_never_installed_here_is_not_reached_for() -> None:
+    """The cut is one of a view with other streams: what it says means nothing here."""
+    layer = member("B")
+    request = View(ViewId(5, A), VIEW.lineage, (A, B, C), ("A", "B", "C"))
+    promise(layer, request.id)
+    assert hear(layer, A, prepare(base=ViewId(4, C), view=request)) == [Dropped("foreign_prepare")]
+    assert layer.statistics().view == VIEW.id
+
+
+def test_who_does_not_answer_in_time_is_counted_and_left_out() -> None:
+    coordinator = member("A")
+    hear(coordinator, B, LeaveRequest())
+    started = coordinator.expire(1.0 + CONFIG.leader.batch_s)
+    assert len(started) == 3, "all three are asked"
+    due = 1.0 + CONFIG.leader.batch_s + CONFIG.leader.flush_timeout_s
+    effects = coordinator.expire(due)
+    assert Dropped("flush_timeout", 3) in effects
