@@ -1,0 +1,95 @@
+"""Hypothesis strategies by type: any header that a member or a relay could send, out of what the product registers."""
+
+from __future__ import annotations
+
+import random
+import types
+from dataclasses import fields, is_dataclass
+from enum import IntEnum
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from hypothesis import strategies as st
+
+from relay.layer import RelayLayer
+from relay.settings import NodeConfig
+from relay.wire import FRAMES
+from sitestack.address import Address, Physical, ProxyUUID
+from sitestack.assembly import build_stack
+from sitestack.config import lan
+from sitestack.frame import Header
+from sitestack.layer import Local
+from sitestack.message import UNICASTS, Batch, Scope, pack_body
+from sitestack.schema import INT_MAX
+from sitestack.stack import Stack, collect_headers
+
+#: A few, so that those of one example meet each other.
+ADDRESSES = tuple([Address(bytes([n]) * 16) for n in range(1, 6)])
+
+addresses = st.sampled_from(ADDRESSES)
+integers = st.integers(-INT_MAX, INT_MAX) | st.integers(-1, 5)
+texts = st.text(max_size=10)
+
+
+def product_stack() -> Stack:
+    """The stack of a member, the relay layer included."""
+    local = Local("NYC", ADDRESSES[0], "A", random.Random(1))
+    return build_stack(local, lan("NYC"), relay_layer=RelayLayer(local, NodeConfig(site="NYC").relay_layer()))
+
+
+#: Every header of a stack and every frame of the bridge, by wire id.
+EVERY: dict[int, type[Header]] = {**collect_headers(product_stack().layers), **FRAMES}
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> Batch:
+    """Any batch that can travel."""
+    scope = draw(st.sampled_from(Scope))
+    payloads = draw(st.lists(st.binary(max_size=20), min_size=1, max_size=4))
+    first = draw(st.integers(1, 5) | st.integers(1, INT_MAX - len(payloads)))
+    target = draw(addresses) if scope in UNICASTS else None
+    return Batch(
+        draw(texts), draw(addresses), scope, first, len(payloads), pack_body(payloads), target, draw(texts) if target else ""
+    )
+
+
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """Any value of a type that a field can have."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return st.none() | values(next(arg for arg in args if arg is not type(None)))
+    if origin is tuple and args[1:] == (Ellipsis,):
+        return st.lists(st.deferred(lambda: values(args[0])), max_size=3).map(tuple)
+    if origin is tuple:
+        return st.tuples(*[values(arg) for arg in args])
+    if origin is dict:
+        return st.dictionaries(values(args[0]), values(args[1]), max_size=3)
+    if kind is Header:
+        return st.deferred(lambda: headers(SMALL))
+    known = KNOWN.get(kind)
+    if known is not None:
+        return known
+    if issubclass(kind, IntEnum):
+        return st.sampled_from(kind)
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind) if field.init] if is_dataclass(kind) else list(kind._fields)
+    return st.builds(kind, *[values(hints[name]) for name in names])
+
+
+def headers(kinds: tuple[type[Header], ...]) -> st.SearchStrategy[Header]:
+    """Any header of these classes."""
+    return st.one_of([values(kind) for kind in kinds])
+
+
+KNOWN: dict[Any, st.SearchStrategy[Any]] = {
+    int: integers,
+    bool: st.booleans(),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    str: texts,
+    bytes: st.binary(max_size=30),
+    Address: addresses,
+    ProxyUUID: st.builds(ProxyUUID, addresses, texts, st.none() | addresses),
+    Physical: st.builds(Physical, texts, st.integers(1, 65_535)),
+    Batch: batches(),
+}
+#: What stands for "any header" inside another one.
+SMALL = tuple([EVERY[number] for number in (0x73, 0x74, 0x102)])
