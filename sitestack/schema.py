@@ -10,7 +10,6 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import IntEnum
-from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -115,12 +114,6 @@ _ATOMS: dict[Any, Converter] = {
 }
 
 
-@cache
-def _field_types(kind: type) -> dict[str, Any]:
-    """What the fields of a class are declared as. Evaluating annotations is slow, and each of a thousand stacks needs them."""
-    return get_type_hints(kind)
-
-
 class Schema:
     """Converters for every type that a set of headers mentions.
 
@@ -169,7 +162,7 @@ class Schema:
         if isinstance(kind, type) and issubclass(kind, IntEnum):
             return Converter(int, _enum_parser(kind))
         if isinstance(kind, type) and hasattr(kind, "_fields"):
-            hints = _field_types(kind)
+            hints = get_type_hints(kind)
             return self._record(kind, [self.converter(hints[name]) for name in kind._fields])
         if is_dataclass(kind) and isinstance(kind, type):
             return self._dataclass(kind)
@@ -230,7 +223,7 @@ class Schema:
         return Converter(_same if same else pack, _maker(make, [converter.parse for converter in converters]))
 
     def _dataclass(self, kind: type) -> Converter:
-        hints = _field_types(kind)
+        hints = get_type_hints(kind)
         names = [field.name for field in fields(kind) if field.init]
         converters = [self.converter(hints[name]) for name in names]
         pairs = list(zip(names, [each.pack for each in converters], strict=True))
