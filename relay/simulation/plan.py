@@ -47,7 +47,7 @@ class Plan:
     #: The pairs of sites that are connected, a tree; the others reach each other by routes. Empty: each with each.
     connections: tuple[tuple[str, str], ...] = ()
     link: LinkConfig = field(default_factory=LinkConfig)
-    #: Two sites, and how many bytes their connection takes a second in each direction; the others take everything at once.
+    #: Two sites, and how many bytes pass a second in each direction of a connection of theirs; all at once between the others.
     lines: tuple[tuple[str, str, float], ...] = ()
     #: Everything between sites is later by so much, from the beginning to the end.
     wan_delay_s: float = 0.0

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from functools import partial
-from types import MappingProxyType
 
 from relay.events import (
     BridgeClose,
@@ -36,8 +33,6 @@ from sitestack.sim.world import Maker, World
 
 #: Every member's bridge listens at this port of its own host.
 BRIDGE_PORT = 7900
-#: From one host to another -> bytes a second that a connection takes; those that are not named take everything at once.
-Lines = Mapping[tuple[str, str], float]
 
 
 class RelayProcess(Process):
@@ -45,15 +40,7 @@ class RelayProcess(Process):
 
     recorder_class = RelayRecorder
 
-    def __init__(
-        self,
-        world: World,
-        local: Local,
-        config: SiteConfig,
-        relay: RelayConfig,
-        physical: Physical,
-        lines: Lines = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, world: World, local: Local, config: SiteConfig, relay: RelayConfig, physical: Physical) -> None:
         self.relay = RelayLayer(local, relay)
         stack = build_stack(local, config, relay_layer=self.relay)
         super().__init__(local, stack, physical, world.schedule, world.fabric, world.seed, config.order == "total")
@@ -63,7 +50,6 @@ class RelayProcess(Process):
         #: The ends of its bridges, by the numbers that the relay layer knows them by.
         self.connections: dict[int, Stream] = {}
         self._numbers = 0
-        self._lines = lines
         #: Relays of other sites that this one believed although it knew of a later one (R9), in words.
         self.stale_epochs: list[str] = []
         self._believed: dict[Key, int] = {}
@@ -109,22 +95,11 @@ class RelayProcess(Process):
                 stream = self.connections.get(effect.connection)
                 if stream is not None:
                     queued_s = stream.send(effect.data)
-                    rate = self._lines.get((stream.local.host, stream.remote.host))
-                    taken_s = queued_s if rate is None else max(queued_s, len(effect.data) / rate)
-                    self.schedule.after(taken_s, partial(self._written, effect.connection, stream))
+                    self.schedule.after(queued_s, lambda: self._tell(BridgeWritten(effect.connection)))
             case BridgeClose():
                 stream = self.connections.pop(effect.connection, None)
                 if stream is not None:
                     stream.close()
-
-    def _written(self, number: int, stream: Stream) -> None:
-        """A line that takes so much a second takes nothing while it is cut."""
-        streams = self.world.streams
-        slow = (stream.local.host, stream.remote.host) in self._lines
-        if slow and streams.stalled(stream.local, stream.remote):
-            self.schedule.after(streams.retry_s, partial(self._written, number, stream))
-        else:
-            self._tell(BridgeWritten(number))
 
     def _accepted(self, stream: Stream) -> None:
         self._adopt(stream, None)
@@ -174,11 +149,11 @@ class RelayProcess(Process):
             self.input(event)
 
 
-def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], lines: Lines = MappingProxyType({})) -> Maker:
+def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]]) -> Maker:
     """Processes of several relayed sites."""
 
     def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
         config, relay = configs[site]
-        return RelayProcess(world, Local(site, Address.make(rng), name, rng), config, relay, physical, lines)
+        return RelayProcess(world, Local(site, Address.make(rng), name, rng), config, relay, physical)
 
     return make

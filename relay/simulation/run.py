@@ -10,14 +10,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 
 from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from relay.routes import route_places
 from relay.simulation.floors import unsettled
 from relay.simulation.plan import TROUBLE_S, Plan
-from relay.simulation.process import BRIDGE_PORT, Lines, RelayProcess, relay_maker
+from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.simulation.strikes import Trouble
 from relay.simulation.verdict import Verdict
 from relay.simulation.ways import routes_of
@@ -26,6 +25,7 @@ from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.sim import rules
 from sitestack.sim.process import Process
+from sitestack.sim.streams import Slowness
 from sitestack.sim.world import World
 
 #: How long the sites may take to form, with the plan's rates of loss already on.
@@ -64,7 +64,8 @@ class Run:
         }
         self.hosts = hosts
         configs = {site: _configs(plan, site, hosts) for site in hosts}
-        self.world = World(plan.seed, relay_maker(configs, _lines(plan, hosts)))
+        self.world = World(plan.seed, relay_maker(configs))
+        self.world.streams.slow += _lines(plan, hosts)
         self.world.streams.latency.base += plan.wan_delay_s
         self.trouble = Trouble(plan, self.world, hosts, self.rng)
         self.covered = self.trouble.covered
@@ -186,9 +187,10 @@ def _idle(process: Process) -> bool:
     return not isinstance(process, RelayProcess) or not process.expects_answers()
 
 
-def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> Lines:
-    pairs = [(a, b, rate) for one, other, rate in plan.lines for a, b in product(hosts[one], hosts[other])]
-    return {ends: rate for a, b, rate in pairs for ends in ((a.host, b.host), (b.host, a.host))}
+def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> list[tuple[frozenset[str], frozenset[str], Slowness]]:
+    of = {site: frozenset(host.host for host in places) for site, places in hosts.items()}
+    ways = [(ends, Slowness(0.0, rate)) for one, other, rate in plan.lines for ends in ((one, other), (other, one))]
+    return [(of[one], of[other], slowness) for (one, other), slowness in ways]
 
 
 def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[SiteConfig, RelayConfig]:
