@@ -1,12 +1,16 @@
 """How a process finds its way into a site: discover, ask the coordinator, or found the site.
 
-    idle --connect--> discovering --a coordinator answered--> asking --prepare and commit--> (member)
-                          ^   |                                 |
+    idle --connect--> discovering --a coordinator answered--> asking --prepare--> ready --commit--> (member)
+                          ^   |                                 |                   |
                           |   +--nobody, or only joiners, and mine is the lowest address--> (founds the site)
-                          +----- redirected elsewhere, or no answer in time ----------------+
+                          +----- no answer in time -------------+-------------------+
 
 When many processes start at once none has a coordinator; the one with the lowest address founds the site and the others find it
 in their next round (A13). Two founders that did not hear each other merge later.
+
+Whoever stands ready may count as a member already, by a commit that is on its way. So its time begins anew, and is longer than
+the coordinator takes to notice that nothing is heard of a member. One that is heard and asks twice is excluded, and let in when
+it asks once more (`leader.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ class Phase(Enum):
     DISCOVERING = "discovering"
     #: A coordinator has been asked.
     ASKING = "asking"
+    #: A coordinator has prepared a view with this process in it.
+    READY = "ready"
 
 
 class Joining:
@@ -42,7 +48,7 @@ class Joining:
         self._due: float | None = None
 
     def deadline(self) -> float | None:
-        """When an unanswered request is given up and discovery starts again."""
+        """When a coordinator that says nothing more is given up and discovery starts again."""
         return self._due
 
     def start(self) -> list[Effect]:
@@ -76,6 +82,11 @@ class Joining:
         if self.phase is not Phase.ASKING or redirect.coordinator == self._local.address:
             return []
         return self._ask(redirect.coordinator, now)
+
+    def ready(self, now: float) -> None:
+        """A coordinator has prepared a view with this process in it: nobody else is asked, the commit is waited for."""
+        self.phase = Phase.READY
+        self._due = now + self._timeout_s
 
     def expire(self, now: float) -> list[Effect]:
         """No answer in time: the coordinator may be dead, or may have given this attempt up."""

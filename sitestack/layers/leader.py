@@ -45,6 +45,8 @@ class Leader:
         self._refusing: list[Address] = []
         self._joiners: dict[Address, str] = {}
         self._leavers: list[Address] = []
+        #: Members of this view that have asked to be let in since it was installed here.
+        self._unaware: list[Address] = []
         self._local = local
         self._member = member
         self._times = times
@@ -81,12 +83,22 @@ class Leader:
         if not self.leads():
             return [self._say(joiner, wire.JoinRedirect(self.candidate() or view.coordinator))]
         if joiner in view.members:
-            return [Dropped("join_of_member")]
+            return self._join_of_member(joiner, now)
         if joiner not in self._joiners and len(self._joiners) >= self._times.joiners_max:
             return [Dropped("joiners")]
         self._joiners[joiner] = name
         self._want_change(now, self._times.batch_s)
         return []
+
+    def _join_of_member(self, member: Address, now: float) -> list[Effect]:
+        """It does not know that it is one. The commit that says so is on its way; who asks twice waits for it in vain.
+
+        To all others it would stay a member that takes nothing in, and they would wait for it. So it is let go, and comes anew.
+        """
+        if member not in self._unaware:
+            self._unaware.append(member)
+            return [Dropped("join_of_member")]
+        return self.suspect((member,), now)
 
     def leave(self, leaver: Address, now: float) -> list[Effect]:
         """A member asks to be let go (also this process itself)."""
@@ -307,6 +319,7 @@ class Leader:
         self._leavers = [m for m in self._leavers if m in view.members]
         self.suspected = [m for m in self.suspected if m in view.members]
         self._refusing = []
+        self._unaware = []
         if self._flush is None or self._flush.proposal != view.id:
             self._flush = None
         self._flush_due = None

@@ -241,8 +241,12 @@ class Membership(Layer):
         return self._found_site() if effects is None else effects
 
     def _found_site(self) -> list[Effect]:
-        """Nobody else is there: the first view, with this process alone."""
-        view_id = ViewId(1, self._me)
+        """Nobody else is there: the first view, with this process alone.
+
+        It counts above what this joiner has stood ready for. There it may be a member all the same, by a commit that it did not
+        hear, and only who is seen in a later view is given up and merged (`merging.py`).
+        """
+        view_id = ViewId(self._member.promised.counter + 1, self._me)
         return self._install(View(view_id, view_id, (self._me,), (self._local.name,)), ())
 
     def _ask_to_leave(self, now: float) -> list[Effect]:
@@ -298,8 +302,12 @@ class Membership(Layer):
     def _handle_prepare(self, leader: Address, header: wire.Prepare, now: float) -> list[Effect]:
         member = self._member
         if header.view.id.creator != leader or not member.accepts(header, self._me):
+            if member.view is None and header.base is None and header.view.id < member.promised:
+                # This site counts lower than the one that I was ready for: unless it is told, it goes on trying in vain.
+                return [self._say(leader, wire.FlushReject(header.view.id, member.promised, False))]
             return [Dropped("stale_prepare")]
         if header.base is None:
+            self._joining.ready(now)
             member.promise(header.view.id, now)
             member.asked = None
             member.prepare = header

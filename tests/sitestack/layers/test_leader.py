@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sitestack.address import Address
 from sitestack.frame import Frame
-from sitestack.layer import Down, Effect
+from sitestack.layer import Down, Dropped, Effect
 from sitestack.layers.leader import Leader, LeaderTimes
 from sitestack.layers.membership_headers import FlushRequest, SuspectReport
 from sitestack.layers.participant import Participant
@@ -69,3 +69,20 @@ def test_a_new_leader_hears_of_all_that_is_suspected() -> None:
     leader = leader_of("D")
     assert leader.suspect((C,), 1.0) == [Down(Frame(D, A, (SuspectReport((C,)),)))]
     assert leader.suspect((A,), 1.1) == [Down(Frame(D, B, (SuspectReport((C, A)),)))]
+
+
+def test_a_member_that_asks_twice_to_be_let_in_is_excluded() -> None:
+    """It does not know that it is one: once the commit may still be on its way, twice it has waited for it in vain."""
+    leader = leader_of("A")
+    assert leader.join(C, "C", 1.0) == [Dropped("join_of_member")]
+    assert leader.deadline() is None
+    assert leader.join(C, "C", 5.0) == []
+    assert leader.joiners == 0
+    assert asked(leader.expire(5.0 + BATCH_S)) == [A, B, D]
+
+
+def test_what_a_member_asked_in_an_earlier_view_counts_no_more() -> None:
+    leader = leader_of("A")
+    leader.join(C, "C", 1.0)
+    leader.view_installed(view_of(2, "ABC"), 2.0)
+    assert leader.join(C, "C", 5.0) == [Dropped("join_of_member")]

@@ -1,0 +1,161 @@
+"""Joiners that have said they are ready for a view, and then hear nothing of it: whoever is counted as a member becomes one."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack import records
+from sitestack.frame import Header
+from sitestack.layers.membership import Membership, MembershipConfig
+from sitestack.layers.membership_headers import Commit, Prepared
+from sitestack.sim.script import Script
+from sitestack.view import ViewId
+from tests.simulation.stories import layer, say, site, verdict
+
+JOIN_TIMEOUT_S = MembershipConfig().join_timeout_s
+#: What is seen in another view is given up, excluded, found again and merged.
+MERGED_S = 15.0
+
+
+def ready(script: Script, name: str) -> bool:
+    """Whether this joiner has been prepared for a view."""
+    return layer(script, name, Membership)._member.prepare is not None
+
+
+def start_and_prepare(script: Script, *names: str) -> None:
+    """Start these, and stop at the moment at which they stand ready and nobody can have committed."""
+    for name in names:
+        script.start("NYC", name)
+    script.until(lambda: all(ready(script, name) for name in names), "prepared")
+
+
+def founded(script: Script, name: str) -> bool:
+    """Whether this process stands in a view of its own."""
+    view = script[name].view
+    return view is not None and len(view.members) == 1
+
+
+def sizes(script: Script, name: str) -> list[int]:
+    """How many members the views of a process have had, from its first."""
+    return [len(record.members) for record in script[name].records if isinstance(record, records.View)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_joiner_that_founds_a_site_after_its_promise_is_merged_with_those_who_count_it_in(seed: int) -> None:
+    """A hears C all the time and has C in its view; C hears nobody, and founds a site in the end."""
+    script = site("A", "B", seed=seed)
+    start_and_prepare(script, "C")
+    promised = layer(script, "C", Membership)._member.promised
+    silence = [script.hold(name, "C", Header) for name in "AB"]
+    script.until(lambda: founded(script, "C"), "C founds a site")
+    view = script["C"].view
+    assert view is not None
+    assert view.id == view.lineage == ViewId(promised.counter + 1, script["C"].local.address)
+    for held in silence:
+        held.stop()
+    script.view("A", "B", "C", within=MERGED_S)
+    say(script, "A", "to all")
+    script.everywhere("ABC", "to all", within=1.0)
+    verdict(script)
+
+
+@pytest.mark.parametrize("deaf_only", [True, False], ids=["deaf", "deaf and mute"])
+@pytest.mark.parametrize("silence_s", [0.5, 1.5, 3.0])
+def test_a_joiner_that_is_ready_is_as_patient_as_after_its_question(silence_s: float, deaf_only: bool) -> None:
+    """B stands still, so C stands ready only when its question is almost too old; a short silence now founds no second site."""
+    script = site("A", "B")
+    script["B"].pause()
+    begin = script.world.now
+    start_and_prepare(script, "C")
+    assert 3.0 < script.world.now - begin < JOIN_TIMEOUT_S
+    silence = [script.hold("A", "C", Header)]
+    if not deaf_only:
+        silence.append(script.hold("C", "A", Header))
+    script.run(silence_s)
+    for held in silence:
+        held.stop()
+    script.kill("B")
+    script.view("A", "C", within=2.0)
+    assert sizes(script, "C") == [2]
+    verdict(script)
+
+
+def test_a_joiner_that_asks_twice_though_it_is_counted_in_is_excluded_and_let_in_anew() -> None:
+    """What A sends to C alone is lost, for longer than A tries; B hears everybody. The others do not wait for C meanwhile."""
+    script = site("A", "B")
+    start_and_prepare(script, "C")
+    silence = script.hold("A", "C", Header)
+    script.view("A", "B", within=2 * JOIN_TIMEOUT_S + 2.0)
+    for count in range(60):
+        script.run(1.0)
+        script.send("A", str(count))
+    script.everywhere("AB", *map(str, range(60)), within=4.0)
+    silence.stop()
+    script.view("A", "B", "C", within=2 * JOIN_TIMEOUT_S)
+    verdict(script)
+
+
+def test_two_joiners_that_lose_the_site_they_were_ready_for_make_one_of_their_own() -> None:
+    """C and D hear each other and nobody else. Who founds is found by the other, and both come back."""
+    script = site("A", "B")
+    start_and_prepare(script, "C", "D")
+    silence = [script.hold(one, other, Header) for one in "AB" for other in "CD"]
+    script.view("C", "D")
+    for held in silence:
+        held.stop()
+    script.view("A", "B", "C", "D", within=MERGED_S)
+    verdict(script)
+
+
+def test_a_joiner_with_a_high_promise_is_let_in_at_once_by_a_site_that_has_just_begun() -> None:
+    """What it was ready for is gone, and the next site counts from one: it says how high it has promised."""
+    script = site("A", "B")
+    for count in range(12):
+        script.start("NYC", f"X{count}")
+        script.view("A", "B", f"X{count}")
+        script[f"X{count}"].leave()
+        script.view("A", "B")
+    held = script.hold("A", (), Commit)
+    start_and_prepare(script, "C")
+    held.stop()
+    for name in "AB":
+        script.kill(name)
+    promised = layer(script, "C", Membership)._member.promised
+    assert promised.counter > 24
+    blind = [script.hold("C", "D", Header), script.hold("D", "C", Header)]
+    script.start("NYC", "D")
+    script.view("D")
+    for each in blind:
+        each.stop()
+    script.view("C", "D", within=2 * JOIN_TIMEOUT_S)
+    assert sizes(script, "D") == [1, 2]
+    verdict(script)
+
+
+def test_a_joiner_whose_coordinator_died_after_committing_elsewhere_is_a_member_all_the_same() -> None:
+    """B has installed the view with C in it: C is asked like a member and installs what it was ready for first."""
+    script = site("A", "B")
+    held = script.hold("A", "C", Commit)
+    start_and_prepare(script, "C")
+    script.until(lambda: sizes(script, "B")[-1] == 3, "B installs")
+    script.kill("A")
+    held.stop()
+    script.view("B", "C", within=2.0)
+    assert sizes(script, "C") == [3, 2]
+    verdict(script)
+
+
+@pytest.mark.parametrize("lost", [Prepared, Commit], ids=["before it is counted in", "after"])
+def test_a_joiner_that_starts_again_at_its_address_is_let_in_as_somebody_new(lost: type[Header]) -> None:
+    """Who it was dies like any other, a member or not; the new process knows nothing of its promise."""
+    script = site("A", "B")
+    held = script.hold((), "A" if lost is Prepared else "C", lost)
+    start_and_prepare(script, "C")
+    script.run(0.05)
+    assert sizes(script, "A")[-1] == (2 if lost is Prepared else 3)
+    script.kill("C")
+    held.stop()
+    script.start("NYC", "C2", script["C"].physical)
+    script.view("A", "B", "C2", within=2 * JOIN_TIMEOUT_S)
+    assert len(sizes(script, "C2")) == 1
+    verdict(script)

@@ -1,0 +1,76 @@
+"""The joiner's machine alone: whom it asks, how long it waits, and when it founds a site."""
+
+from __future__ import annotations
+
+from sitestack.address import Address
+from sitestack.events import FindMembers, Found, Peer
+from sitestack.frame import Frame
+from sitestack.layer import Down, Effect
+from sitestack.layers.joining import Joining, Phase
+from sitestack.layers.membership_headers import JoinRedirect, JoinRequest
+from sitestack.view import ViewId
+from tests.sitestack.layers.lower_world import address_of, local_of
+
+A, B, C = map(address_of, "ABC")
+TIMEOUT_S = 4.0
+LOOK = [Down(FindMembers())]
+
+
+def asks(member: Address) -> list[Effect]:
+    return [Down(Frame(B, member, (JoinRequest("B"),)))]
+
+
+def peer(name: str, coordinator: str | None = None, counter: int = 1) -> Peer:
+    leader = None if coordinator is None else address_of(coordinator)
+    return Peer(address_of(name), name, leader, None if leader is None else ViewId(counter, leader))
+
+
+def looking() -> Joining:
+    """B has just begun to look around."""
+    joining = Joining(local_of("B"), TIMEOUT_S)
+    assert joining.start() == LOOK
+    return joining
+
+
+def test_the_coordinator_of_the_newest_view_is_asked() -> None:
+    assert looking().found(Found((peer("A", "A", 3), peer("C", "C", 7))), 1.0) == asks(C)
+
+
+def test_of_joiners_alone_the_first_founds_the_site_and_the_others_look_again() -> None:
+    assert looking().found(Found(()), 1.0) is None
+    assert looking().found(Found((peer("C"),)), 1.0) is None
+    assert looking().found(Found((peer("A"), peer("C"))), 1.0) == LOOK
+
+
+def test_who_is_redirected_asks_there_and_waits_from_then_on() -> None:
+    joining = looking()
+    joining.found(Found((peer("A", "A"),)), 1.0)
+    assert joining.redirected(JoinRedirect(C), 2.0) == asks(C)
+    assert joining.redirected(JoinRedirect(B), 2.5) == [], "nobody asks itself"
+    assert joining.deadline() == 2.0 + TIMEOUT_S
+    assert joining.expire(2.0 + TIMEOUT_S) == LOOK
+
+
+def test_who_stands_ready_waits_anew_and_asks_nobody() -> None:
+    """To ask as a member would mean to have waited in vain."""
+    joining = looking()
+    joining.found(Found((peer("A", "A"),)), 1.0)
+    joining.ready(1.0 + TIMEOUT_S - 0.1)
+    assert joining.redirected(JoinRedirect(C), TIMEOUT_S) == []
+    assert joining.expire(1.0 + TIMEOUT_S) == []
+    assert joining.expire(1.0 + 2 * TIMEOUT_S - 0.1) == LOOK
+
+
+def test_who_stands_ready_while_it_looks_around_does_not_act_on_what_it_finds() -> None:
+    joining = looking()
+    joining.ready(1.0)
+    assert joining.found(Found(()), 1.5) == []
+    assert joining.deadline() == 1.0 + TIMEOUT_S
+
+
+def test_a_member_wants_nothing_any_more() -> None:
+    joining = looking()
+    joining.found(Found((peer("A", "A"),)), 1.0)
+    joining.done()
+    assert joining.phase is Phase.IDLE
+    assert joining.deadline() is None
