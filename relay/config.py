@@ -19,6 +19,8 @@ from sitestack.errors import ConfigurationError
 
 #: A file that is larger is no configuration.
 FILE_BYTES_MAX = 1 << 20
+#: A whole number that is larger is a mistake; it could neither be shown nor become a number of seconds.
+INT_BITS_MAX = 64
 
 
 def load_config(path: Path, *, site: str = "", name: str = "", environment: Mapping[str, str] | None = None) -> NodeConfig:
@@ -56,7 +58,7 @@ def load(path: Path) -> Any:
         raise ConfigurationError(f"{path}: is larger than {FILE_BYTES_MAX} bytes.")
     try:
         return yaml.load(text, _Loader)  # a SafeLoader
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, OverflowError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark is not None else f"{path}"
         what = getattr(error, "problem", None) or "it cannot be parsed"
@@ -95,12 +97,23 @@ def _path(problem: str) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, and aliases, which can blow a small file up."""
+    """Refuses a key that is given twice, aliases, which can blow a small file up, and scalars that are none of their kind."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             raise yaml.composer.ComposerError(None, None, "aliases are not supported", None)
         return super().compose_node(parent, index)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The constructors of numbers, dates and the like raise whatever Python does."""
+        try:
+            value = super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(None, None, f"what is there is no {kind}", node.start_mark) from error
+        if type(value) is int and value.bit_length() > INT_BITS_MAX:
+            raise yaml.constructor.ConstructorError(None, None, "the number is too large", node.start_mark)
+        return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()

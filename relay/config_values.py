@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from unicodedata import category
 
 from sitestack.address import Physical
 
@@ -71,12 +72,15 @@ class Reader:
         if kind is float and type(value) is int:
             return float(value), True
         if type(value) is kind and (kind is not float or isfinite(value)):
+            if kind is str and not _can_be_said(value):
+                return self._complain(path, f"must be text without control characters, not {_show(value)}")
             return value, True
         return self._complain(path, f"must be {_ATOMS[kind]}, not {_show(value)}")
 
     def _physical(self, value: Any, path: str) -> tuple[Any, bool]:
         host, colon, port = value.rpartition(":") if type(value) is str else ("", "", "")
-        if host and colon and port.isascii() and port.isdecimal() and int(port) < 65_536:
+        numeric = port.isascii() and port.isdecimal() and len(port) <= 5
+        if host.isprintable() and host and colon and numeric and int(port) < 65_536:
             return Physical(host, int(port)), True
         return self._complain(path, f"must be host:port, not {_show(value)}")
 
@@ -99,7 +103,9 @@ class Reader:
         for key in value:
             if type(key) is not str:
                 self._complain(path, f"has the key {_show(key)}, which is not text (put it into quotes)")
-        return {key: each for key, each in value.items() if type(key) is str}
+            elif not key.isprintable():
+                self._complain(path, f"has the key {_show(key)}, which is not printable")
+        return {key: each for key, each in value.items() if type(key) is str and key.isprintable()}
 
     def _unknown(self, key: str, path: str, known: list[str]) -> None:
         close = get_close_matches(key, known, 1)
@@ -128,6 +134,11 @@ def to_plain(value: Any, derived: Mapping[str, str], path: str = "") -> Any:
 
 def _join(path: str, key: object) -> str:
     return f"{path}.{key}" if path else str(key)
+
+
+def _can_be_said(text: str) -> bool:
+    """Whether it can go into a path or a message as it is: no control characters but line breaks, no half characters."""
+    return all(category(each) not in ("Cc", "Cs") or each in "\n\t" for each in text)
 
 
 def _show(value: Any) -> str:

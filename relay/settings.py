@@ -136,6 +136,8 @@ class NodeConfig(SiteConfig):
 def find_problems(config: NodeConfig) -> list[str]:
     """What is wrong with a configuration, everything at once: sentences that begin with the path of a key."""
     problems = [*_relay_problems(config.relay), *_route_problems(config), *_link_problems(config)]
+    if not config.name.isprintable():
+        problems.append("name: has characters that cannot be printed.")
     return [*site_config.find_problems(config), *problems]
 
 
