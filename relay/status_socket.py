@@ -96,7 +96,7 @@ def parse_status(answer: bytes, where: str) -> dict[str, Any]:
     """The status in an answer. Raises OSError when it is none."""
     try:
         status = json.loads(answer)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OSError(f"{where}: the answer is not the status of a node") from error
     if not isinstance(status, dict):
         raise OSError(f"{where}: the answer is not the status of a node")

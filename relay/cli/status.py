@@ -17,6 +17,7 @@ from relay.cli.status_tables import status_tables
 from relay.status_socket import ANSWER_BYTES_MAX, ANSWER_TIMEOUT_S, fetch_status, find_sockets, parse_status, run_directory
 
 _SCHEMES = ("http://", "https://")
+_STRANGE = "no node of this version; --json prints what it says"
 
 
 @click.command(name="status")
@@ -31,10 +32,14 @@ def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
     """
     if target is not None:
         status = _ask(target)
+        if not as_json and not _can_be_shown(status):
+            raise click.ClickException(f"what answers at {target} is no node of this version; --json prints what it says.")
         _show([status], status if as_json else None)
         return
     sockets = find_sockets(run_directory())
     answers: dict[Path, dict[str, Any] | str] = trio.run(_ask_all, sockets)
+    if not as_json:
+        answers = {path: each if _can_be_shown(each) else _STRANGE for path, each in answers.items()}
     found = [answer for answer in answers.values() if isinstance(answer, dict)]
     silent = {str(path): answer for path, answer in answers.items() if isinstance(answer, str)}
     for path, why in silent.items():
@@ -43,6 +48,14 @@ def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
         click.echo(f"No node of yours is running on this machine: {run_directory()} holds no socket.", err=True)
     _show(found, {"nodes": found, "silent": list(silent)} if as_json else None)
     ctx.exit(0 if found else EXIT_CHECK_FAILED)
+
+
+def _can_be_shown(status: dict[str, Any] | str) -> bool:
+    """Whether an answer has the shape of a status: another server may have given it, or a node of another version."""
+    try:
+        return isinstance(status, str) or bool(list(status_tables([status])))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return False
 
 
 def _show(statuses: Sequence[dict[str, Any]], as_json: dict[str, Any] | None) -> None:

@@ -12,7 +12,8 @@ from rich.text import Text
 def status_tables(statuses: Sequence[dict[str, Any]]) -> Iterator[Table]:
     """One row a node; then how far the other sites are, what does not work, what fills up, and what was dropped.
 
-    Names come from the network: no markup in them counts.
+    Names come from the network: no markup and no control character in them counts. What is no status raises AttributeError,
+    LookupError, TypeError or ValueError.
     """
     if statuses:
         yield _nodes(statuses)
@@ -85,5 +86,9 @@ def _table(title: str, rows: Sequence[Sequence[object]], *columns: str) -> Table
         numeric = all(isinstance(row[place], int) for row in rows)
         table.add_column(column, justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*[Text(str(cell)) for cell in row])
+        table.add_row(*[Text(_printable(str(cell))) for cell in row])
     return table
+
+
+def _printable(text: str) -> str:
+    return "".join([each if each.isprintable() else f"\\u{{{ord(each):x}}}" for each in text])
