@@ -72,8 +72,13 @@ class Leader:
         view = self._member.view
         if view is None:
             return None
-        me = self._local.address
-        return next((m for m in view.members if m == me or m not in self.suspected), None)
+        gone = self.suspected if self._stays() else [*self.suspected, self._local.address]
+        return next((m for m in view.members if m not in gone), None)
+
+    def _stays(self) -> bool:
+        """False once this process has committed a view without itself: the others are in it, and another one leads them."""
+        flush = self._flush
+        return flush is None or flush.stage is not Stage.COMMITTED or self._local.address not in flush.leaving
 
     def join(self, joiner: Address, name: str, now: float) -> list[Effect]:
         """Somebody asks to be let in."""
@@ -122,7 +127,8 @@ class Leader:
             return []
         if not self.leads():
             leader = self.candidate()
-            assert leader is not None
+            if leader is None:
+                return []  # this process has committed its leave, and nobody else is left
             # All of them: whoever heard of the earlier ones may have died with its knowledge.
             return [self._say(leader, wire.SuspectReport(tuple(self.suspected)))]
         self._want_change(now, 0.0 if view.coordinator in self.suspected else self._times.batch_s)

@@ -256,8 +256,7 @@ class Membership(Layer):
         if self._leader.leads():
             return self._leader.leave(self._me, now)
         candidate = self._leader.candidate()
-        assert candidate is not None
-        return [self._say(candidate, wire.LeaveRequest())]
+        return [] if candidate is None else [self._say(candidate, wire.LeaveRequest())]
 
     def _go(self) -> list[Effect]:
         self._leave_due = None

@@ -29,6 +29,7 @@ FOUND = {
     2065: "a member that had moved was taken for dead by whoever looked where it had been",
     2269: "a lineage that one part had seen go down came back by a merge with the other",
     2329: "a suspect that a merge view kept was heard again, and stayed suspected",
+    5943: "a coordinator that had committed its own leave let somebody in, beside the view that it had committed",
     1510: "a member left while a unicast to the other site was on its way, and said nothing of it",
 }
 
