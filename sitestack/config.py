@@ -177,6 +177,8 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
             "membership.leader.flush_timeout_s: must be longer than protocols.failure_detection.timeout_s and "
             "verify_timeout_s together, or members are left out that are only slow."
         )
+    if protocols.fragment.idle_s <= protocols.unicast.give_up_s:
+        yield "protocols.fragment.idle_s: must be longer than protocols.unicast.give_up_s, or what is still sent is discarded."
     if protocols.batching.message_bytes_max > protocols.flow_control.backlog_bytes_max:
         yield "protocols.batching.message_bytes_max: a message must fit into protocols.flow_control.backlog_bytes_max."
 

@@ -70,6 +70,9 @@ class FragmentConfig:
     partial_bytes_max: int = 512 * 1024 * 1024
     #: Frames of which pieces wait; the same happens beyond. Two a sender are normal.
     partials_max: int = 4_096
+    #: Pieces of a unicast that nothing is added to for so long are discarded: a sender that lives has given the frame up and
+    #: reported it before (`UnicastConfig.give_up_s`), and one that died half-way says no more.
+    idle_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +93,10 @@ class FragmentStatistics:
 class _Partial:
     """The pieces of one frame so far."""
 
-    __slots__ = ("count", "id", "pieces", "size")
+    __slots__ = ("count", "heard_at", "id", "pieces", "size")
 
-    def __init__(self, header: FragmentHeader) -> None:
+    def __init__(self, header: FragmentHeader, now: float) -> None:
+        self.heard_at = now
         self.id = header.id
         self.count = header.count
         self.pieces: list[bytes] = []
@@ -148,7 +152,7 @@ class Fragment(Layer):
         """Collect pieces; hand up the frame when its last piece is here."""
         if isinstance(event, Frame):
             header = event.top(FragmentHeader)
-            return [Up(event)] if header is None else self._append(event, header)
+            return [Up(event)] if header is None else self._append(event, header, now)
         if isinstance(event, Undeliverable):
             return [Up(Undeliverable(event.dest, _originals(event.frames)))]
         if isinstance(event, ViewInstalled):
@@ -156,6 +160,22 @@ class Fragment(Layer):
             for key in [key for key in self._partials if key[1]]:
                 self._discard(key)
         return [Up(event)]
+
+    def expire(self, now: float) -> list[Effect]:
+        """Discard what senders have left behind that died, or gave up, half-way through a unicast."""
+        dropped = 0
+        for key, partial in list(self._partials.items()):
+            if now < partial.heard_at + self._config.idle_s:
+                break
+            if not key[1]:
+                dropped += self._discard(key)
+        return [Dropped("fragment", dropped)] if dropped else []
+
+    def deadline(self) -> float | None:
+        """When the unicast that waits longest is discarded."""
+        waiting = (partial.heard_at for (_, is_multicast), partial in self._partials.items() if not is_multicast)
+        heard_at = next(waiting, None)
+        return None if heard_at is None else heard_at + self._config.idle_s
 
     def statistics(self) -> FragmentStatistics:
         """Numbers for operators."""
@@ -212,17 +232,18 @@ class Fragment(Layer):
 
     # -- putting together ------------------------------------------------------------------------------------------
 
-    def _append(self, frame: Frame, header: FragmentHeader) -> list[Effect]:
+    def _append(self, frame: Frame, header: FragmentHeader, now: float) -> list[Effect]:
         key = (frame.source, frame.seqno > 0)
         partial = self._partials.pop(key, None)
         dropped = 0
         if header.index == 0:
             dropped = 0 if partial is None else self._forget(partial)
-            partial = _Partial(header)
+            partial = _Partial(header, now)
         if partial is None or self._contradicts(partial, header):
             dropped += 1 if partial is None else 1 + self._forget(partial)
             return [Dropped("fragment", dropped)]
         self._partials[key] = partial  # the key moves to the end
+        partial.heard_at = now
         partial.pieces.append(header.data)
         partial.size += len(header.data)
         self._partial_bytes += len(header.data)

@@ -153,6 +153,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("relay: {link: {frame_bytes_max: 10000000}}", "relay.link.frame_bytes_max: must be at least one and"),
         ("protocols: {batching: {batch_bytes_max: 4000000}}", "protocols.batching.batch_bytes_max: a batch must fit into"),
         ("protocols: {batching: {message_bytes_max: 8388609}}", "protocols.batching.message_bytes_max: a message must fit"),
+        ("protocols: {fragment: {idle_s: 60}}", "protocols.fragment.idle_s: must be longer than"),
         ("relay: {link: {chunk_bytes: 0}}", "relay.link.chunk_bytes: must be more than 0."),
         ("transport: {receive_datagrams_max: 0}", "transport.receive_datagrams_max: must be more than 0."),
         ("relay: {link: {routed_bytes_max: 65536}}", "relay.link.routed_bytes_max: must be at least 17825792, the window of"),

@@ -257,6 +257,22 @@ def test_a_view_discards_the_rest_of_a_multicast_and_keeps_the_rest_of_a_unicast
     assert len(frames_of(again[-1])) == 1
 
 
+def test_what_a_dead_sender_has_left_of_a_unicast_is_not_kept_for_ever() -> None:
+    """B3. A multicast's pieces stay: a view decides about them."""
+    receiver = layer_of()
+    assert receiver.deadline() is None
+    for each in (piece(0, 9), Frame(A, None, piece(0, 9).headers, seqno=7), piece(0, 9, source=B)):
+        assert receiver.up(each, 5.0) == []
+    assert receiver.up(piece(1, 9), 65.0) == []
+    assert receiver.deadline() == 125.0
+    assert receiver.expire(124.9) == []
+    assert receiver.expire(125.0) == [Dropped("fragment", 1)]
+    assert receiver.deadline() == 185.0
+    assert receiver.expire(185.0) == [Dropped("fragment", 2)]
+    assert receiver.deadline() is None
+    assert (receiver.statistics().partials, receiver.statistics().partial_bytes) == (1, 1)
+
+
 @pytest.mark.parametrize(
     "broken",
     [
