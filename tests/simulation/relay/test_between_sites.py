@@ -1,0 +1,80 @@
+"""What may get lost or go astray between sites, told on whole sites: traps of seed 001 beside those of a takeover."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.buffer import BufferConfig
+from relay.wire import Unicast
+from tests.simulation.relay.sites import ACROSS, Sites, two_sites
+from tests.simulation.stories import SETTLED, say, verdict
+
+
+def numbers(letter: str, first: int, last: int) -> list[str]:
+    return [f"{letter}{n}" for n in range(first, last + 1)]
+
+
+@pytest.mark.conforms("REL-13", "REL-14")
+def test_when_the_relay_and_the_second_in_line_die_at_once_the_third_has_all_that_is_not_acknowledged() -> None:
+    """R4: with a second in line that alone holds a copy, all of it would be lost, silently."""
+    script = two_sites()
+    mend = script.stall("AB", "DEF")
+    say(script, "A", *numbers("a", 1, 2))
+    say(script, "C", *numbers("c", 1, 3))
+    assert script.delivered("D") == []
+    script.kill("A")
+    script.kill("B")
+    script.view("C")
+    script.everybody_has("DEF", "a1", "a2", "c1", "c2", "c3")
+    mend()
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-5", "REL-13")
+def test_what_the_kernel_took_and_nobody_got_is_sent_again() -> None:
+    """R24: a write that succeeds says nothing. The connection hangs, its bytes are lost, and nobody has died."""
+    script = two_sites()
+    sent = script.relay("A").connections
+    assert len(sent) == 1
+    before = list(sent)
+    script.stall("A", "D")
+    say(script, "C", *numbers("c", 1, 3))
+    script.run(ACROSS)
+    assert script.delivered("D") == []
+    script.until(lambda: script["D"].stack.drops.get("link_silent", 0) > 0, "D gives the link up")
+    script.world.streams.cuts.clear()
+    script.everybody_has("ABCDEF", "c1", "c2", "c3")
+    assert list(script.relay("A").connections) != before
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-9", "REL-33")
+def test_a_unicast_goes_to_the_site_of_its_target_and_to_no_other() -> None:
+    """R17: on the bridge it names a member, and the site in which that member is."""
+    script = Sites({"NYC": "AB", "SFO": "DE", "LON": "GH"}, BufferConfig(), Unicast)
+    script.form(*"ABDEGH")
+    script.linked(*"ABDEGH")
+    script.run(SETTLED)
+    script.transcript.lines.clear()
+    script.send("B", "for you", to=script.proxy("E"))
+    script.everywhere("E", "for you", within=1.0)
+    crossed = [line.partition(":")[0] for line in script.transcript.lines if " => " in line]
+    assert crossed == ["A => D"]
+    assert all(script.delivered(name) == [] for name in "ABDGH")
+    assert all(not script[name].stack.drops.get("unresolved", 0) for name in "GH")
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-14", "REL-16")
+def test_what_the_successor_of_the_receiving_relay_is_sent_again_is_known_by_its_origins_numbers() -> None:
+    """S17: D's frames and E's are different ones of their streams; what they carry is the same message."""
+    script = two_sites()
+    script.stall("DEF", "A")  # no acknowledgement comes back, so all of it is sent again
+    say(script, "C", *numbers("c", 1, 3))
+    script.everywhere("DEF", "c1", "c2", "c3", within=2.0)
+    script.kill("D")
+    script.world.streams.cuts.clear()
+    script.view("E", "F")
+    say(script, "C", "c4")
+    script.everybody_has("EF", *numbers("c", 1, 4))
+    verdict(script)
