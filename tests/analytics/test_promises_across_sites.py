@@ -107,6 +107,8 @@ def views() -> dict[str, Told]:
         each.view("2D", "DE", lineage="1D")
     for vid in ("2D", "1D"):
         c.global_view({"NYC": "1A", "SFO": vid}, EVERYBODY)  # backwards
+    for name, counter in (("F", "2D"), ("G", "3D")):
+        told[name].global_view({"NYC": "1A", "SFO": counter}, EVERYBODY)  # ends so, like nobody else
     return told
 
 
@@ -170,3 +172,5 @@ def test_relays_and_global_views_are_judged(spark: SparkSession, tmp_path: Path)
     assert "NYC/A" in {where[:5] for invariant, where in judged.found if invariant == "G1"}
     assert {where[:5] for invariant, where in judged.found if invariant == "G2"} >= {"NYC/B"}
     assert {where[:5] for invariant, where in judged.found if invariant == "G3"} == {"NYC/C"}
+    ends = {where[:5] for invariant, where, what in judged.audit.verdict.violations if invariant == "G4" and ", NYC/A(" in what}
+    assert ends == {"NYC/F", "NYC/G"}

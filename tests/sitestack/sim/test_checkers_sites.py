@@ -332,6 +332,13 @@ class TestGlobalView:
         assert broken(report) == {"G4"}
         assert any("ends with" in violation.what for violation in report.violations)
 
+    def test_everybody_is_named_who_ends_otherwise_than_the_first(self) -> None:
+        a, d, e = two_sites()
+        for each, counter in ((d, "2D"), (e, "3D")):
+            each.view(counter, "DE", lineage="1D").global_view({"NYC": "1A", "SFO": counter}, "NYC:A SFO:DE")
+        found = [(violation.where[:5], violation.what[:12]) for violation in check(a, d, e).violations]
+        assert found == [("SFO/E", "ends in 4444"), ("SFO/D", "ends with {N"), ("SFO/E", "ends with {N")]
+
     def test_a_site_alone_ends_with_one_view(self) -> None:
         a, b = Told("NYC", "A").view("1A", "AB"), Told("NYC", "B").view("1A", "AB")
         assert broken(check(a, b)) == set()
