@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from relay.analytics.facts import STREAM, range_text, stream_text, vid_text
+from relay.analytics.facts import IS_MULTICAST, STREAM, range_text, stream_text, vid_text
 from relay.analytics.findings import text, to_findings
 from relay.analytics.total_order import find_falls, measure_order
 
@@ -27,7 +27,7 @@ def add_orders(orders: DataFrame, facts: DataFrame) -> DataFrame:
 def find_unplaced(orders: DataFrame, facts: DataFrame) -> DataFrame:
     """Places that do not increase, among these facts or against what was known before."""
     member = ("site", "vid", "uuid")
-    deliveries = facts.where("kind = 'deliver' and gseq is not null")
+    deliveries = facts.where(f"kind = 'deliver' and gseq is not null and {IS_MULTICAST}")
     known = orders.groupBy(*member).agg(F.max("high").alias("reached"))
     lowest = deliveries.groupBy(*member).agg(F.min(F.struct("gseq", "position")).alias("lowest")).select(*member, "lowest.*")
     before = lowest.join(F.broadcast(known), list(member)).where("gseq <= reached")

@@ -7,8 +7,8 @@ bound is a note (`relay.analytics.follow_bounds`).
 Judged at once: duplicates, late and passed-over numbers, places that fall, journals that are damaged. Judged when the horizon
 has passed, so that a site whose journals come late has until then: whether everybody has what was sent, and whether members
 agree on the order. Time is that of the journals, and a batch is judged by the latest clock *before* it: after a pause of all,
-each has a batch to go on in. Passed-over numbers of unicasts, and of an own site that has changed its view in between, are
-left to `relay audit` without `--follow`, which knows how a run ended; its word is the last.
+each has a batch to go on in. Passed-over and lost numbers of unicasts, and passed-over ones of an own site that has changed its
+view in between, are left to `relay audit` without `--follow`, which knows how a run ended; its word is the last.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from relay.analytics.completeness import passed_over, repeated, turned
-from relay.analytics.facts import RECEPTION, STREAM, range_text, settle, stream_text
+from relay.analytics.facts import IS_MULTICAST, RECEPTION, STREAM, range_text, settle, stream_text
 from relay.analytics.findings import text, to_findings, unite
 from relay.analytics.follow_bounds import (
     CARRIED,
@@ -141,12 +141,12 @@ def _meet(processes: DataFrame, facts: DataFrame) -> DataFrame:
 
 def _add_sent(sent: DataFrame, facts: DataFrame) -> DataFrame:
     stretch = F.floor(F.col("wall_ns") / STRETCH_NS) * STRETCH_NS
-    new = facts.where("kind = 'send' and scope != 'unicast'").select(*STREAM, stretch.alias("stretch"), "first", "last")
+    new = facts.where(f"kind = 'send' and {IS_MULTICAST}").select(*STREAM, stretch.alias("stretch"), "first", "last")
     return merge_ranges(sent.unionByName(new), (*STREAM, "stretch"))
 
 
 def _own_multicasts(facts: DataFrame) -> DataFrame:
-    own = facts.where("kind = 'deliver' and scope != 'unicast' and origin_site = site")
+    own = facts.where(f"kind = 'deliver' and {IS_MULTICAST} and origin_site = site")
     return own.select(*RECEPTION, "position", "first", "vid")
 
 
@@ -162,7 +162,7 @@ def _judged_holes(holes: DataFrame, latest: DataFrame, facts: DataFrame) -> Data
     ordered = Window.partitionBy(*RECEPTION).orderBy("position")
     views = before.unionByName(_own_multicasts(facts)).withColumn("previous_vid", F.lag("vid").over(ordered))
     same_view = views.where("vid = previous_vid").select(*RECEPTION, F.col("first").alias("before")).distinct()
-    open_holes = holes.where("not initial and scope != 'unicast'")
+    open_holes = holes.where(f"not initial and {IS_MULTICAST}")
     across = open_holes.where("origin_site != site")
     at_home = open_holes.where("origin_site = site").join(same_view, [*RECEPTION, "before"], "left_semi")
     return across.unionByName(at_home)

@@ -50,7 +50,7 @@ def find_unaccounted(facts: DataFrame, events: DataFrame, received: DataFrame, p
 def _find_strays(facts: DataFrame) -> DataFrame:
     """Unicasts whose sends name only other processes than the one that delivers."""
     unicasts = facts.where(IS_UNICAST)
-    batch = ("origin_site", "origin", "first", "contents")
+    batch = ("origin_site", "origin", "scope", "first", "contents")
     meant = unicasts.where("kind = 'send'").groupBy(*batch).agg(F.collect_set("target").alias("targets"))
     delivered = unicasts.where("kind = 'deliver'").select(*STREAM, "first", "last", "contents", "uuid", "position")
     strays = delivered.join(meant, list(batch)).where("not array_contains(targets, uuid)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +16,14 @@ from relay.analytics.facts import read_facts, settle
 from relay.analytics.horizon import STATE_SCHEMAS, Known, advance
 from relay.journal.generate import Planted, Process
 from sitestack import records
+from tests.analytics.auditing import BEGIN, store
 from tests.analytics.growing import GrowingJournals, small_run
+from tests.sitestack.sim.journals import OOB, Told, uuid
 
 SECOND_NS = 1_000_000_000
 
 
-class Told(NamedTuple):
+class Step(NamedTuple):
     """What one batch says."""
 
     findings: list[tuple[str, str, int, int]]
@@ -39,19 +42,19 @@ class Follower:
         self.now_ns = 0
         [(self.begin_ns, self.end_ns)] = self.facts.selectExpr("min(wall_ns)", "max(wall_ns)").collect()
 
-    def take(self, until_s: float, since_s: float = -1) -> Told:
+    def take(self, until_s: float, since_s: float = -1) -> Step:
         """The records of this time, in seconds from the beginning."""
         low, high = (self.begin_ns + int(second * SECOND_NS) for second in (since_s, until_s))
         return self.take_rows(self.facts.where(f"wall_ns > {low} and wall_ns <= {high}"))
 
-    def take_rows(self, rows: DataFrame) -> Told:
+    def take_rows(self, rows: DataFrame) -> Step:
         """These records."""
         step = advance(rows, self.known, self.horizon_ns, self.now_ns)
         self.known = Known(**{name: settle(getattr(step.known, name)) for name in STATE_SCHEMAS})
         [(latest_ns,)] = rows.selectExpr("max(wall_ns)").collect()
         self.now_ns = max(self.now_ns, latest_ns or 0)
         found = step.findings.where("what is not null").orderBy("invariant", "first").collect()
-        return Told(
+        return Step(
             [(row["invariant"], row["uuid"] or row["place"], row["first"] or 0, row["last"] or 0) for row in found],
             [(row["note"], row["place"], row["times"]) for row in step.notes.orderBy("note", "place").collect()],
             step.lost,
@@ -86,6 +89,22 @@ def test_in_sound_journals_nothing_is_found_and_what_is_kept_stays_small(spark: 
     assert [whole.items() <= each.kept.items() for each in told] == [True] * 4
     assert told[1].kept["sent"] <= 4 * 11
     assert told[3].kept["sent"] == told[3].kept["orders"] == 0
+
+
+def test_what_is_out_of_band_has_no_order_and_is_owed_to_nobody_else(spark: SparkSession, tmp_path: Path) -> None:
+    a, b, c = (Told("NYC", name).view("1A", "ABC") for name in "ABC")
+    for n, overtaking in ((1, 1), (2, 3), (3, 2)):
+        a.send(n, scope=OOB, target="B", site="NYC")
+        b.deliver("A", overtaking, scope=OOB, gseq=overtaking)
+    for each in (a, b, c):
+        times = [0, 0, *range(100, 98 + len(each.records)), 300]
+        moved = [replace(record, w=BEGIN + at * SECOND_NS) for record, at in zip(each.stop().records, times, strict=True)]
+        store(tmp_path, "NYC", uuid(each.name), each.name, moved)
+    batches = Follower(spark, tmp_path, 20)
+    batches.now_ns = BEGIN + 200 * SECOND_NS  # another site is that far
+    told = batches.take(300)
+    assert (told.findings, [note for note, _, _ in told.notes], told.lost) == ([], ["late"], 0)
+    assert {told.kept[name] for name in ("latest", "sent", "orders")} == {0}
 
 
 @pytest.mark.long

@@ -165,6 +165,21 @@ def unicast_for_another() -> Run:
     return Run((a, b, c), {"L1": "C", "X10": "C"})
 
 
+def out_of_band_for_another() -> Run:
+    """A unicast of the same number and contents is another message."""
+    a, b, c = members("ABC")
+    a.send(1, scope=OOB, target="B", site="NYC").send(1, scope=UNICAST, target="C", site="NYC")
+    b.deliver("A", 1, scope=OOB)
+    c.deliver("A", 1, scope=UNICAST).deliver("A", 1, scope=OOB)
+    for each in (a, b, c):
+        each.records = [_of_equal_contents(record) for record in each.records]
+    return Run((a, b, c), {"L1": "C", "X10": "C"})
+
+
+def _of_equal_contents(record: records.Record) -> records.Record:
+    return replace(record, digest=bytes(32)) if isinstance(record, records.Send | records.Deliver) else record
+
+
 def reported_and_delivered() -> Run:
     a, b = members()
     a.send(1, scope=UNICAST, target="B", site="NYC").unreach(1, "not_delivered", target="B", site="NYC")
@@ -302,15 +317,30 @@ def site_that_did_not_settle() -> Run:
     return Run((a, b), {"G4": "AB"})
 
 
+def each_in_a_view_of_its_own() -> Run:
+    """All have the same members."""
+    a, b, c = members("ABC")
+    for each in (a, b, c):
+        each.view(f"2{each.name}", "ABC")
+    return Run((a, b, c), {"G4": "BC"})
+
+
 RUNS: list[Callable[[], Run]] = [
     *(sound, never_sent, other_contents, cut_anew, used_twice, torn_send_of_a_crashed_origin, two_torn_sends),
     *(second_delivery, hole, late, joiner_owes_nothing_from_before, joiner_owes_what_comes_in_its_view, nobody_delivered_it),
     *(unicasts_in_order_unless_reported, out_of_band_in_any_order, out_of_band_once_and_all, unicast_for_another),
-    *(reported_and_delivered, not_in_its_own_view, counters_that_do_not_rise, one_id_for_two_views, stranger),
+    *(
+        out_of_band_for_another,
+        reported_and_delivered,
+        not_in_its_own_view,
+        counters_that_do_not_rise,
+        one_id_for_two_views,
+        stranger,
+    ),
     *(before_the_first_view, in_another_view, tail_of_a_crashed_member_sent_again, parted_and_merged, settled_elsewhere),
     merge_that_lies,
     *(went_along_without_it, another_order, place_of_another, what_one_has_all_have, the_dead_owe_nothing, its_own_message),
-    site_that_did_not_settle,
+    *(site_that_did_not_settle, each_in_a_view_of_its_own),
 ]
 
 
