@@ -15,7 +15,7 @@ from pathlib import Path
 
 from relay.analytics.follow import HORIZON_S, FollowOptions
 from relay.analytics.follow_run import run_follow
-from relay.analytics.session import open_session
+from relay.analytics.session import LOG, open_session
 from sitestack.errors import LocalError
 
 
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         following = FollowOptions(options.paths, options.out, options.horizon)
         options.out.mkdir(parents=True, exist_ok=True)
         write = partial(print, flush=True)
-        with open_session("relay audit --follow", None, 0, options.out / "spark.log") as spark:
-            holds = run_follow(spark, following, options.json, write, partial(write, file=sys.stderr))
+        spark = open_session("relay audit --follow", None, 0, options.out / LOG)
+        holds = run_follow(spark, following, options.json, write, partial(write, file=sys.stderr))
     except (LocalError, OSError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -9,15 +9,18 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from relay.analytics.follow import FollowOptions, follow
 from relay.analytics.follow_judge import FollowError, Progress
+from relay.analytics.session import LOG, stderr_in, stop_session
 from relay.journal.reader import segment_files
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -26,7 +29,7 @@ Write = Callable[[str], None]
 
 
 def run_follow(spark: SparkSession, options: FollowOptions, as_json: bool, result: Write, comment: Write) -> bool:
-    """Follow until SIGINT or SIGTERM; whether every promise has held so far. To be called in the main thread.
+    """Follow until SIGINT or SIGTERM, and stop Spark; whether every promise has held so far. For the main thread.
 
     `result` gets the lines of the verdict, or one JSON object a line; `comment` what is said besides. Raises FollowError
     when a stream cannot go on, and when there was nothing to read: then nothing is known of the promises.
@@ -48,8 +51,15 @@ def run_follow(spark: SparkSession, options: FollowOptions, as_json: bool, resul
     comment(f"Following the journals under {where}; tables go to {options.out}.")
     if not has_journals:
         comment(f"There are no journals under {where} yet; waiting.")
-    with _ended_by_signals() as ended_by:
-        follow(spark, options, observe, tell, ended_by.event)
+    with _ended_by_signals(options.out / LOG) as ended_by:
+        try:
+            follow(spark, options, observe, tell, ended_by.event)
+        except (Py4JError, PySparkException, OSError):
+            # Who ends a service may send the signal to Java too, which then is gone first.
+            if not ended_by.event.is_set():
+                raise
+        finally:
+            stop_session(spark)
     if not latest:
         raise FollowError(f"Ended{ended_by.text}: nothing was read.")
     comment(f"Ended{ended_by.text}: {latest[0].verdict.upper()} as of batch {latest[0].batch}.")
@@ -70,24 +80,31 @@ def describe_progress(progress: Progress) -> list[str]:
 
 
 class _Ending:
-    """Which signal came, if one did."""
+    """Which signal came, if one did. From then on what Spark says, such as that Java is gone, is only for the log."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Path) -> None:
         self.event = threading.Event()
         self.text = ""
+        self.silence = ExitStack()
+        self._log = log
 
     def take(self, number: int, frame: FrameType | None) -> None:
         """The handler."""
-        self.text = f" by {signal.Signals(number).name}"
+        if self.event.is_set():
+            return
         self.event.set()
+        self.text = f" by {signal.Signals(number).name}"
+        with suppress(OSError):  # where no log can be written it is said aloud
+            self.silence.enter_context(stderr_in(self._log))
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[_Ending]:
-    ending = _Ending()
+def _ended_by_signals(log: Path) -> Iterator[_Ending]:
+    ending = _Ending(log)
     before = {number: signal.signal(number, ending.take) for number in _SIGNALS}
     try:
-        yield ending
+        with ending.silence:
+            yield ending
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from relay.analytics.audit import run_audit
-from relay.analytics.session import count_partitions, measure_bytes, open_session
+from relay.analytics.session import LOG, count_partitions, measure_bytes, open_session
 from relay.analytics.summary import describe
 from sitestack.errors import LocalError
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         size = measure_bytes(options.paths)
         with tempfile.TemporaryDirectory(prefix="relay-audit-") as scratch:
             paths = [str(path) for path in options.paths]
-            with open_session("relay audit", None, size, Path(scratch) / "spark.log") as spark:
+            with open_session("relay audit", None, size, Path(scratch) / LOG) as spark:
                 result = run_audit(spark, paths, count_partitions(size), options.out, lambda *_: None)
     except (LocalError, OSError) as error:
         print(error, file=sys.stderr)

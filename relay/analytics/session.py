@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+from py4j.finalizer import ThreadSafeFinalizer
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from relay.analytics.java import find_java
@@ -23,6 +25,9 @@ from sitestack.errors import ConfigurationError
 SMALL_BYTES = 48 << 20
 #: Otherwise a partition gets about so many bytes of journals.
 PARTITION_BYTES = 32 << 20
+
+#: In the output directory: what Spark says.
+LOG = "spark.log"
 
 _Settings: TypeAlias = dict[str, bool | float | int | str | None]
 _ALWAYS: _Settings = {
@@ -67,7 +72,7 @@ def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -
         )
     elif master is not None:
         builder = builder.master(master)
-    with _stderr_in(log):
+    with stderr_in(log):
         try:
             spark = builder.getOrCreate()
         except Exception as error:  # whatever Java says, it is one sentence for the user
@@ -89,9 +94,20 @@ def count_partitions(journal_bytes: int) -> int:
     return 1 if journal_bytes <= SMALL_BYTES else max(4, -(-journal_bytes // PARTITION_BYTES))
 
 
+def stop_session(spark: SparkSession) -> None:
+    """Stop Spark for good, at the end of the process; also when Java is gone already."""
+    try:
+        spark.stop()
+    except (Py4JError, OSError):
+        # That was at the first word to Java. What Spark runs in this process is still to be stopped.
+        spark.sparkContext.stop()
+    # Java would be told of every object that Python forgets at its end, and might not be there any more.
+    ThreadSafeFinalizer.clear_finalizers(clear_all=True)
+
+
 @contextmanager
-def _stderr_in(log: Path) -> Iterator[None]:
-    """What is started inside writes its standard error to a file, for as long as it runs."""
+def stderr_in(log: Path) -> Iterator[None]:
+    """All that this process, and what is started inside, writes to standard error goes to a file meanwhile."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:

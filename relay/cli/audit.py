@@ -52,20 +52,18 @@ def command(
         from relay.analytics.audit import run_audit  # noqa: PLC0415
         from relay.analytics.follow import FollowOptions  # noqa: PLC0415
         from relay.analytics.follow_run import run_follow  # noqa: PLC0415
-        from relay.analytics.session import count_partitions, measure_bytes, open_session  # noqa: PLC0415
+        from relay.analytics.session import LOG, count_partitions, measure_bytes, open_session  # noqa: PLC0415
         from relay.analytics.summary import describe  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(f'relay audit needs the extra analytics: pip install "relay[analytics]" ({error}).') from error
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-audit-")))
-        log = scratch / "spark.log"
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-            log = out / "spark.log"
+        log = (out or scratch) / LOG
         if follow:
             options = FollowOptions([str(path) for path in paths], out or scratch, horizon_s)
             spark = open_session("relay audit --follow", master, 0, log)
-            stack.callback(spark.stop)
             holds = run_follow(spark, options, as_json, click.echo, partial(click.echo, err=True))
             ctx.exit(EXIT_DONE if holds else EXIT_CHECK_FAILED)
         progress = stack.enter_context(progress_bar())

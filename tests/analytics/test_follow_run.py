@@ -1,19 +1,22 @@
-"""How following ends without Spark: nothing there is told and is no success; bad options are a sentence."""
+"""How following ends, without Spark: nothing there is told and is no success; bad options are a sentence."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from relay.analytics import follow_job, follow_run, job
 from relay.analytics.follow import HORIZON_MIN_S, FollowOptions
 from relay.analytics.follow_judge import FollowError, Progress
 from relay.analytics.follow_run import run_follow
+from relay.analytics.session import LOG, stop_session
 from relay.journal.store import SUFFIX
 from sitestack.errors import ConfigurationError
 from tests.relay.cli.conftest import Run, run
@@ -23,16 +26,23 @@ __all__ = ["run"]
 NO_SPARK = cast(SparkSession, None)
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, *progress: Progress) -> None:
-    """Following sees so much, and then the signal comes."""
+def pretend(
+    monkeypatch: pytest.MonkeyPatch, *progress: Progress, then: Exception | None = None, signalled: bool = True
+) -> None:
+    """Following sees so much, and then the signal comes, and what it comes to."""
 
     def follow(_spark: object, _options: object, observe: Any, _tell: object, stop: threading.Event) -> None:
         for each in progress:
             observe(each)
-        signal.raise_signal(signal.SIGTERM)
-        assert stop.is_set()
+        if signalled:
+            signal.raise_signal(signal.SIGTERM)
+            assert stop.is_set()
+        if then is not None:
+            os.write(2, b"what libraries say\n")
+            raise then
 
     monkeypatch.setattr(follow_run, "follow", follow)
+    monkeypatch.setattr(follow_run, "stop_session", lambda _spark: None)
 
 
 def test_that_there_is_nothing_yet_is_said_once_and_to_have_read_nothing_is_an_error(
@@ -58,6 +68,35 @@ def test_where_journals_are_nothing_is_said_of_waiting(
     assert comments[1:] == [f"Ended by SIGTERM: {verdict} as of batch 3."]
 
 
+@pytest.mark.parametrize("error", [Py4JNetworkError("no answer"), ConnectionRefusedError(), EOFError()])
+@pytest.mark.parametrize("signalled", [True, False])
+def test_that_java_is_gone_matters_only_when_no_signal_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: Exception, signalled: bool
+) -> None:
+    pretend(monkeypatch, Progress(3, 1, 0, 0, 0, 0, {}, 1), then=error, signalled=signalled)
+    comments: list[str] = []
+
+    def follow() -> bool:
+        return run_follow(NO_SPARK, FollowOptions([str(tmp_path)], tmp_path), False, lambda _: None, comments.append)
+
+    if signalled and not isinstance(error, EOFError):
+        assert follow()
+        assert comments[-1] == "Ended by SIGTERM: PASS as of batch 3."
+    else:
+        with pytest.raises(type(error)):
+            follow()
+    assert capfd.readouterr().err == ("" if signalled else "what libraries say\n")
+    assert (tmp_path / LOG).exists() == signalled
+    os.write(2, b"heard again")
+    assert capfd.readouterr().err == "heard again"
+
+
+def test_where_no_log_can_be_written_a_signal_ends_it_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, Progress(3, 1, 0, 0, 0, 0, {}, 1))
+    options = FollowOptions([str(tmp_path)], tmp_path / "gone")
+    assert run_follow(NO_SPARK, options, False, lambda _: None, lambda _: None)
+
+
 def test_a_horizon_that_is_too_short_is_one_sentence_everywhere(
     tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,15 +111,33 @@ def test_a_horizon_that_is_too_short_is_one_sentence_everywhere(
 
 
 class Session:
-    """Stands for a session of Spark, and knows whether it was stopped."""
+    """Stands for a session of Spark and for its context, and knows how often it was stopped."""
 
-    is_stopped = False
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = [*failures]
+        self.stops = 0
+
+    def stop(self) -> None:
+        self.stops += 1
+        if self.failures:
+            raise self.failures.pop()
+
+    @property
+    def sparkContext(self) -> Session:
+        return self
 
     def __enter__(self) -> Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.is_stopped = True
+        self.stop()
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError("no answer"), ConnectionRefusedError()])
+def test_where_java_is_gone_the_rest_of_spark_is_stopped(error: Exception) -> None:
+    session = Session(error)
+    stop_session(cast(SparkSession, session))
+    assert session.stops == 2
 
 
 @pytest.mark.parametrize("module", [job, follow_job])
@@ -94,9 +151,9 @@ def test_a_job_that_cannot_write_is_a_sentence_and_stops_spark(
 
     (tmp_path / f"a{SUFFIX}").touch()
     monkeypatch.setattr(module, "open_session", lambda *_: session)
-    monkeypatch.setattr(module, "run_audit" if module is job else "run_follow", run_out_of_space)
+    monkeypatch.setattr(job, "run_audit", run_out_of_space)
+    monkeypatch.setattr(follow_run, "follow", run_out_of_space)
     assert module.main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert "No space left on device" in err
-    assert session.is_stopped
+    assert (out, err.splitlines()[-1].count("No space left on device"), session.stops) == ("", 1, 1)
+    assert err.count("\n") == (1 if module is job else 2)

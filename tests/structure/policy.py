@@ -36,6 +36,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "hypercorn": ("relay/http/server.py",),
     "msgpack": ("sitestack/codec.py", "relay/journal/"),
     "prometheus_client": ("relay/http/metrics.py",),
+    "py4j": ("relay/analytics/",),
     "pyarrow": ("relay/analytics/",),
     "pyspark": ("relay/analytics/",),
     "rich": ("relay/cli/", "relay/demo/"),
