@@ -136,6 +136,7 @@ IMPURE = [
 
 @pytest.mark.parametrize("text", IMPURE)
 def test_impure_code_is_caught(text: str) -> None:
+    """S14: a layer cannot wait, for an acknowledgement or anything else, so what arrives is always handled."""
     assert len(rules.check_purity("sitestack/layers/nakack.py", text)) == 1
     assert rules.check_purity("sitestack/transport/udp.py", text) == []
 

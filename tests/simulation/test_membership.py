@@ -87,7 +87,7 @@ def test_a_leaving_coordinator_goes_as_soon_as_all_have_installed() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_leaving_coordinator_stays_until_all_have_installed(seed: int) -> None:
-    """Otherwise a lost commit would leave the others blocked until they find out that it is gone."""
+    """A11: otherwise a lost commit would leave the others blocked until they find out that it is gone."""
     world, processes = world_of(seed, "A", "B", "C")
     coordinator = world.coordinator("NYC")
     assert coordinator is not None
@@ -110,7 +110,7 @@ def test_all_leave_at_once() -> None:
 @pytest.mark.parametrize("change", ["join", "exclude"])
 @pytest.mark.parametrize("victim", ["leader", "next"])
 def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(change: str, victim: str) -> None:
-    """S5, S6, A12: prepare and commit leave nothing undecided, wherever they are cut off."""
+    """S5, S6, S13, A12: prepare and commit leave nothing undecided, wherever they are cut off."""
     for datagrams in range(24):
         world, processes = world_of(datagrams, "A", "B", "C", "D")
         coordinator = world.coordinator("NYC")

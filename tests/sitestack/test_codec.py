@@ -120,6 +120,7 @@ def test_every_frame_comes_back_as_it_was(sent: list[Frame]) -> None:
 
 
 def test_a_multicast_and_a_datagram_for_whoever_is_there_have_no_destination() -> None:
+    """A4: neither has one, so the datagram says which of the two it is."""
     frame = Frame(A, None, (Small(1),))
     assert CODEC.decode(encode(frame, dest=None)).multicast
     to_whoever = CODEC.decode(encode(frame, dest=Physical("127.0.0.1", 1)))

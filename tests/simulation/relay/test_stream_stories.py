@@ -201,6 +201,7 @@ def test_a_remote_sender_has_its_name_and_site_for_early_and_late_members() -> N
 
 @pytest.mark.conforms("REL-2", "REL-11")
 def test_exactly_the_coordinators_have_links() -> None:
+    """R26: one relay a site. With several, each would need a share of the origins, or order and once-only would be lost."""
     script = two_sites()
 
     def linked() -> list[str]:

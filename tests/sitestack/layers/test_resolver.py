@@ -66,6 +66,7 @@ def test_a_moved_member_is_followed_and_its_older_address_is_refused() -> None:
 
 @pytest.mark.conforms("LA-9", "LA-10")
 def test_frames_for_an_unknown_member_wait_and_leave_in_order_once() -> None:
+    """A5: what waited leaves neither twice nor in another order."""
     resolver = make()
     assert asked(resolver.down(to_b(1), 0.0)) == [B]
     assert resolver.down(to_b(2), 0.1) == []

@@ -155,6 +155,7 @@ def test_a_forward_to_a_member_that_is_not_coordinator_is_counted_and_delivered_
 
 @pytest.mark.conforms("SEQ-8")
 def test_the_application_sees_the_sender_while_the_stream_keeps_the_coordinators_frame() -> None:
+    """S15: what goes up is another frame than the one that is kept for retransmission."""
     group = Group("ABC")
     group["B"].send(b"m")
     group.settle()

@@ -55,6 +55,7 @@ def test_after_a_crash_of_the_coordinator_what_is_unseen_is_forwarded_in_order_a
 
 @pytest.mark.conforms("SEQ-12", "SEQ-18")
 def test_a_flush_that_is_followed_by_another_crash_loses_and_repeats_nothing() -> None:
+    """S13: the second flush must not wait for what the first one waits for."""
     group = Group("ABCD", ONE_EACH)
     group.hold("D", "A")
     group["D"].send(*numbers(1, 2))

@@ -38,6 +38,7 @@ def control(header: Header) -> Frame:
 
 @pytest.mark.conforms("U2-10", "U2-11")
 def test_a_peer_that_does_not_exist_is_given_up_and_costs_nothing_afterwards() -> None:
+    """U11: otherwise it would be sent to for ever."""
     world = World()
     world.send("A", "Z", "1", "2")
     world.run(59)
