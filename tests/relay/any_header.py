@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import types
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import IntEnum
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -40,44 +41,46 @@ def product_stack() -> Stack:
 EVERY: dict[int, type[Header]] = {**collect_headers(product_stack().layers), **FRAMES}
 
 
+Known = Mapping[Any, st.SearchStrategy[Any]]
+
+
 @st.composite
-def batches(draw: st.DrawFn) -> Batch:
+def batches(draw: st.DrawFn, members: st.SearchStrategy[Address] = addresses, sites: st.SearchStrategy[str] = texts) -> Batch:
     """Any batch that can travel."""
     scope = draw(st.sampled_from(Scope))
     payloads = draw(st.lists(st.binary(max_size=20), min_size=1, max_size=4))
     first = draw(st.integers(1, 5) | st.integers(1, INT_MAX - len(payloads)))
-    target = draw(addresses) if scope in UNICASTS else None
-    return Batch(
-        draw(texts), draw(addresses), scope, first, len(payloads), pack_body(payloads), target, draw(texts) if target else ""
-    )
+    target = draw(members) if scope in UNICASTS else None
+    place = draw(sites) if scope in UNICASTS else ""
+    return Batch(draw(sites), draw(members), scope, first, len(payloads), pack_body(payloads), target, place)
 
 
-def values(kind: Any) -> st.SearchStrategy[Any]:
-    """Any value of a type that a field can have."""
+def values(kind: Any, known: Known | None = None) -> st.SearchStrategy[Any]:
+    """Any value of a type that a field can have; `known` says what some types are made of."""
+    known = KNOWN if known is None else known
     origin, args = get_origin(kind), get_args(kind)
+    if kind in known:
+        return known[kind]
     if origin in (Union, types.UnionType):
-        return st.none() | values(next(arg for arg in args if arg is not type(None)))
+        return st.none() | values(next(arg for arg in args if arg is not type(None)), known)
     if origin is tuple and args[1:] == (Ellipsis,):
-        return st.lists(st.deferred(lambda: values(args[0])), max_size=3).map(tuple)
+        return st.lists(st.deferred(lambda: values(args[0], known)), max_size=3).map(tuple)
     if origin is tuple:
-        return st.tuples(*[values(arg) for arg in args])
+        return st.tuples(*[values(arg, known) for arg in args])
     if origin is dict:
-        return st.dictionaries(values(args[0]), values(args[1]), max_size=3)
+        return st.dictionaries(values(args[0], known), values(args[1], known), max_size=3)
     if kind is Header:
-        return st.deferred(lambda: headers(SMALL))
-    known = KNOWN.get(kind)
-    if known is not None:
-        return known
+        return st.deferred(lambda: headers(SMALL, known))
     if issubclass(kind, IntEnum):
         return st.sampled_from(kind)
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind) if field.init] if is_dataclass(kind) else list(kind._fields)
-    return st.builds(kind, *[values(hints[name]) for name in names])
+    return st.builds(kind, *[values(hints[name], known) for name in names])
 
 
-def headers(kinds: tuple[type[Header], ...]) -> st.SearchStrategy[Header]:
+def headers(kinds: tuple[type[Header], ...], known: Known | None = None) -> st.SearchStrategy[Header]:
     """Any header of these classes."""
-    return st.one_of([values(kind) for kind in kinds])
+    return st.one_of([values(kind, known) for kind in kinds])
 
 
 KNOWN: dict[Any, st.SearchStrategy[Any]] = {

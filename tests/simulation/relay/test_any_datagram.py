@@ -1,0 +1,75 @@
+"""Whatever headers arrive, from whomever: a relay of a site that runs drops them or takes them, and goes on."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from relay.wire import FRAMES
+from sitestack.address import Address, Physical, ProxyUUID
+from sitestack.frame import Frame, Header
+from sitestack.message import Batch
+from sitestack.view import ViewId
+from tests.relay.any_header import EVERY, KNOWN, Known, batches, headers, integers
+from tests.simulation.relay.sites import Sites, two_sites
+
+#: What frames of a site can carry.
+INSIDE = tuple([kind for number, kind in EVERY.items() if number not in FRAMES or number < 0x120])
+
+
+@cache
+def standing() -> Sites:
+    return two_sites()
+
+
+def known() -> Known:
+    """Addresses, sites and views that mean something here, so that what arrives gets past the first question."""
+    script = standing()
+    nyc, sfo = script["A"].view, script["D"].view
+    assert nyc is not None
+    assert sfo is not None
+    members = st.sampled_from([*nyc.members, *sfo.members, Address(b"stranger" * 2)])
+    sites = st.sampled_from(["NYC", "SFO", "", "LAX"])
+    ids = [nyc.id, sfo.id, *[ViewId(nyc.id.counter + 1, member) for member in nyc.members], ViewId(1, nyc.members[0])]
+    return {
+        **KNOWN,
+        Address: members,
+        str: sites,
+        ViewId: st.sampled_from(ids) | st.builds(ViewId, integers, members),
+        ProxyUUID: st.builds(ProxyUUID, members, sites, st.none() | members),
+        Batch: batches(members, sites),
+    }
+
+
+@cache
+def carried() -> st.SearchStrategy[list[Header]]:
+    return st.lists(headers(INSIDE, known()), min_size=1, max_size=3)
+
+
+@settings(max_examples=35, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def receive(data: st.DataObject) -> None:
+    """Eight datagrams in one turn, each from somebody else than the relay itself."""
+    script = standing()
+    relay, now = script["A"], script.world.now
+    assert relay.view is not None
+    others = st.sampled_from([*relay.view.members[1:], Address(b"stranger" * 2)])
+    for _ in range(8):
+        source = data.draw(others)
+        dest = data.draw(st.sampled_from([None, relay.local.address]))
+        batch = data.draw(st.none() | known()[Batch])
+        frame = Frame(source, dest, tuple(data.draw(carried())), batch, data.draw(st.booleans()))
+        packed = relay.stack.codec.encode_datagram(source, dest, [relay.stack.codec.encode_frame(frame)])
+        relay.stack.receive(packed, Physical("10.9.9.9", 1), now)
+    relay.stack.flush(now)
+    relay.stack.expire(now)
+
+
+def test_no_header_and_no_batch_raises_anything() -> None:
+    """And most of it is refused for what it says, layer by layer, and not for what it looks like."""
+    receive()
+    drops = standing()["A"].stack.drops
+    assert len(drops) > 15
+    assert not {"header", "field", "malformed", "batch"} & drops.keys()
