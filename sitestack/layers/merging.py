@@ -103,8 +103,8 @@ class Merging:
         view = self._member.view
         if view is None or not self._quiet() or self._replies_due is not None:
             return []
-        others = sorted({p.coordinator for p in found.peers if p.coordinator is not None and p.view != view.id})
-        others = [other for other in others if other not in view.members]
+        coordinators = {peer.coordinator for peer in found.peers if peer.coordinator is not None}
+        others = sorted(coordinators.difference(view.members))
         if not others:
             return []
         if others[0] < self._local.address:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from sitestack.address import Address
-from sitestack.frame import Frame
+from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect
 from sitestack.layers.leader import Leader, LeaderTimes
-from sitestack.layers.membership_headers import FlushRequest, SuspectReport
+from sitestack.layers.membership_headers import (
+    Commit,
+    FlushReply,
+    FlushRequest,
+    PartState,
+    Prepare,
+    Prepared,
+    Share,
+    Shared,
+    SuspectReport,
+)
 from sitestack.layers.participant import Participant
+from sitestack.view import ViewId
 from tests.sitestack.layers.lower_world import address_of, local_of, view_of
 
-A, B, C, D, E = map(address_of, "ABCDE")
+A, B, C, D, E, F = map(address_of, "ABCDEF")
 BATCH_S = LeaderTimes().batch_s
 
 
@@ -20,10 +31,15 @@ def leader_of(me: str) -> Leader:
     return Leader(local_of(me), member, LeaderTimes())
 
 
+def said(effects: list[Effect], kind: type[Header]) -> list[Address]:
+    """Who is told such a thing."""
+    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
+    return [each.dest for each in frames if isinstance(each.headers[-1], kind) and isinstance(each.dest, Address)]
+
+
 def asked(effects: list[Effect]) -> list[Address]:
     """Who is asked to stop."""
-    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
-    return [each.dest for each in frames if isinstance(each.headers[-1], FlushRequest) and isinstance(each.dest, Address)]
+    return said(effects, FlushRequest)
 
 
 def test_whoever_takes_over_from_a_coordinator_begins_at_once() -> None:
@@ -86,3 +102,22 @@ def test_what_a_member_asked_in_an_earlier_view_counts_no_more() -> None:
     leader.join(C, "C", 1.0)
     leader.view_installed(view_of(2, "ABC"), 2.0)
     assert leader.join(C, "C", 5.0) == [Dropped("join_of_member")]
+
+
+def test_a_merge_is_not_committed_before_all_have_what_the_other_parts_bring() -> None:
+    """So that whoever has to finish it, when its leader dies while committing, has all that it needs."""
+    leader, other = leader_of("A"), view_of(7, "EF")
+    proposal, members = ViewId(8, A), (A, B, C, D, E, F)
+    assert asked(leader.start_merge((other,), 1.0)) == [A, B, C, D, E]
+    for member in members:
+        part = view_of(1, "ABCD").id if member < E else other.id
+        effects = leader.replied(member, FlushReply(proposal, part, None, {}), 1.1)
+    assert said(effects, Prepare) == list(members)
+    for member in members:
+        states = (SuspectReport((member,)),) if member in (A, E) else ()
+        effects = leader.prepared(member, Prepared(proposal, states), 1.2)
+    share = Share(proposal, (PartState(ViewId(1, A), (SuspectReport((A,)),)), PartState(other.id, (SuspectReport((E,)),))))
+    assert effects == [Down(Frame(A, member, (share,))) for member in members]
+    for member in members[1:]:
+        assert leader.shared(member, Shared(proposal), 1.3) == []
+    assert said(leader.shared(A, Shared(proposal), 1.4), Commit) == [*members[1:], A]

@@ -1,0 +1,294 @@
+"""How the parts of a split site agree that one of their coordinators leads the merge: who asks, who agrees, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sitestack.address import Address
+from sitestack.events import FindMembers, Found, Peer, SeenView
+from sitestack.frame import Frame, Header
+from sitestack.layer import Down, Dropped, Effect
+from sitestack.layers.leader import Leader, LeaderTimes
+from sitestack.layers.membership_headers import FlushRequest, MergeHint, MergeReply, MergeRequest
+from sitestack.layers.merging import MergeTimes, Merging
+from sitestack.layers.participant import Participant
+from sitestack.view import View, ViewId
+from tests.sitestack.layers.lower_world import address_of, local_of, view_of
+
+A, B, C, D, E, F = map(address_of, "ABCDEF")
+TIMES = MergeTimes()
+REFUSED = [Dropped("merge_request")]
+LOOK = [Down(FindMembers())]
+#: By then everybody has looked around once.
+AGES_S = 2 * TIMES.look_interval_s
+
+
+class Coordinator:
+    """One process with its view, and the three halves of membership that have to do with merging."""
+
+    def __init__(self, me: str, view: View, times: MergeTimes = TIMES) -> None:
+        self.view = view
+        self.member = Participant()
+        self.member.install(view)
+        self.leader = Leader(local_of(me), self.member, LeaderTimes())
+        self.merging = Merging(local_of(me), self.member, self.leader, times)
+        self.me = address_of(me)
+        self.merging.view_installed(0.0)
+
+    def finds(self, *peers: Peer, now: float = 1.0) -> list[Effect]:
+        return self.merging.found(Found(peers), now)
+
+    def says(self, to: Address, header: Header) -> Effect:
+        return Down(Frame(self.me, to, (header,)))
+
+    def asks(self, *others: Address) -> list[Effect]:
+        return [self.says(other, MergeRequest(self.view.id)) for other in others]
+
+    def disturb(self, how: str) -> None:
+        """Something goes on in its view that goes before a merge."""
+        match how:
+            case "blocked":
+                self.member.promise(ViewId(self.view.id.counter + 1, self.view.members[1]), 1.0)
+            case "busy":
+                self.leader.join(E, "E", 1.0)
+            case _:
+                self.leader.suspected.append(self.view.members[1])
+
+
+def coordinates(name: str, counter: int = 1) -> Peer:
+    """An answer of a coordinator."""
+    return Peer(address_of(name), name, address_of(name), ViewId(counter, address_of(name)))
+
+
+def flush_requests(effects: list[Effect]) -> list[Address]:
+    """Who is asked to stop for the merge."""
+    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
+    return [each.dest for each in frames if isinstance(each.headers[-1], FlushRequest) and isinstance(each.dest, Address)]
+
+
+DISTURBED = pytest.mark.parametrize("how", ["blocked", "busy", "suspicious"])
+
+
+# -- looking around ------------------------------------------------------------------------------------------------------
+
+
+def test_the_lowest_coordinator_asks_the_others_and_the_others_point_it_to_themselves() -> None:
+    a, c = Coordinator("A", view_of(3, "AB")), Coordinator("C", view_of(2, "CD"))
+    assert a.finds(coordinates("C", 2), coordinates("E")) == a.asks(C, E)
+    assert c.finds(coordinates("A", 3), coordinates("E")) == [c.says(A, MergeHint(c.view.id))]
+
+
+def test_who_is_in_the_same_view_or_has_none_is_no_other_part() -> None:
+    a = Coordinator("A", view_of(3, "AB"))
+    assert a.finds(Peer(B, "B", A, a.view.id), Peer(C, "C", None, None)) == []
+    assert a.finds(Peer(B, "B", B, ViewId(2, B))) == [], "a member of this view is given up first, and merged then"
+
+
+def test_no_more_than_so_many_parts_are_asked_at_once_and_none_while_some_are_asked() -> None:
+    a = Coordinator("A", view_of(3, "AB"), replace(TIMES, parts_max=2))
+    peers = [coordinates(name) for name in "CDE"]
+    assert a.finds(*peers) == a.asks(C, D)
+    assert a.finds(*peers) == []
+
+
+@DISTURBED
+def test_nobody_asks_while_something_goes_on_at_home(how: str) -> None:
+    a = Coordinator("A", view_of(3, "AB"))
+    a.disturb(how)
+    assert a.finds(coordinates("C")) == []
+
+
+def test_only_a_coordinator_looks_around_and_asks() -> None:
+    b = Coordinator("B", view_of(3, "AB"))
+    assert b.merging.expire(AGES_S) == []
+    assert b.finds(coordinates("C")) == []
+
+
+def test_a_coordinator_looks_around_from_time_to_time_at_once_after_a_hint_and_soon_after_a_heartbeat() -> None:
+    a = Coordinator("A", view_of(3, "AB"))
+    due = a.merging.deadline()
+    assert due is not None
+    assert 0.75 * TIMES.look_interval_s <= due <= 1.25 * TIMES.look_interval_s
+    assert a.merging.seen(SeenView(C, ViewId(1, C)), 1.0) == []
+    assert a.merging.deadline() == 1.0 + TIMES.hint_delay_s
+    assert a.merging.hinted(1.1) == []
+    assert a.merging.expire(1.1) == LOOK
+    after = a.merging.deadline()
+    assert after is not None
+    assert after >= 1.1 + 0.75 * TIMES.look_interval_s
+
+
+# -- agreeing ------------------------------------------------------------------------------------------------------------
+
+
+def test_who_agrees_gives_its_view_and_holds_still_for_a_while() -> None:
+    c = Coordinator("C", view_of(2, "CD"))
+    assert c.merging.requested(A, 1.0) == [c.says(A, MergeReply(c.view))]
+    c.leader.join(E, "E", 1.1)
+    assert c.leader.deadline() == 1.0 + TIMES.consent_s, "held: whoever wants in waits for the merge"
+    assert c.merging.forwards(A, 1.0 + TIMES.consent_s)
+    assert not c.merging.forwards(B, 1.0), "only who was agreed with leads"
+
+
+def test_a_consent_that_nothing_came_of_expires() -> None:
+    c = Coordinator("C", view_of(2, "CD"))
+    c.merging.requested(A, 1.0)
+    after = 1.0 + TIMES.consent_s + 0.01
+    assert not c.merging.forwards(A, after)
+    assert c.leader.expire(after) == [], "nothing has changed, so nobody is disturbed"
+    assert not c.leader.busy()
+    assert c.merging.requested(A, after) == [c.says(A, MergeReply(c.view))], "and the next attempt is agreed to"
+
+
+def test_what_was_held_back_for_a_merge_that_never_came_is_done_then() -> None:
+    c = Coordinator("C", view_of(2, "CD"))
+    c.merging.requested(A, 1.0)
+    c.leader.join(E, "E", 1.1)
+    assert flush_requests(c.leader.expire(1.0 + TIMES.consent_s)) == [C, D]
+
+
+def test_a_second_request_within_the_time_is_refused() -> None:
+    c = Coordinator("C", view_of(2, "CD"))
+    c.merging.requested(A, 1.0)
+    assert c.merging.requested(B, 1.5) == REFUSED
+    assert c.merging.forwards(A, 1.5)
+
+
+def test_a_new_view_ends_the_consent() -> None:
+    c = Coordinator("C", view_of(2, "CD"))
+    c.merging.requested(A, 1.0)
+    c.merging.view_installed(1.5)
+    assert not c.merging.forwards(A, 1.5)
+
+
+@DISTURBED
+def test_a_request_is_refused_while_something_goes_on_at_home(how: str) -> None:
+    c = Coordinator("C", view_of(2, "CD"))
+    c.disturb(how)
+    due = c.leader.deadline()
+    assert c.merging.requested(A, 1.0) == REFUSED
+    assert not c.merging.forwards(A, 1.0)
+    assert c.leader.deadline() == due, "nothing is put off for it"
+
+
+@pytest.mark.parametrize(
+    ("me", "view", "source"),
+    [("C", "CD", E), ("D", "CD", A), ("C", "CAD", A)],
+    ids=["of a higher address", "to one who does not coordinate", "of a member of the same view"],
+)
+def test_a_request_is_refused(me: str, view: str, source: Address) -> None:
+    asked = Coordinator(me, view_of(2, view))
+    assert asked.merging.requested(source, 1.0) == REFUSED
+    assert not asked.merging.forwards(source, 1.0)
+
+
+def test_who_has_no_view_yet_refuses() -> None:
+    member = Participant()
+    merging = Merging(local_of("C"), member, Leader(local_of("C"), member, LeaderTimes()), TIMES)
+    assert merging.requested(A, 1.0) == REFUSED
+    assert merging.found(Found((coordinates("A"),)), 1.0) == []
+
+
+def test_who_has_asked_others_gives_that_up_for_a_lower_one() -> None:
+    b = Coordinator("B", view_of(2, "BD"))
+    assert b.finds(coordinates("C")) == b.asks(C)
+    assert b.merging.requested(A, 1.1) == [b.says(A, MergeReply(b.view))]
+    assert b.merging.replied(C, MergeReply(view_of(2, "C")), 1.2) == [Dropped("merge_reply")]
+    assert b.merging.expire(1.0 + TIMES.reply_timeout_s) == []
+    assert b.merging.merges_started == 0
+
+
+# -- leading -------------------------------------------------------------------------------------------------------------
+
+
+def test_when_all_have_agreed_the_merge_begins_at_once_above_all_their_views() -> None:
+    a = Coordinator("A", view_of(3, "AB"))
+    a.finds(coordinates("C", 9), coordinates("E"))
+    assert a.merging.replied(C, MergeReply(view_of(9, "CD")), 1.1) == []
+    begun = a.merging.replied(E, MergeReply(view_of(1, "EF")), 1.2)
+    assert begun == [a.says(to, FlushRequest(ViewId(10, A))) for to in (A, B, C, E)], "coordinators pass it on"
+    assert a.merging.merges_started == 1
+    assert a.merging.expire(1.0 + TIMES.reply_timeout_s) == []
+
+
+def test_who_does_not_agree_in_time_is_left_for_the_next_merge() -> None:
+    a = Coordinator("A", view_of(3, "AB"))
+    a.finds(coordinates("C"), coordinates("E"))
+    a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.1)
+    assert a.merging.deadline() == 1.0 + TIMES.reply_timeout_s
+    assert flush_requests(a.merging.expire(1.0 + TIMES.reply_timeout_s)) == [A, B, C]
+    assert a.merging.replied(E, MergeReply(view_of(1, "EF")), 2.1) == [Dropped("merge_reply")], "too late"
+
+
+def test_when_nobody_agrees_nothing_begins_and_others_may_be_asked_again() -> None:
+    a = Coordinator("A", view_of(3, "AB"))
+    a.finds(coordinates("C"))
+    assert a.merging.expire(1.0 + TIMES.reply_timeout_s) == []
+    assert a.merging.merges_started == 0
+    assert a.finds(coordinates("C"), now=3.0) == a.asks(C)
+
+
+@pytest.mark.parametrize(
+    ("source", "view"), [(E, "E"), (C, "DC"), (D, "CD")], ids=["not asked", "coordinates no more", "speaks for another"]
+)
+def test_an_agreement_counts_only_of_who_was_asked_and_coordinates(source: Address, view: str) -> None:
+    a = Coordinator("A", view_of(3, "AB"))
+    a.finds(coordinates("C"))
+    assert a.merging.replied(source, MergeReply(view_of(2, view)), 1.1) == [Dropped("merge_reply")]
+    assert a.merging.merges_started == 0
+
+
+@DISTURBED
+def test_what_has_come_up_at_home_meanwhile_goes_first(how: str) -> None:
+    a = Coordinator("A", view_of(3, "AB"))
+    a.finds(coordinates("C"))
+    a.disturb(how)
+    assert a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.1) == []
+    assert a.merging.merges_started == 0
+
+
+def test_a_view_that_comes_meanwhile_ends_the_attempt() -> None:
+    a = Coordinator("A", view_of(3, "AB"))
+    a.finds(coordinates("C"))
+    a.merging.view_installed(1.1)
+    assert a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.2) == [Dropped("merge_reply")]
+
+
+@pytest.mark.parametrize(
+    ("own", "parts", "asked"),
+    [("ABC", ["CD"], []), ("AB", ["CE", "DE"], [A, B, C]), ("AB", ["CB", "DE"], [A, B, D])],
+    ids=["with mine", "with each other", "one of them with mine"],
+)
+def test_of_views_that_overlap_one_is_taken(own: str, parts: list[str], asked: list[Address]) -> None:
+    """F7: a member cannot come along with two parts; the second part waits until its view has let the member go."""
+    a = Coordinator("A", view_of(5, own))
+    a.finds(*[coordinates(part[0]) for part in parts if address_of(part[0]) not in a.view.members])
+    a.merging._asked = [address_of(part[0]) for part in parts]
+    effects = [a.merging.replied(address_of(part[0]), MergeReply(view_of(2, part)), 1.1) for part in parts]
+    assert flush_requests(effects[-1]) == asked
+    assert a.merging.merges_started == (1 if asked else 0)
+
+
+# -- companions elsewhere ------------------------------------------------------------------------------------------------
+
+
+def test_a_companion_that_stays_in_a_later_view_is_given_up() -> None:
+    a = Coordinator("A", view_of(3, "ABC"))
+    later = SeenView(B, ViewId(4, B))
+    assert a.merging.seen(later, 1.0) == []
+    assert a.merging.seen(later, 1.0 + TIMES.elsewhere_s - 0.01) == []
+    assert a.leader.suspected == []
+    a.merging.seen(later, 1.0 + TIMES.elsewhere_s)
+    assert a.leader.suspected == [B]
+
+
+def test_a_companion_that_is_late_or_comes_back_is_waited_for() -> None:
+    a = Coordinator("A", view_of(3, "ABC"))
+    a.merging.seen(SeenView(B, ViewId(2, A)), 0.0)
+    a.merging.seen(SeenView(B, ViewId(2, A)), AGES_S)
+    a.merging.seen(SeenView(C, ViewId(4, C)), 1.0)
+    a.merging.seen(SeenView(C, ViewId(2, A)), 2.0)
+    a.merging.seen(SeenView(C, ViewId(4, C)), 1.0 + TIMES.elsewhere_s)
+    assert a.leader.suspected == []
