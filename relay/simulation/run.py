@@ -66,7 +66,6 @@ class Run:
         configs = {site: _configs(plan, site, hosts) for site in hosts}
         self.world = World(plan.seed, relay_maker(configs))
         self.world.streams.slow += _lines(plan, hosts)
-        self.world.streams.latency.base += plan.wan_delay_s
         self.trouble = Trouble(plan, self.world, hosts, self.rng)
         self.covered = self.trouble.covered
         self._verdict = Verdict(plan, self.world, self.trouble)
@@ -188,9 +187,12 @@ def _idle(process: Process) -> bool:
 
 
 def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> list[tuple[frozenset[str], frozenset[str], Slowness]]:
+    """The slow ways that there are from the beginning."""
     of = {site: frozenset(host.host for host in places) for site, places in hosts.items()}
     ways = [(ends, Slowness(0.0, rate)) for one, other, rate in plan.lines for ends in ((one, other), (other, one))]
-    return [(of[one], of[other], slowness) for (one, other), slowness in ways]
+    everybody = frozenset[str]().union(*of.values())
+    late = [(everybody, everybody, Slowness(plan.wan_delay_s))] if plan.wan_delay_s else []
+    return [*late, *[(of[one], of[other], slowness) for (one, other), slowness in ways]]
 
 
 def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[SiteConfig, RelayConfig]:

@@ -70,6 +70,10 @@ class Stream:
         self._plan_arrival()
         self._streams.schedule.at(self._arrival, self._arrive)
 
+    def hold(self, until: float) -> None:
+        """Nothing of what is sent arrives before that time."""
+        self._arrival = max(self._arrival, until)
+
     def _plan_arrival(self) -> None:
         """After what was sent before, also when the route is not slow any more."""
         streams = self._streams
@@ -146,7 +150,11 @@ class Streams:
         self._listeners.pop(address, None)
 
     def dial(self, source: Physical, target: Physical, done: Callable[[Stream | None], None]) -> None:
-        """Connect; `done` gets the dialing end, or None when nobody listens there or the route is broken."""
+        """Connect; `done` gets the dialing end, or None when nobody listens there or the route is broken.
+
+        Where the route is slow the other end learns of the connection later than this one, as it does on a network: by what
+        answers the answer to the call.
+        """
         there, back = self.slowness(source, target), self.slowness(target, source)
         delay_s = sum(each.delay_s for each in (there, back) if each is not None)
         self.schedule.after(2 * self.draw_latency() + delay_s, lambda: self._connect(source, target, done))
@@ -160,8 +168,21 @@ class Streams:
         near.peer, far.peer = far, near
         self._open = [stream for stream in self._open if stream.open]
         self._open.append(near)
-        accept(far)
+        slowness = self.slowness(source, target)
+        if slowness is None or not slowness.delay_s:
+            accept(far)
+        else:
+            near.hold(self.schedule.now + slowness.delay_s)
+            self.schedule.after(slowness.delay_s, lambda: self._accept(far))
         done(near)
+
+    def _accept(self, far: Stream) -> None:
+        """Whoever listens now gets it; when nobody does any more, or the connection is broken already, it ends."""
+        accept = self._listeners.get(far.local)
+        if accept is None:
+            far.close()
+        elif far.open:
+            accept(far)
 
     def connections(self) -> list[Stream]:
         """The dialing ends of everything that is open, oldest first."""

@@ -44,7 +44,7 @@ def test_wide_seeds_cover_what_they_are_for() -> None:
     slow = [fault for plan in plans for fault in plan.faults if isinstance(fault, SlowWan)]
     delays = [*[fault.delay_s for fault in slow], *[plan.wan_delay_s for plan in plans if plan.wan_delay_s]]
     assert DELAYS_S[0] <= min(delays) < 0.01
-    assert 1.0 < max(delays) <= DELAYS_S[1]
+    assert DELAYS_S[1] * 0.9 < max(delays) <= DELAYS_S[1]
     assert all(fault.at + fault.length < TROUBLE_S for fault in slow)
     assert {fault.queue_s for fault in slow if fault.bytes_per_s is not None} == {0.1, 0.5, 2.0}
 

@@ -30,6 +30,7 @@ class Pair:
         self.closed: list[float] = []
         self.connected = 0.0
         self.streams.listen(FAR, self._accept)
+        self.accepted: list[float] = []
         dialed: list[Stream | None] = []
         self.streams.dial(NEAR, FAR, dialed.append)
         while not dialed:
@@ -39,6 +40,7 @@ class Pair:
         self.connected = self.schedule.now
 
     def _accept(self, stream: Stream) -> None:
+        self.accepted.append(self.schedule.now)
         stream.on_receive = self._receive
         stream.on_close = lambda: self.closed.append(self.schedule.now - self.connected)
 
@@ -61,6 +63,31 @@ def test_what_is_delayed_is_late_and_so_are_calls_and_the_end() -> None:
     assert pair.data == b"hello"
     assert pair.arrived[0][0] == pytest.approx(1.51, abs=EXACT_S)
     assert pair.closed == [pytest.approx(1.51, abs=EXACT_S)]
+
+
+def test_the_end_that_is_called_learns_of_it_when_the_answer_to_its_answer_comes() -> None:
+    pair = Pair(Slowness(1.0))
+    pair.near.send(b"at once")
+    pair.streams.slow.clear()
+    pair.near.send(b", and soon")
+    assert pair.accepted == []
+    pair.run(5.0)
+    assert pair.accepted == [pytest.approx(pair.connected + 1.0, abs=EXACT_S)]
+    assert pair.data == b"at once, and soon"
+    assert pair.arrived[0][0] >= 1.0
+
+
+def test_nobody_gets_a_connection_that_is_broken_or_not_listened_for_by_then() -> None:
+    broken, deaf = Pair(Slowness(1.0)), Pair(Slowness(1.0))
+    ends: list[str] = []
+    broken.near.cut(random.Random(1))
+    deaf.near.on_close = lambda: ends.append("closed")
+    deaf.streams.unlisten(FAR)
+    for pair in (broken, deaf):
+        pair.run(5.0)
+        assert pair.accepted == []
+        assert not pair.near.open
+    assert ends == ["closed"]
 
 
 def test_a_narrow_route_lets_pass_so_many_bytes_a_second_and_the_last_one_in_time() -> None:
