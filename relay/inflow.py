@@ -74,7 +74,7 @@ class Inflow:
 
     def view(self, peer: str, frame: RemoteView) -> Admission:
         """Cast a view of the peer's site if it is the newest of its lineage."""
-        if frame.site != peer or not frame.view.members or len(frame.view.members) != len(frame.view.names):
+        if frame.site != peer:
             raise ProtocolError("foreign_site")
         remote = self._state.remotes.get(peer)
         known = None if remote is None else remote.lineages.get(frame.view.lineage)

@@ -232,7 +232,20 @@ class Schema:
             return [pack_field(getattr(value, name)) for name, pack_field in pairs]
 
         same = all(converter.pack is _same for converter in converters)
-        return Converter(_getter(names) if same else pack, _maker(kind, [converter.parse for converter in converters]))
+        parse = _maker(kind, [converter.parse for converter in converters])
+        return Converter(_getter(names) if same else pack, _sound(parse) if hasattr(kind, "is_sound") else parse)
+
+
+def _sound(parse: Parse) -> Parse:
+    """For classes that say whether their fields go together: those that do not are refused."""
+
+    def parse_sound(value: Any) -> Any:
+        parsed = parse(value)
+        if not parsed.is_sound():
+            raise ProtocolError("field")
+        return parsed
+
+    return parse_sound
 
 
 def _getter(names: Sequence[str]) -> Pack:

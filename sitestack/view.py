@@ -42,6 +42,10 @@ class View:
     names: tuple[str, ...]
     subviews: tuple[SubView, ...] = ()
 
+    def is_sound(self) -> bool:
+        """Whether it can be used: there is a coordinator, and everybody has a name. No other view comes off the wire."""
+        return 0 < len(self.members) == len(self.names)
+
     @property
     def coordinator(self) -> Address:
         """The member that sequences, and relays to the other sites."""

@@ -22,6 +22,7 @@ from sitestack.layer import Local
 from sitestack.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.schema import INT_MAX
 from sitestack.stack import Stack, collect_headers
+from sitestack.view import SubView, View, ViewId
 
 #: A few, so that those of one example meet each other.
 ADDRESSES = tuple([Address(bytes([n]) * 16) for n in range(1, 6)])
@@ -73,6 +74,14 @@ def values(kind: Any, known: Known | None = None) -> st.SearchStrategy[Any]:
         return st.deferred(lambda: headers(SMALL, known))
     if issubclass(kind, IntEnum):
         return st.sampled_from(kind)
+    if kind is View:
+        return st.builds(
+            lambda vid, lineage, named, parts: View(vid, lineage, tuple(named), tuple(named.values()), parts),
+            values(ViewId, known),
+            values(ViewId, known),
+            st.dictionaries(values(Address, known), values(str, known), min_size=1, max_size=3),
+            values(tuple[SubView, ...], known),
+        )
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind) if field.init] if is_dataclass(kind) else list(kind._fields)
     return st.builds(kind, *[values(hints[name], known) for name in names])

@@ -135,6 +135,16 @@ def test_a_field_of_another_type_is_refused_by_name(fields: list[Any], reason: s
         CODEC.decode(MAGIC + bytes([VERSION]) + packed)
 
 
+@pytest.mark.parametrize(("members", "names"), [([], []), ([bytes(A)], []), ([bytes(A)], ["a", "b"])])
+def test_a_view_without_members_or_with_other_names_than_members_is_refused(members: list[bytes], names: list[str]) -> None:
+    """A15: whoever has a view asks it for its coordinator, and for the name of each member."""
+    vid = [1, bytes(A)]
+    good = [0xC2, [vid, vid, [bytes(A)], ["a"], []]]
+    assert type(CODEC.schema.parse_header(good)) is EVERY[0xC2]
+    with pytest.raises(ProtocolError, match=r"^field$"):
+        CODEC.schema.parse_header([0xC2, [vid, vid, members, names, []]])
+
+
 def test_an_address_is_never_taken_for_text_or_a_number() -> None:
     """A8: members are compared by their uuids, and nothing else stands for one."""
     assert Address(bytes(A)) == A

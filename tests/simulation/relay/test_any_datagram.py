@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from relay.wire import FRAMES
@@ -48,7 +48,9 @@ def carried() -> st.SearchStrategy[list[Header]]:
     return st.lists(headers(INSIDE, known()), min_size=1, max_size=3)
 
 
-@settings(max_examples=35, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=35, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate]
+)
 @given(st.data())
 def receive(data: st.DataObject) -> None:
     """Eight datagrams in one turn, each from somebody else than the relay itself."""
