@@ -54,6 +54,7 @@ DROPS: tuple[str, ...] = (
     "duplicate",
     "hello_stale_epoch",
     "hello_twin",
+    "link_hello_timeout",
     "link_silent",
     "magic",
     "malformed",
@@ -76,6 +77,8 @@ DROPS: tuple[str, ...] = (
     "stale_flush_reject",
     "unicast_duplicate",
     "unicast_stale_ack",
+    "unicast_stale_connection",
+    "unicast_stale_send_first",
     "unresolved",
     "version",
 )

@@ -96,7 +96,6 @@ _BY_WHY: dict[str, dict[str, str]] = {
     _FEW: {
         "flush_timeout": "sitestack/layers/test_membership_refusals.py"
         "::test_who_does_not_answer_in_time_is_counted_and_left_out",
-        "link_hello_timeout": "relay/test_gateway.py::test_no_hello_in_time_closes_the_connection",
         "merge_request": "sitestack/layers/test_membership_refusals.py::test_what_belongs_to_nothing_that_goes_on_is_dropped",
         "relay_hole": "relay/test_takeover.py::test_a_hole_is_refused_and_asked_for_again",
         "relay_reply_no_link": "relay/test_relay_refusals.py::test_a_reply_for_which_the_link_has_no_room_is_counted",
@@ -108,10 +107,6 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "stale_prepared": "sitestack/layers/test_membership_refusals.py::test_what_belongs_to_nothing_that_goes_on_is_dropped",
         "uncertain_at_stop": "simulation/test_senders.py"
         "::test_who_cannot_be_rid_of_its_messages_leaves_all_the_same_and_says_what_is_uncertain",
-        "unicast_stale_connection": "sitestack/layers/test_unicast.py"
-        "::test_a_delayed_first_of_the_old_connection_never_resets_the_window",
-        "unicast_stale_send_first": "sitestack/layers/test_unicast_scenarios.py"
-        "::test_a_complaint_about_an_earlier_connection_is_ignored",
         "unsent_at_stop": "sitestack/layers/test_batching.py"
         "::test_leaving_does_not_hang_and_says_how_many_messages_are_not_sent_or_not_certain",
     },
