@@ -287,7 +287,7 @@ class Channel:
             self._writers.unpark_all()
         if self._recorder is not None:
             self._recorder.drops(self._stack.drops)
-            self._recorder.stop("left")
+            self._recorder.stop(self._driver.answered)
 
     async def _serve(self) -> None:
         self._stack.down(Connect(self.transport.physical()), trio.current_time())

@@ -45,6 +45,8 @@ class Driver:
         self.stack = stack
         self.transport = transport
         self.left = False
+        #: Whether the others went on without this member before it left.
+        self.answered = True
         self._deliver = deliver
         self._recorder = recorder
         #: No sleep before the next turn.
@@ -94,7 +96,9 @@ class Driver:
             self._record(self._recorder, turn.events, now)
         if turn.datagrams:
             self.transport.send(turn.datagrams)
-        self.left = self.left or any(isinstance(event, Left) for event in turn.events)
+        for event in turn.events:
+            if isinstance(event, Left):
+                self.left, self.answered = True, event.answered
         self._deliver(turn.events)
         self._due = stack.deadline()
         self._turns += 1

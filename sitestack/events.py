@@ -55,7 +55,10 @@ class Disconnect(Event):
 
 @dataclass(frozen=True, slots=True)
 class Left(Event):
-    """This member has left (or has given up leaving gracefully) and may close its socket."""
+    """This member has left, and may close its socket."""
+
+    #: False: the others did not answer in time. What it sent last may die with it, as in a crash.
+    answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)

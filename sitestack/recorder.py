@@ -52,9 +52,9 @@ class Recorder:
         t, w = self.clock()
         self.write(records.Start(t, w, self.site, self.address, name, pid, incarnation, version, seed))
 
-    def stop(self, reason: str) -> None:
-        """The last record of a process that ends by its own will."""
-        self.write(records.Stop(*self.clock(), reason))
+    def stop(self, answered: bool) -> None:
+        """The last record of a process that ends by its own will; `answered`: the others went on without it first."""
+        self.write(records.Stop(*self.clock(), "left" if answered else records.UNANSWERED))
 
     def reject(self, reason: str) -> None:
         """A send was refused."""

@@ -39,6 +39,10 @@ class Start:
     seed: int | None = None
 
 
+#: Why a member stopped that nobody has answered: others may lack what it sent last, as after a crash.
+UNANSWERED = "left unanswered"
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """A graceful stop. A journal without one belongs to a process that crashed, or that still runs."""

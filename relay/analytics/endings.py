@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from relay.analytics.facts import settle
+from sitestack import records
 from sitestack.sim.checkers.ending import LEAVE_S, QUIET_S
 
 
@@ -30,7 +31,7 @@ class Ending:
 
 
 def find_processes(facts: DataFrame) -> DataFrame:
-    """A row a process: `uuid`, `site`, `node`, `label`, its segments, its last send or delivery, and when it stopped."""
+    """A row a process: `uuid`, `site`, `node`, `label`, its segments, its last send or delivery, when and why it stopped."""
     traffic = F.when(F.col("kind").isin("send", "deliver"), F.col("position"))
     stop = F.col("kind") == "stop"
     names = F.concat("site", F.lit("/"), "node", F.lit("("), F.substring("uuid", 1, 8), F.lit(")"))
@@ -42,6 +43,7 @@ def find_processes(facts: DataFrame) -> DataFrame:
             F.min("node").alias("node"),
             F.max(traffic).alias("last_traffic"),
             F.max_by(F.when(stop, F.col("wall_ns")), F.when(stop, F.col("position"))).alias("stop_ns"),
+            F.max_by(F.when(stop, F.col("reason")), F.when(stop, F.col("position"))).alias("stop_reason"),
             F.max("segment").alias("last_segment"),
         )
         .withColumn("label", names)
@@ -71,8 +73,8 @@ def cut_at_ending(facts: DataFrame, ending: Ending) -> DataFrame:
 
 
 def add_fates(processes: DataFrame, ending: Ending | None) -> DataFrame:
-    """With `fate`: `running` for survivors, `stopped` or `crashed`."""
-    ended = F.when(F.col("stop_ns").isNotNull(), "stopped").otherwise("crashed")
+    """With `fate`: `running` for survivors, `stopped` or `crashed`, which is also who left and was not answered."""
+    ended = F.when(F.col("stop_reason") != records.UNANSWERED, "stopped").otherwise("crashed")
     if ending is None:
         return processes.withColumn("fate", ended)
     survivors = ending.cuts.select("uuid", F.lit(True).alias("survives"))

@@ -32,6 +32,7 @@ from relay.analytics.follow_bounds import (
 from relay.analytics.follow_places import add_orders, find_different, find_unplaced, split_due
 from relay.analytics.ranges import merge_ranges, overlap, overlay_ranges, subtract_ranges
 from relay.analytics.reception import carry_on, find_duplicates, find_holes, fold_deliveries
+from sitestack import records
 
 #: Sends are kept and judged together by so much of their time.
 STRETCH_NS = 10_000_000_000
@@ -51,7 +52,7 @@ class Known:
     latest: DataFrame
     #: Of each stream what was sent in which stretch of time, until it is judged.
     sent: DataFrame
-    #: Who has written when: `first_ns`, `last_ns`, its last view, and whether it has stopped.
+    #: Who has written when: `first_ns`, `last_ns`, its last view, whether it has stopped, and whether unanswered.
     processes: DataFrame
     #: Of each view, member and block of places how many batches, and their hash, until it is judged.
     orders: DataFrame
@@ -64,7 +65,8 @@ STATE_SCHEMAS = {
     "missing": f"{_RECEPTION_SCHEMA}, first long, last long",
     "latest": f"{_RECEPTION_SCHEMA}, {_VID_SCHEMA}",
     "sent": "origin_site string, origin string, scope string, target string, stretch long, first long, last long",
-    "processes": "uuid string, site string, label string, first_ns long, last_ns long, view_ns long, stopped boolean",
+    "processes": "uuid string, site string, label string, first_ns long, last_ns long, view_ns long, stopped boolean, "
+    "unanswered boolean",
     "orders": f"site string, {_VID_SCHEMA}, uuid string, block long, batches long, order_hash long, low long, high long, "
     "last_ns long",
 }
@@ -132,10 +134,11 @@ def _meet(processes: DataFrame, facts: DataFrame) -> DataFrame:
             F.max("wall_ns").alias("last_ns"),
             F.max(F.when(F.col("kind") == "view", F.col("wall_ns"))).alias("view_ns"),
             F.max(F.col("kind") == "stop").alias("stopped"),
+            F.max((F.col("kind") == "stop") & (F.col("reason") == records.UNANSWERED)).alias("unanswered"),
         )
     )
     names = [F.first(name).alias(name) for name in ("site", "label")]
-    latest = [F.max(name).alias(name) for name in ("last_ns", "view_ns", "stopped")]
+    latest = [F.max(name).alias(name) for name in ("last_ns", "view_ns", "stopped", "unanswered")]
     return processes.unionByName(seen).groupBy("uuid").agg(*names, F.min("first_ns").alias("first_ns"), *latest)
 
 
@@ -184,7 +187,9 @@ def _find_missing(due: DataFrame, carried: DataFrame, processes: DataFrame, hori
     """
     patience_ns = horizon_ns // 4 * 3
     goes_on = F.col("last_ns") >= F.col("stretch") + STRETCH_NS + patience_ns
-    origins = processes.select(F.col("uuid").alias("origin"), F.col("stopped").alias("ended"), F.col("last_ns"))
+    origins = processes.select(
+        F.col("uuid").alias("origin"), F.expr("stopped and not unanswered").alias("ended"), F.col("last_ns")
+    )
     sends = due.join(F.broadcast(origins), "origin").withColumn("lasts", F.col("ended") | goes_on).drop("last_ns", "ended")
     at_home = carried.where("kind = 'delivered' and site = origin_site").select(*STREAM, "first", "last")
     held = overlay_ranges(sends.where("not lasts"), at_home, STREAM, carried=("stretch",)).where("covers > 0 and others > 0")

@@ -165,7 +165,7 @@ class Membership(Layer):
     def expire(self, now: float) -> list[Effect]:
         """Go on with whatever is due."""
         if self._leave_due is not None and now >= self._leave_due:
-            return self._go()
+            return self._go(answered=False)
         blocked = self._blocked_due()
         if blocked is not None and now >= blocked:
             self._member.blocked_since = now
@@ -258,10 +258,10 @@ class Membership(Layer):
         candidate = self._leader.candidate()
         return [] if candidate is None else [self._say(candidate, wire.LeaveRequest())]
 
-    def _go(self) -> list[Effect]:
+    def _go(self, answered: bool = True) -> list[Effect]:
         self._leave_due = None
         self._gone = True
-        return [Announce(Left())]
+        return [Announce(Left(answered))]
 
     # -- the member's half of a flush ------------------------------------------------------------------------------
 

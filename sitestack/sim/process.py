@@ -191,6 +191,6 @@ class Process:
             self.fabric.watch(self.physical, targets, lambda member: self.input(Gone(member)))
         elif isinstance(event, Left):
             self.left = True
-            self.recorder.stop("left")
+            self.recorder.stop(event.answered)
             self.kill()
         self.events.append(event)

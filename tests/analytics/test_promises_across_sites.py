@@ -174,3 +174,23 @@ def test_relays_and_global_views_are_judged(spark: SparkSession, tmp_path: Path)
     assert {where[:5] for invariant, where in judged.found if invariant == "G3"} == {"NYC/C"}
     ends = {where[:5] for invariant, where, what in judged.audit.verdict.violations if invariant == "G4" and ", NYC/A(" in what}
     assert ends == {"NYC/F", "NYC/G"}
+
+
+def test_what_a_leave_left_behind_is_owed_only_if_it_was_answered(spark: SparkSession, tmp_path: Path) -> None:
+    """The other member stays in the view for as long as it is judged; the last message was with the leaver alone."""
+    for reason, owed in {records.UNANSWERED: set(), "left": {"X5"}}.items():
+        a, b = (Told("NYC", name).view("1A", "AB") for name in "AB")
+        d = Told("SFO", "D").view("1D", "D", lineage="1D")
+        for each in (a, b, d):
+            each.global_view(VECTOR, "NYC:AB SFO:D")
+        for n in (1, 2):
+            a.send(n).deliver("A", n)
+        a.add(records.Stop(0, 0, reason))
+        b.deliver("A", 1)
+        d.deliver("A", 1, site="NYC")
+        for n in range(1, 5):  # after the leave: A does not belong to those who are there at the end
+            b.send(n).deliver("B", n)
+            d.deliver("B", n, site="NYC")
+        store_told(tmp_path / reason, [a, b, d], crashed="A")
+        judged = judge_both(spark, tmp_path / reason)
+        assert {invariant for invariant, where in judged.found if where.startswith("SFO")} - {"G4"} == owed

@@ -78,6 +78,7 @@ SHOWN = {
     "membership.leader.refusing": VIEW,
     "membership.leader.joiners": "membership.joiners",
     "membership.leader.leavers": VIEW,
+    "membership.leader.unaware": VIEW,
     "membership.merging.elsewhere": "coordinators that were heard of lately, of which at most `parts_max` are asked",
     "membership.merging.asked": "at most `parts_max` parts",
     "membership.merging.agreed": "at most `parts_max` parts",

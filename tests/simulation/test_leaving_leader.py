@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from sitestack import records
 from sitestack.config import SiteConfig
 from sitestack.layers.membership_headers import Installed, JoinRequest
+from sitestack.sim.checkers import History
+from sitestack.sim.checkers.history import Fate
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
 from tests.simulation.test_membership import assert_sound, views
@@ -25,4 +28,22 @@ def test_who_asks_a_coordinator_that_has_left_the_view_is_let_in_by_the_next_one
     script.view("B", "C")
     script.until(lambda: script["A"].left, "A goes", within=5.0)
     assert views(script["C"]) == ["2"]
+    assert_sound(script.world)
+
+
+def test_a_leave_that_nobody_answers_is_told_from_one_that_was_answered() -> None:
+    """What it sent last may have died with it, as in a crash: nobody is blamed for not having it."""
+    script = Script(World(4, site_maker(SiteConfig(site="NYC"))))
+    script.site("NYC", "A", "B", "C")
+    script["C"].leave()
+    script.until(lambda: script["C"].left, "C goes")
+    script["B"].pause()
+    script["A"].send(b"nobody else gets this")
+    script["A"].leave()
+    script.until(lambda: script["A"].left, "A goes", within=10.0)
+    script["B"].resume()
+    script.view("B")
+    ends = [record.reason for name in "AC" for record in script[name].records if isinstance(record, records.Stop)]
+    assert ends == [records.UNANSWERED, "left"]
+    assert [each.fate for each in map(History.of, (script["A"].records, script["C"].records))] == [Fate.CRASHED, Fate.STOPPED]
     assert_sound(script.world)

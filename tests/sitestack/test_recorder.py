@@ -51,7 +51,7 @@ def test_a_story_is_recorded_in_the_order_in_which_it_happened() -> None:
     for event in (ViewInstalled(VIEW, None), Sent(sent), Blocked(), delivery(sent)):
         journal.recorder.record(event)
     journal.recorder.reject("MessageTooLarge")
-    journal.recorder.stop("left")
+    journal.recorder.stop(answered=True)
     digest = hashlib.sha256(sent.body).digest()
     assert journal.take() == [
         records.Start(1, 7, "NYC", A, "A", 42, 3, "0.1", 9),

@@ -174,7 +174,7 @@ class _Reader:
             case records.Start():
                 self.start = record
             case records.Stop():
-                self.stopped = True
+                self.stopped = record.reason != records.UNANSWERED
 
     def sent(self) -> dict[Stream, Ranges]:
         found: dict[tuple[Any, ...], Ranges] = {}
