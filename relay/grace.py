@@ -13,7 +13,8 @@ class Grace:
     def __init__(self, state: ReplicatedState, grace_s: float, forget_s: float) -> None:
         self._state = state
         self._grace_s = grace_s
-        self._forget_s = forget_s
+        #: Not before it goes down: what is shown until then would come and go.
+        self._forget_s = max(forget_s, grace_s)
         self._started = 0.0
         self._since: dict[Key, float] = {}
         #: What was cast and has not come back.
@@ -53,7 +54,7 @@ class Grace:
     def _waiting(self, links: dict[Key, int]) -> list[tuple[SiteDown, float]]:
         """A lineage that is shown goes down after the grace time.
 
-        One that other lineages of its site outlive is forgotten when all that was held for it has gone by age.
+        One that other lineages of its site outlive is forgotten when all that was held for it has gone by age, and it is down.
         """
         waiting: list[tuple[SiteDown, float]] = []
         for site, remote in self._state.remotes.items():

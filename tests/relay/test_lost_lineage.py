@@ -56,6 +56,28 @@ def test_it_goes_by_age_and_the_lineage_is_forgotten() -> None:
     assert {len(member.layer.state.buffer) for member in nyc.members} == {0}
 
 
+@pytest.mark.conforms("REL-21", "REL-24")
+def test_a_part_that_is_shown_is_not_forgotten_before_it_goes_down() -> None:
+    """G3, G6: entries are held for a moment only, and a link that is away for less than the grace time changes nothing."""
+    world, nyc, sfo = two_sites(4, buffer=BufferConfig(budget_age_s=1.0))
+    world.run(1)
+    other = sfo.split(sfo.members[2:])
+    world.run(3)
+    assert sfo.view is not None
+    other.install()  # so that it is the newer one
+    world.run(1)
+    assert other.view is not None
+    shown = [member.global_views()[-1] for member in nyc.members]
+    assert {view.components["SFO"] for view in shown} == {other.view.id}
+    other.name = "SFO, cut off"
+    world.part("NYC", other.name)
+    world.run(5)
+    assert [member.global_views()[-1] for member in nyc.members] == shown
+    world.run(10)
+    assert {member.global_views()[-1].components["SFO"] for member in nyc.members} == {sfo.view.id}
+    assert {len(member.layer.state.remotes["SFO"].lineages) for member in nyc.members} == {1}
+
+
 def test_a_link_that_came_up_while_it_was_being_forgotten_is_held_for() -> None:
     world, nyc, sfo = two_sites(2)
     world.run(1)
