@@ -15,6 +15,7 @@ from relay.buffer import BufferConfig
 from relay.link import LinkConfig
 from relay.simulation.faults import CutStream, Fault, Flood, Kill, Leave, Pause, Replace, Split, WanCut
 from relay.simulation.plan import TROUBLE_S, Plan
+from relay.simulation.ways import routes_of
 from relay.wire import DATA_OVERHEAD_BYTES
 
 #: Every first few sites are a tree too, so that a plan can be shrunk by leaving the last ones out; the last one is an end.
@@ -97,6 +98,8 @@ def _deaths(rng: random.Random, plan: Plan) -> list[Fault]:
                 faults.append(Replace(at, site, rng.choice((0, 0, 1))))
             case _:
                 back = rng.uniform(0.0, 8.0) if dict(plan.sites)[site] == 1 or rng.random() < 0.7 else None
+                if back is None and routes_of(plan, site).forward:
+                    back = 2.0  # with nobody left in between the ends would never meet again
                 faults.append(Kill(at, site, rng.choice((0, 0, 0, 1)), rng.randrange(6), back))
     return faults
 
