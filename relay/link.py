@@ -46,8 +46,9 @@ ROUTE_ENDS_BYTES = 64 * 1024
 class LinkConfig:
     """One link. The two ends need not agree, except that heartbeats must be much rarer than the other end's timeout."""
 
-    #: The peer must have said HELLO this long after the connection was made (C17), and STATE `timeout_s` later.
-    hello_s: float = 2.0
+    #: The peer must have said HELLO this long after the connection was made (C17), and STATE `timeout_s` later. The end that
+    #: has called hears HELLO a whole round trip after the connection, so this is the longest round trip that links.
+    hello_s: float = 3.0
     #: Something is sent at least this often.
     heartbeat_s: float = 1.0
     #: Silence for this long closes the link (F24).

@@ -20,8 +20,8 @@ WIDE = 10
 #: What a large site can be; the others have up to four members.
 MEMBERS = (5, 6, 7)
 #: Seconds that everything is later between two sites, at least and at most: another building, and a queue that is far too long.
-#: (A second or more each way is a round trip above `LinkConfig.hello_s`: then no link comes up.)
-DELAYS_S = (0.005, 0.9)
+#: (Twice the most, and what is on top, must stay below `LinkConfig.hello_s`: else no link comes up.)
+DELAYS_S = (0.005, 1.4)
 #: Bytes that pass in a second: from less than a load in bursts to more than it.
 RATES = (50_000.0, 125_000.0, 400_000.0)
 
@@ -86,7 +86,7 @@ def _slow_down(rng: random.Random, plan: Plan) -> Plan:
 
 
 def _delay(rng: random.Random) -> float:
-    """As often from 5 to 50 milliseconds as from 90 to 900."""
+    """As often from 5 to 50 milliseconds as from 140 to 1,400."""
     return math.exp(rng.uniform(*map(math.log, DELAYS_S)))
 
 

@@ -147,7 +147,7 @@ def test_no_hello_in_time_closes_the_connection() -> None:
     """C17."""
     world, nyc = alone()
     puppet = Puppet(nyc)
-    world.run(1.9)
+    world.run(2.9)
     assert [puppet.open] == [True]
     world.run(0.2)
     assert not puppet.open

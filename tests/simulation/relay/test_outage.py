@@ -12,7 +12,7 @@ from relay.buffer import BufferConfig
 from relay.simulation import Run, draw
 from relay.simulation.faults import Kill
 from sitestack.sim.checkers import History, check_all
-from sitestack.sim.fabric import Latency
+from sitestack.sim.streams import Slowness
 from tests.simulation.relay.sites import ACROSS, Sites
 
 
@@ -45,10 +45,11 @@ def test_a_relay_that_dies_at_any_datagram_loses_duplicates_and_reorders_nothing
     assert longest < 0.5e9, "by closed connections, not by silence"
 
 
-def test_a_bridge_of_three_seconds_there_and_back_comes_up_and_stays() -> None:
+def test_a_bridge_of_nearly_three_seconds_there_and_back_comes_up_and_stays() -> None:
     """F26: a bloated queue in between delays everything, HELLO and STATE included."""
     sites = Sites({"NYC": "A", "SFO": "D"}, BufferConfig())
-    sites.world.streams.latency = Latency(1.5, 0.0)
+    hosts = frozenset(each.host for each in sites.hosts.values())
+    sites.world.streams.slow.append((hosts, hosts, Slowness(1.45)))
     sites.form("A", "D")
     sites.run(20)
     sites["A"].send(b"late")
