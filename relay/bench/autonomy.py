@@ -15,12 +15,13 @@ import trio
 
 from relay.bench.harness import WARM_UP_S, BenchFailed, Observe, Process, carry, members_of, summarise
 from relay.bench.scenarios import Load, MemberTask, Scenario
+from relay.buffer import BufferConfig
 from relay.drills.layout import draw_group
 from relay.drills.network import Condition, Line
 from relay.drills.proxy import StreamProxy, bind_streams, port_of
 
-#: Messages a second of each member. With 1,000 bytes a cut of ten seconds stays far below the default budget.
-RATE = 1_000.0
+#: Messages a second of each member. Each may be a batch of its own, and what a cut holds back must stay within the budget.
+RATE = 500.0
 #: Within this time the other site must have got everything.
 _CATCH_UP_S = 60.0
 #: Nothing is sent for so long while the other site catches up, again and again.
@@ -62,6 +63,10 @@ async def measure_autonomy(
     scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe
 ) -> dict[str, dict[str, Any]]:
     """By size: rate and latency with and without the WAN, and the median of the ratios of the pairs. Raises BenchFailed."""
+    longest_s = BufferConfig().budget_entries / (RATE * scenario.members) - WARM_UP_S
+    if window_s > longest_s:
+        held = "is held for the other site (`relay.budget.entries`)"
+        raise BenchFailed(f"A cut of {window_s:g} s is more than {held}: at most {longest_s:.1f} s.")
     ours: dict[str, dict[str, Any]] = {}
     async with _two_sites(scenario) as wan:
         for size in sizes:

@@ -39,3 +39,11 @@ def test_a_pair_is_measured_and_the_other_site_gets_everything_after_the_cut() -
     assert found["cut"]["rate"] > 0
     assert found["whole"]["rate"] > 0
     assert set(found["ratio"]) == {"rate", "p50_us", "p99_us"}
+
+
+def test_a_cut_that_would_exceed_the_budget_is_refused() -> None:
+    command = (sys.executable, "-m", "relay", "bench", "site-autonomy", "--seconds", "60")
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert ran.returncode == 1
+    why = "is more than is held for the other site (`relay.budget.entries`): at most 8.9 s."
+    assert ran.stderr.splitlines()[-1] == f"A cut of 60 s {why}"
