@@ -301,8 +301,10 @@ class RelayLayer(Layer):
         if old is None or old.coordinator != view.coordinator:
             self.sender.again(now)
             effects += self.unicasts.forward(now)
+        # What the caster has waits for the end of the turn: cast here it would overtake, on its way back up through this layer,
+        # what the layers below have put into the new view before it.
         self._waiting_since = now
-        return [*effects, *self.caster.take()]
+        return effects
 
     def _proxy(self, site: str, origin: Address) -> ProxyUUID:
         """One object a sender and view; bounded by the origins that the state admits."""

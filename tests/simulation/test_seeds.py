@@ -30,6 +30,7 @@ FOUND = {
     2269: "a lineage that one part had seen go down came back by a merge with the other",
     2329: "a suspect that a merge view kept was heard again, and stayed suspected",
     5943: "a coordinator that had committed its own leave let somebody in, beside the view that it had committed",
+    7035: "what a coordinator cast at a new view overtook, on its way back up, a message of its own that came before",
     1510: "a member left while a unicast to the other site was on its way, and said nothing of it",
 }
 
