@@ -176,6 +176,7 @@ def test_relays_and_global_views_are_judged(spark: SparkSession, tmp_path: Path)
     assert ends == {"NYC/F", "NYC/G"}
 
 
+@pytest.mark.long
 def test_what_a_leave_left_behind_is_owed_only_if_it_was_answered(spark: SparkSession, tmp_path: Path) -> None:
     """The other member stays in the view for as long as it is judged; the last message was with the leaver alone."""
     for reason, owed in {records.UNANSWERED: set(), "left": {"X5"}}.items():
