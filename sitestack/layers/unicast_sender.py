@@ -41,6 +41,8 @@ class Sender:
         self._urgent = 0
         #: A frame was refused; until the queue is empty so are all that follow it, for a frame may be a piece of a larger one.
         self._refusing = False
+        #: Something was acknowledged: the receiver has a window for this connection.
+        self._opened = False
         #: The receiver's window that the latest acknowledgement spoke of; it grows over connections too.
         self._acked_window = 0
         self._retry_s = config.retransmit_interval_s
@@ -106,6 +108,7 @@ class Sender:
         """Carry everything over into a new connection: seqnos from 1, mids as they were (U5)."""
         carried = list(self.window.values())
         self.conn_id = conn_id
+        self._opened = False
         self.next_mid -= len(carried)
         self._next_seqno = 1
         self.window = {}
@@ -121,6 +124,7 @@ class Sender:
         if header.seqno >= self._next_seqno:
             return [Dropped("unicast_malformed")]
         self._acked_window = header.window
+        self._opened = True
         self._active_at = now
         effects: list[Effect] = []
         if self._forget_to(header.seqno):
@@ -197,13 +201,17 @@ class Sender:
         return not self.window and now >= self._active_at + self._config.idle_s
 
     def expire(self, now: float) -> list[Effect]:
-        """Send the highest frame again: a receiver that lacks others as well will ask for them (U8)."""
+        """Send the highest frame again: a receiver that lacks others as well will ask for them (U8).
+
+        As long as the receiver may have no window the first goes along: were it asked for, two more frames could be lost.
+        """
         if not self.window or now < self._retry_at:
             return []
         self._retry_s = min(2 * self._retry_s, self._config.retransmit_interval_s_max)
         self._retry_at = now + self._jittered()
+        first = [] if self._opened or len(self.window) == 1 else [Down(self._first())]
         self.retransmitted += 1
-        return [Down(self.window[self._next_seqno - 1])]
+        return [*first, Down(self.window[self._next_seqno - 1])]
 
     def deadline(self) -> float:
         """When something is to be done next."""

@@ -127,6 +127,22 @@ def test_a_new_message_does_not_wait_for_what_an_old_one_has_got_used_to() -> No
     assert world["B"].received["A"] == ["1", "2"]
 
 
+def test_a_lost_first_message_comes_again_without_being_asked_for() -> None:
+    """The receiver may have no window: were each question for the first lost as well, all the others would wait for long."""
+    world = World()
+    lost = iter([True])
+
+    def lose(packet: Packet) -> Fate:
+        if isinstance(packet.header, SendFirst):
+            return Fate.LOSE
+        return Fate.LOSE if packet.text == "1" and next(lost, False) else Fate.PASS
+
+    world.rule = lose
+    world.send("A", "B", "1", "2", "3")
+    world.run(2 * UnicastConfig().retransmit_interval_s)
+    assert world["B"].received["A"] == ["1", "2", "3"]
+
+
 def test_an_acknowledgement_is_sent_once_a_turn() -> None:
     layer = layer_of()
     for n in (1, 2, 3):
