@@ -8,6 +8,9 @@
 When many processes start at once none has a coordinator; the one with the lowest address founds the site and the others find it
 in their next round (A13). Two founders that did not hear each other merge later.
 
+A joiner asks twice: the coordinator's offer in between shows that both hear each other. One that is heard and cannot be reached
+would stop the whole site with each attempt.
+
 Whoever stands ready may count as a member already, by a commit that is on its way. So its time begins anew, and is longer than
 the coordinator takes to notice that nothing is heard of a member. One that is heard and asks twice is excluded, and let in when
 it asks once more (`leader.py`).
@@ -46,6 +49,8 @@ class Joining:
         self._local = local
         self._timeout_s = join_timeout_s
         self._due: float | None = None
+        #: The coordinator that was asked and has not offered anything yet.
+        self._asked: Address | None = None
 
     def deadline(self) -> float | None:
         """When a coordinator that says nothing more is given up and discovery starts again."""
@@ -83,6 +88,13 @@ class Joining:
             return []
         return self._ask(redirect.coordinator, now)
 
+    def offered(self, source: Address) -> list[Effect]:
+        """The coordinator hears me, and I hear it: say so. Twice would look like a member that does not know it is one."""
+        if self.phase is not Phase.ASKING or source != self._asked:
+            return []
+        self._asked = None
+        return self._request(source, hears=True)
+
     def ready(self, now: float) -> None:
         """A coordinator has prepared a view with this process in it: nobody else is asked, the commit is waited for."""
         self.phase = Phase.READY
@@ -97,4 +109,8 @@ class Joining:
     def _ask(self, coordinator: Address, now: float) -> list[Effect]:
         self.phase = Phase.ASKING
         self._due = now + self._timeout_s
-        return [Down(Frame(self._local.address, coordinator, (JoinRequest(self._local.name),)))]
+        self._asked = coordinator
+        return self._request(coordinator, hears=False)
+
+    def _request(self, coordinator: Address, hears: bool) -> list[Effect]:
+        return [Down(Frame(self._local.address, coordinator, (JoinRequest(self._local.name, hears),)))]

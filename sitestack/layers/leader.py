@@ -80,8 +80,8 @@ class Leader:
         flush = self._flush
         return flush is None or flush.stage is not Stage.COMMITTED or self._local.address not in flush.leaving
 
-    def join(self, joiner: Address, name: str, now: float) -> list[Effect]:
-        """Somebody asks to be let in."""
+    def join(self, joiner: Address, request: wire.JoinRequest, now: float) -> list[Effect]:
+        """Somebody asks to be let in. A flush has to wait for joiners, so this one shows first that it can be reached."""
         view = self._member.view
         if view is None:
             return [Dropped("join_without_view")]
@@ -91,7 +91,9 @@ class Leader:
             return self._join_of_member(joiner, now)
         if joiner not in self._joiners and len(self._joiners) >= self._times.joiners_max:
             return [Dropped("joiners")]
-        self._joiners[joiner] = name
+        if not request.hears:
+            return [self._say(joiner, wire.JoinOffer())]
+        self._joiners[joiner] = request.name
         self._want_change(now, self._times.batch_s)
         return []
 

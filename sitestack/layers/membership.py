@@ -103,7 +103,8 @@ class Membership(Layer):
         self._views_installed = 0
         leader, merging = self._leader, self._merging
         self._handlers: dict[type[Header], Callable[[Address, Any, float], list[Effect]]] = {
-            wire.JoinRequest: lambda source, header, now: leader.join(source, header.name, now),
+            wire.JoinRequest: leader.join,
+            wire.JoinOffer: lambda source, header, now: self._joining.offered(source),
             wire.JoinRedirect: lambda source, header, now: self._joining.redirected(header, now),
             wire.LeaveRequest: lambda source, header, now: leader.leave(source, now),
             wire.SuspectReport: lambda source, header, now: leader.report(header.members),

@@ -20,9 +20,15 @@ class ViewTag(Header):
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest(Header):
-    """Joiner to coordinator."""
+    """Joiner to coordinator. With `hears` it answers the coordinator's `JoinOffer`."""
 
     name: str
+    hears: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOffer(Header):
+    """Coordinator to joiner: ask again if you hear this. Who cannot be reached is not let in: all members would wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +176,7 @@ HEADERS: dict[int, type[Header]] = {
     0x7B: Installed,
     0x7C: Share,
     0x7D: Shared,
+    0x7E: JoinOffer,
     0xC0: MergeHint,
     0xC1: MergeRequest,
     0xC2: MergeReply,

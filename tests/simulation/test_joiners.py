@@ -95,6 +95,20 @@ def test_a_joiner_that_asks_twice_though_it_is_counted_in_is_excluded_and_let_in
     verdict(script)
 
 
+def test_a_joiner_that_the_coordinator_hears_and_cannot_reach_stops_nobody() -> None:
+    """B answers C, and tells it whom to ask. The site never waits for C, and lets it in once A reaches it."""
+    script = site("A", "B")
+    script.start("NYC", "C")
+    silence = script.hold("A", "C", Header)
+    flushes = layer(script, "A", Membership).statistics().flushes_started
+    script.run(3 * JOIN_TIMEOUT_S)
+    assert layer(script, "C", Membership).statistics().join_attempts > 2
+    assert layer(script, "A", Membership).statistics().flushes_started == flushes
+    silence.stop()
+    script.view("A", "B", "C", within=2 * JOIN_TIMEOUT_S)
+    verdict(script)
+
+
 def test_two_joiners_that_lose_the_site_they_were_ready_for_make_one_of_their_own() -> None:
     """C and D hear each other and nobody else. Who founds is found by the other, and both come back."""
     script = site("A", "B")

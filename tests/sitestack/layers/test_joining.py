@@ -16,8 +16,8 @@ TIMEOUT_S = 4.0
 LOOK = [Down(FindMembers())]
 
 
-def asks(member: Address) -> list[Effect]:
-    return [Down(Frame(B, member, (JoinRequest("B"),)))]
+def asks(member: Address, hears: bool = False) -> list[Effect]:
+    return [Down(Frame(B, member, (JoinRequest("B", hears),)))]
 
 
 def peer(name: str, coordinator: str | None = None, counter: int = 1) -> Peer:
@@ -49,6 +49,19 @@ def test_who_is_redirected_asks_there_and_waits_from_then_on() -> None:
     assert joining.redirected(JoinRedirect(B), 2.5) == [], "nobody asks itself"
     assert joining.deadline() == 2.0 + TIMEOUT_S
     assert joining.expire(2.0 + TIMEOUT_S) == LOOK
+
+
+def test_an_offer_is_answered_once_and_only_one_of_whom_was_asked() -> None:
+    """A second answer would look like the question of a member that does not know that it is one."""
+    joining = looking()
+    assert joining.offered(A) == [], "nobody was asked yet"
+    joining.found(Found((peer("A", "A"),)), 1.0)
+    assert joining.offered(C) == []
+    assert joining.offered(A) == asks(A, hears=True)
+    assert joining.offered(A) == []
+    assert joining.deadline() == 1.0 + TIMEOUT_S
+    joining.ready(2.0)
+    assert joining.offered(A) == []
 
 
 def test_who_stands_ready_waits_anew_and_asks_nobody() -> None:

@@ -10,6 +10,8 @@ from sitestack.layers.membership_headers import (
     Commit,
     FlushReply,
     FlushRequest,
+    JoinOffer,
+    JoinRequest,
     PartState,
     Prepare,
     Prepared,
@@ -68,7 +70,7 @@ def test_other_changes_are_collected() -> None:
     leader = leader_of("A")
     leader.suspect((C,), 1.0)
     leader.leave(B, 1.01)
-    leader.join(E, "E", 1.02)
+    leader.join(E, JoinRequest("E", True), 1.02)
     assert leader.deadline() == 1.0 + BATCH_S
 
 
@@ -87,21 +89,33 @@ def test_a_new_leader_hears_of_all_that_is_suspected() -> None:
     assert leader.suspect((A,), 1.1) == [Down(Frame(D, B, (SuspectReport((C, A)),)))]
 
 
+def test_who_wants_in_shows_first_that_it_can_be_reached() -> None:
+    """The offer costs nobody anything; a flush with somebody who does not answer stops the whole site."""
+    leader = leader_of("A")
+    for now in (1.0, 5.0):
+        assert leader.join(E, JoinRequest("E", False), now) == [Down(Frame(A, E, (JoinOffer(),)))]
+        assert leader.joiners == 0
+        assert leader.deadline() is None
+    assert leader.join(E, JoinRequest("E", True), 5.1) == []
+    assert leader.joiners == 1
+    assert leader.deadline() == 5.1 + BATCH_S
+
+
 def test_a_member_that_asks_twice_to_be_let_in_is_excluded() -> None:
     """It does not know that it is one: once the commit may still be on its way, twice it has waited for it in vain."""
     leader = leader_of("A")
-    assert leader.join(C, "C", 1.0) == [Dropped("join_of_member")]
+    assert leader.join(C, JoinRequest("C", False), 1.0) == [Dropped("join_of_member")]
     assert leader.deadline() is None
-    assert leader.join(C, "C", 5.0) == []
+    assert leader.join(C, JoinRequest("C", False), 5.0) == []
     assert leader.joiners == 0
     assert asked(leader.expire(5.0 + BATCH_S)) == [A, B, D]
 
 
 def test_what_a_member_asked_in_an_earlier_view_counts_no_more() -> None:
     leader = leader_of("A")
-    leader.join(C, "C", 1.0)
+    leader.join(C, JoinRequest("C", False), 1.0)
     leader.view_installed(view_of(2, "ABC"), 2.0)
-    assert leader.join(C, "C", 5.0) == [Dropped("join_of_member")]
+    assert leader.join(C, JoinRequest("C", False), 5.0) == [Dropped("join_of_member")]
 
 
 def test_a_merge_is_not_committed_before_all_have_what_the_other_parts_bring() -> None:

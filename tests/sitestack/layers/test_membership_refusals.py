@@ -72,7 +72,7 @@ def promise(layer: Membership, proposal: ViewId) -> None:
 @pytest.mark.parametrize(
     ("reason", "source", "header"),
     [
-        ("join_of_member", B, JoinRequest("B")),
+        ("join_of_member", B, JoinRequest("B", False)),
         ("leave_of_stranger", X, LeaveRequest()),
         ("stale_flush_reply", B, FlushReply(NEXT, VIEW.id, None, {})),
         ("stale_flush_reject", B, FlushReject(NEXT, NEXT, False)),
@@ -96,15 +96,15 @@ def test_what_belongs_to_nothing_that_goes_on_is_dropped(reason: str, source: Ad
 
 def test_who_has_no_view_lets_nobody_in_and_nobody_out() -> None:
     layer = fresh("B")
-    assert hear(layer, C, JoinRequest("C")) == [Dropped("join_without_view")]
+    assert hear(layer, C, JoinRequest("C", False)) == [Dropped("join_without_view")]
     assert hear(layer, C, LeaveRequest()) == [Dropped("leave_of_stranger")]
 
 
 def test_joiners_beyond_the_bound_are_not_taken_and_may_ask_again() -> None:
     coordinator = member("A")
-    assert hear(coordinator, D, JoinRequest("D")) == []
-    assert hear(coordinator, X, JoinRequest("X")) == [Dropped("joiners")]
-    assert hear(coordinator, D, JoinRequest("D")) == []
+    assert hear(coordinator, D, JoinRequest("D", True)) == []
+    assert hear(coordinator, X, JoinRequest("X", False)) == [Dropped("joiners")]
+    assert hear(coordinator, D, JoinRequest("D", True)) == []
     assert coordinator.statistics().joiners == 1
 
 

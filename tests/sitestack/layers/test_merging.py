@@ -11,7 +11,7 @@ from sitestack.events import FindMembers, Found, Peer, SeenView
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect
 from sitestack.layers.leader import Leader, LeaderTimes
-from sitestack.layers.membership_headers import FlushRequest, MergeHint, MergeReply, MergeRequest
+from sitestack.layers.membership_headers import FlushRequest, JoinRequest, MergeHint, MergeReply, MergeRequest
 from sitestack.layers.merging import MergeTimes, Merging
 from sitestack.layers.participant import Participant
 from sitestack.view import View, ViewId
@@ -52,7 +52,7 @@ class Coordinator:
             case "blocked":
                 self.member.promise(ViewId(self.view.id.counter + 1, self.view.members[1]), 1.0)
             case "busy":
-                self.leader.join(E, "E", 1.0)
+                self.leader.join(E, JoinRequest("E", True), 1.0)
             case _:
                 self.leader.suspected.append(self.view.members[1])
 
@@ -126,7 +126,7 @@ def test_a_coordinator_looks_around_from_time_to_time_at_once_after_a_hint_and_s
 def test_who_agrees_gives_its_view_and_holds_still_for_a_while() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     assert c.merging.requested(A, 1.0) == [c.says(A, MergeReply(c.view))]
-    c.leader.join(E, "E", 1.1)
+    c.leader.join(E, JoinRequest("E", True), 1.1)
     assert c.leader.deadline() == 1.0 + TIMES.consent_s, "held: whoever wants in waits for the merge"
     assert c.merging.forwards(A, 1.0 + TIMES.consent_s)
     assert not c.merging.forwards(B, 1.0), "only who was agreed with leads"
@@ -145,7 +145,7 @@ def test_a_consent_that_nothing_came_of_expires() -> None:
 def test_what_was_held_back_for_a_merge_that_never_came_is_done_then() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
-    c.leader.join(E, "E", 1.1)
+    c.leader.join(E, JoinRequest("E", True), 1.1)
     assert flush_requests(c.leader.expire(1.0 + TIMES.consent_s)) == [C, D]
 
 
