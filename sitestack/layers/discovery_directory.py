@@ -8,6 +8,7 @@ from sitestack.address import Address, Physical
 from sitestack.contacts import Contact, Contacts, is_reachable, printable
 from sitestack.events import SetPhysical
 from sitestack.layer import Down, Dropped, Effect
+from sitestack.rate_limit import RateLimit
 from sitestack.view import View, ViewId
 
 #: So many members, in order of rank, tell others of the whole view; the rest speak for themselves. One would do, but it may be
@@ -24,10 +25,12 @@ class Directory:
     whatever is remembered, a tombstone included. The coordinator of my view may correct. Third parties fill gaps only.
     """
 
-    def __init__(self, address: Address, name: str, contacts_max: int, tombstone_s: float) -> None:
+    def __init__(self, address: Address, name: str, contacts: Contacts, answered: RateLimit) -> None:
         self.address = address
         self.name = printable(name)
-        self.contacts = Contacts(contacts_max, tombstone_s)
+        self.contacts = contacts
+        self.answered = answered
+        self.answers = 0
         #: Where I am; empty before I am connected and after I have left.
         self.physical: tuple[Physical, ...] = ()
         self.version = 0
@@ -87,3 +90,14 @@ class Directory:
         """The first members answer for the view, so that a hundred do not answer one question; for a stranger whoever can."""
         view = self.view
         return view is None or view.rank(member) < 0 or view.rank(self.address) < TELLERS
+
+    def may_answer(self, asker: Address, member: Address, now: float) -> bool:
+        """Only who is known can be answered, and nobody the same more often than the limit allows (C15); counts it if so."""
+        allowed = asker in self.contacts and self.answered.allow((asker, member), now)
+        self.answers += allowed
+        return allowed
+
+
+def is_own_word(contact: Contact, source: Address) -> bool:
+    """Whether `source` says of itself where it is, so that it can be answered there."""
+    return contact.address == source and is_reachable(contact)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sitestack.address import Address
 from sitestack.contacts import Contact
-from sitestack.frame import Header
+from sitestack.frame import Destination, Frame, Header
+from sitestack.layer import Down, Effect
 from sitestack.view import ViewId
 
 
@@ -58,3 +60,8 @@ class KnownContacts(Header):
     """State for a joiner: where the members of the view are."""
 
     contacts: tuple[Contact, ...]
+
+
+def say(me: Address, header: Header, dests: Iterable[Destination]) -> list[Effect]:
+    """Send it once to each: nobody is in a view with all of them, so nothing of discovery is reliable."""
+    return [Down(Frame(me, dest, (header,), None, True)) for dest in dests]

@@ -1,0 +1,164 @@
+"""Where a member can be reached: WHO-HAS, I-HAVE and INVALIDATE. The ARP-like helper of discovery, not a layer.
+
+C has something for B and does not know where B is; later B leaves:
+
+    C -> all    WhoHas(B, asked by C)                everybody caches C
+    B -> C      IHave(B at b:1)                      C sends what has waited
+    B -> all    Invalidate(B)                        everybody forgets B, and remembers that it has forgotten
+
+The same words are said unasked: by a member that has moved, and by the coordinator at a view, of who came and who left.
+"""
+
+from __future__ import annotations
+
+from sitestack.address import Address, Physical
+from sitestack.contacts import Contact
+from sitestack.events import RemovePhysical, SetPhysical
+from sitestack.layer import Down, Dropped, Effect
+from sitestack.layers.discovery_directory import CONTACTS_PER_FRAME, Directory, is_own_word
+from sitestack.layers.discovery_headers import IHave, Invalidate, WhoHas, say
+from sitestack.view import View
+
+#: A change of my own address is announced so often, since nobody acknowledges it.
+ANNOUNCEMENTS = 3
+
+
+class Whereabouts:
+    """Asks, answers and announces where members are, and forgets who has left or is silent."""
+
+    def __init__(self, directory: Directory, announce_interval_s: float, stranger_s: float) -> None:
+        self._directory = directory
+        self._contacts = directory.contacts
+        self._announce_interval_s = announce_interval_s
+        self._stranger_s = stranger_s
+        self._announcements = 0
+        self._announce_at = 0.0
+        self._sweep_at: float | None = None
+        self._given: tuple[Contact, ...] = ()
+        self.who_has = 0
+
+    # -- myself ----------------------------------------------------------------------------------------------------
+
+    def connect(self, physical: tuple[Physical, ...], now: float) -> list[Effect]:
+        """I am here now. Who has moved announces it."""
+        directory = self._directory
+        if directory.physical and directory.physical != physical:
+            self._announcements, self._announce_at = ANNOUNCEMENTS, now
+        directory.physical = physical
+        self._sweep_at = now + self._stranger_s
+        me = directory.me()
+        return [Down(SetPhysical(me.address, me.physical, me.version))]
+
+    def leave(self) -> list[Effect]:
+        """I am nowhere any more."""
+        me, directory = self._directory.address, self._directory
+        effects = say(me, Invalidate(me, directory.me().version), (None,)) if directory.physical else []
+        directory.physical, directory.view, self._sweep_at = (), None, None
+        return [*effects, Down(RemovePhysical(me))]
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def deadline(self) -> float | None:
+        """When to announce my new address again, or to forget strangers; None while I am nowhere."""
+        if self._sweep_at is not None and self._announcements:
+            return min(self._sweep_at, self._announce_at)
+        return self._sweep_at
+
+    def expire(self, now: float, seeds: tuple[Physical, ...]) -> list[Effect]:
+        """Announce my new address again, forget strangers."""
+        effects: list[Effect] = []
+        directory = self._directory
+        if self._announcements and now >= self._announce_at:
+            self._announcements -= 1
+            self._announce_at = now + self._announce_interval_s
+            effects += say(directory.address, IHave((directory.me(),)), (None, *seeds))
+        if self._sweep_at is not None and now >= self._sweep_at:
+            self._sweep_at = now + self._stranger_s
+            for stranger in self._contacts.silent(now - self._stranger_s):
+                effects += self._forget(stranger, now)
+        return effects
+
+    def _forget(self, member: Address, now: float, version: int = 0) -> list[Effect]:
+        self._contacts.remove(member, now, version)
+        return [Down(RemovePhysical(member))]
+
+    # -- one member that is looked for -----------------------------------------------------------------------------
+
+    def find(self, member: Address, seeds: tuple[Physical, ...]) -> list[Effect]:
+        """The resolver has something for this member: say where it is, or ask everybody."""
+        known = self._contacts.get(member)
+        if known is not None:
+            return [Down(SetPhysical(member, known.physical, known.version))]
+        directory = self._directory
+        if not directory.physical:
+            return [Dropped("not_connected")]
+        self.who_has += 1
+        dests = dict.fromkeys((None, *seeds, *self._contacts.last_known(member)))
+        return say(directory.address, WhoHas(member, directory.me()), dests)
+
+    def handle_who_has(self, header: WhoHas, source: Address, now: float) -> list[Effect]:
+        """Answer for myself, or for who is known, if it is mine to say."""
+        member, directory = header.member, self._directory
+        if not is_own_word(header.asker, source):
+            return [Dropped("bad_contact")]
+        effects = directory.learn(header.asker, source, now)
+        known = self._contacts.get(member)
+        if member != directory.address and (known is None or not directory.tells_of(member)):
+            return effects
+        if not directory.may_answer(source, member, now):
+            return [*effects, Dropped("not_answered")]
+        return effects + say(directory.address, IHave((directory.me() if known is None else known,)), (source,))
+
+    def handle_i_have(self, header: IHave, source: Address, now: float) -> list[Effect]:
+        """Believe what `source` may say."""
+        if len(header.contacts) > CONTACTS_PER_FRAME:
+            return [Dropped("too_many_contacts")]
+        return [effect for contact in header.contacts for effect in self._directory.learn(contact, source, now)]
+
+    def handle_invalidate(self, header: Invalidate, source: Address, now: float) -> list[Effect]:
+        """Forget a member, if `source` may say so."""
+        member = header.member
+        if not self._directory.may_invalidate(member, source):
+            return [Dropped("no_authority")]
+        known = self._contacts.get(member)
+        # The coordinator need not know the latest word of the one that left; if that one lives, its next word brings it back.
+        if source == member and known is not None and known.version > header.version:
+            return [Dropped("late_invalidate")]
+        return self._forget(member, now, header.version)
+
+    # -- the members of a view -------------------------------------------------------------------------------------
+
+    def take(self, contacts: tuple[Contact, ...]) -> None:
+        """What a joiner is told; kept until the view, which follows at once, can hand it down."""
+        self._given = contacts
+
+    def install(self, view: View, previous: View | None, now: float) -> list[Effect]:
+        """Learn of those who came, and forget those who left; the coordinator tells everybody of both."""
+        directory, contacts = self._directory, self._contacts
+        directory.view = view
+        contacts.pin(view.members, now)
+        effects: list[Effect] = []
+        for contact in self._given:
+            effects += directory.learn(contact, view.coordinator, now)
+        self._given = ()
+        before = () if previous is None else previous.members
+        gone = [member for member in before if member not in view.members]
+        obituaries = [Invalidate(member, known.version) for member in gone if (known := contacts.get(member)) is not None]
+        for member in gone:
+            effects += self._forget(member, now)
+        if view.coordinator == directory.address:
+            for obituary in obituaries:
+                effects += say(directory.address, obituary, (None,))
+            # After a merge each side is new to the other, so everybody is told of everybody.
+            effects += self._introduce([each for each in view.members if view.subviews or each not in before])
+        return effects
+
+    def _introduce(self, members: list[Address]) -> list[Effect]:
+        """Tell all of these members: without multicast, who is not told of a joiner does not reach it."""
+        me, directory = self._directory.address, self._directory
+        contacts = [directory.me() if each == me else self._contacts.get(each) for each in members]
+        known = [contact for contact in contacts if contact is not None]
+        effects: list[Effect] = []
+        for start in range(0, len(known), CONTACTS_PER_FRAME):
+            effects += say(me, IHave(tuple(known[start : start + CONTACTS_PER_FRAME])), (None,))
+        return effects
