@@ -9,7 +9,10 @@ Besides, each member has a TCP connection to the coordinator, to the next in lin
 process is noticed by its kernel closing the connection, within milliseconds; the shell makes sure and says `Gone`. Where the
 port cannot be reached nothing of the kind happens, and silence decides (FD_SOCK in JGroups).
 
-Any frame is a sign of life. Members are told apart by UUID, never by address, so a restarted process does not keep its
+Any frame is a sign of life. But nobody can follow a coordinator that it does not hear. It says so to the coordinator
+(`NotHeard`), which puts the question to it; from then on only an answer shows that both hear each other.
+
+Members are told apart by UUID, never by address, so a restarted process does not keep its
 predecessor alive: what is sent to the predecessor comes back as `NotHere`, which is as good as an obituary (A3).
 """
 
@@ -34,37 +37,11 @@ from sitestack.events import (
 )
 from sitestack.frame import Destination, Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.layers.failure_detection_headers import HEADERS, Alive, AreYouThere, IAmAlive, NotHeard, NotHere
 from sitestack.rate_limit import RateLimit
 from sitestack.view import View, ViewId
 
-
-@dataclass(frozen=True, slots=True)
-class Alive(Header):
-    """Heartbeat, with the view that the sender has installed (A11)."""
-
-    view: ViewId
-
-
-@dataclass(frozen=True, slots=True)
-class AreYouThere(Header):
-    """Suspicion check. From the second attempt on both sides use another address of the other, if it has one."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class IAmAlive(Header):
-    """Answer to the suspicion check."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotHere(Header):
-    """Your frame was for a member that is not at this address any more."""
-
-    wanted: Address
-
-
-_OWN = frozenset({Alive, AreYouThere, IAmAlive, NotHere})
+_OWN = frozenset(HEADERS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +95,21 @@ class FailureDetection(Layer):
     """FD_ALL and VERIFY_SUSPECT in JGroups (traps A3, A11; faults F15, F18, F31)."""
 
     name = "failure_detection"
-    HEADERS: ClassVar[dict[int, type[Header]]] = {0x20: Alive, 0x21: AreYouThere, 0x22: IAmAlive, 0x23: NotHere}
+    HEADERS: ClassVar[dict[int, type[Header]]] = HEADERS
     FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: FailureDetectionConfig) -> None:
         self.local = local
         self.config = config
         self._view: View | None = None
-        #: When each other member of the view was heard last. Members of a view only, so the view bounds these three.
+        #: When each other member of the view was heard last. Members of a view only, so the view bounds these five.
         self._heard: dict[Address, float] = {}
         self._checks: dict[Address, _Check] = {}
         self._suspected: dict[Address, None] = {}
         #: Those of them that are dead for certain: what still arrives of them was sent before.
         self._gone: dict[Address, None] = {}
+        #: Those being checked or suspected because they hear nothing of me. They are heard; an answer is what counts.
+        self._deaf: dict[Address, None] = {}
         self._heartbeat_at = 0.0
         #: No member can have been silent for too long before then; so frames need not be looked at for the deadline.
         self._scan_at = 0.0
@@ -147,7 +126,7 @@ class FailureDetection(Layer):
             effects: list[Effect] = []
             if source in self._heard:
                 self._heard[source] = now
-                if (source in self._checks or source in self._suspected) and source not in self._gone:
+                if (source in self._checks or source in self._suspected) and self._is_proof(source, headers):
                     effects = self._take_back(source)
             if not headers or type(headers[-1]) not in _OWN:
                 effects.append(Up(event))
@@ -159,12 +138,17 @@ class FailureDetection(Layer):
             return self._answer_misdirected(event, now)
         if isinstance(event, Left):
             self._view = None
-            self._heard, self._checks, self._suspected, self._gone = {}, {}, {}, {}
+            self._heard, self._checks, self._suspected, self._gone, self._deaf = {}, {}, {}, {}, {}
             return [Down(Watch(()))] if self.config.watch else []
         return [Up(event)]
 
+    def _is_proof(self, source: Address, headers: tuple[Header, ...]) -> bool:
+        """Whether this frame shows that all is well with a member that was doubted."""
+        return source not in self._gone and (source not in self._deaf or (bool(headers) and type(headers[-1]) is IAmAlive))
+
     def _take_back(self, member: Address) -> list[Effect]:
         self._checks.pop(member, None)
+        self._deaf.pop(member, None)
         if member not in self._suspected:
             return []
         del self._suspected[member]
@@ -182,7 +166,15 @@ class FailureDetection(Layer):
             if header.wanted not in self._heard:
                 return [Dropped("not_monitored")]
             return self._suspect([header.wanted])
+        if isinstance(header, NotHeard):
+            return self._check_deaf(source, now)
         return []  # IAmAlive: that it came is all it says
+
+    def _check_deaf(self, member: Address, now: float) -> list[Effect]:
+        if member not in self._heard:
+            return [Dropped("not_monitored")]
+        self._deaf[member] = None
+        return [] if member in self._checks or member in self._suspected else self._begin_check(member, now)
 
     def _compare_view(self, source: Address, view: ViewId, now: float) -> list[Effect]:
         mine = self._view
@@ -234,6 +226,8 @@ class FailureDetection(Layer):
             self._heartbeat_at = now + self.config.heartbeat_interval_s
             self._heartbeats += 1
             effects.append(self._send(None, Alive(self._view.id)))
+            if self._view.coordinator in self._suspected:
+                effects.append(self._send(self._view.coordinator, NotHeard()))
             effects += self._watch(self._view)  # again and again: a place may become known, or change
         if now >= self._scan_at:
             effects += self._scan(now)
@@ -305,6 +299,7 @@ class FailureDetection(Layer):
         self._checks = {member: check for member, check in self._checks.items() if member in self._heard}
         self._suspected = {member: None for member in self._suspected if member in self._heard}
         self._gone = {member: None for member in self._gone if member in self._heard}
+        self._deaf = {member: None for member in self._deaf if member in self._heard}
         suspected = [member for member in self._suspected if member not in self._gone]
         self._heartbeat_at = now
         self._scan_at = min(self._heard.values(), default=now) + self.config.timeout_s

@@ -20,14 +20,8 @@ from sitestack.events import (
 )
 from sitestack.frame import Destination, Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Up
-from sitestack.layers.failure_detection import (
-    Alive,
-    AreYouThere,
-    FailureDetection,
-    FailureDetectionConfig,
-    IAmAlive,
-    NotHere,
-)
+from sitestack.layers.failure_detection import FailureDetection, FailureDetectionConfig
+from sitestack.layers.failure_detection_headers import Alive, AreYouThere, IAmAlive, NotHeard, NotHere
 from sitestack.view import ViewId
 from tests.sitestack.layers.lower_world import address_of, drops, local_of, view_of
 
@@ -271,3 +265,60 @@ def test_a_stranger_that_is_gone_is_nobodys_business() -> None:
 def test_without_watching_only_silence_counts() -> None:
     detector = FailureDetection(local_of("A"), FailureDetectionConfig(watch=False))
     assert detector.up(ViewInstalled(VIEW, None), 0.0) == []
+
+
+# -- a coordinator that is not heard --------------------------------------------------------------------------------------
+
+
+def doubts(detector: FailureDetection, until: float, start: float) -> list[tuple[object, object]]:
+    """B and C speak all the time, and C says with each heartbeat that it hears nothing of A."""
+    reports: list[tuple[object, object]] = []
+    speak_at = start
+    while (due := detector.deadline()) is not None and min(due, speak_at) <= until:
+        now = min(due, speak_at)
+        if now == speak_at:
+            speak_at += 0.5
+            frames = [hear(detector, B, now), hear(detector, C, now, NotHeard()), hear(detector, C, now, Alive(VIEW.id))]
+            reports += [(now, each) for effects in frames for each in reported(effects) if not isinstance(each, Frame)]
+        reports += [(now, each) for each in reported(detector.expire(now))]
+    return reports
+
+
+def test_a_member_that_does_not_hear_its_coordinator_is_suspected_though_it_is_heard() -> None:
+    """F7: it takes nothing in, and everybody would wait for it."""
+    detector = make()
+    assert doubts(detector, 8.0, start=1.0) == [(pytest.approx(2.0), Suspect((C,)))]
+
+
+def test_an_answer_shows_that_the_coordinator_is_heard_again() -> None:
+    detector = make()
+    assert said(hear(detector, C, 1.0, NotHeard())) == [(C, AreYouThere(1))]
+    hear(detector, C, 1.1, IAmAlive())
+    assert detector.statistics().checking == 0
+    assert live(detector, 8.0, B, C, start=1.1) == []
+
+
+def test_a_deaf_member_that_a_new_view_keeps_is_suspected_until_it_answers() -> None:
+    detector = make()
+    assert doubts(detector, 2.5, start=1.0) == [(pytest.approx(2.0), Suspect((C,)))]
+    again = detector.up(ViewInstalled(view_of(2, "ABC"), VIEW), 2.5)
+    assert (C, AreYouThere(1)) in said(again)
+    assert reported(hear(detector, C, 2.6, Alive(VIEW.id))) == [SeenView(C, VIEW.id)]
+    assert reported(hear(detector, C, 2.7, IAmAlive())) == [Unsuspect((C,))]
+    detector.up(ViewInstalled(view_of(3, "AB"), None), 3.0)
+    assert hear(detector, C, 3.1, NotHeard()) == [Dropped("not_monitored")]
+
+
+@pytest.mark.parametrize(("silent", "told"), [(A, [A]), (C, [])])
+def test_the_coordinator_is_told_that_it_is_not_heard_and_nobody_else(silent: Address, told: list[Address]) -> None:
+    """Others may go on without hearing each other: what they send takes the way by the coordinator."""
+    detector = FailureDetection(local_of("B"), FailureDetectionConfig())
+    detector.up(ViewInstalled(VIEW, None), 0.0)
+    others = [member for member in (A, C) if member != silent]
+    live(detector, 3.6, *others)
+    assert detector.statistics().suspected == 1
+    due = detector.deadline()
+    assert due is not None
+    assert [to for to, header in said(detector.expire(due)) if isinstance(header, NotHeard)] == told
+    hear(detector, silent, due)
+    assert [to for to, header in said(detector.expire(due + 0.5)) if isinstance(header, NotHeard)] == []
