@@ -15,7 +15,7 @@ from relay.layer import RelayLayer
 from relay.recorder import RelayRecorder
 from relay.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
-from sitestack.channel import Channel, ChannelStatistics, SharedState
+from sitestack.channel import Channel, ChannelStatistics
 from sitestack.errors import unwrapped
 from sitestack.events import Event
 from sitestack.layer import Local
@@ -30,6 +30,7 @@ from sitestack.opening import (
     shared_state,
 )
 from sitestack.recorder import Recorder
+from sitestack.shared_state import SharedState
 from sitestack.stack import Stack
 from sitestack.transport import Transport
 

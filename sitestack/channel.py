@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Literal
@@ -17,16 +17,14 @@ import trio
 from sitestack.address import Address, Physical
 from sitestack.config import SiteConfig
 from sitestack.driver import Driver, DriverStatistics
-from sitestack.errors import ChannelClosed, JoinFailed, LocalError, ProtocolError, StateTooLarge, unwrapped
+from sitestack.errors import ChannelClosed, JoinFailed, LocalError, ProtocolError, unwrapped
 from sitestack.events import (
     Connect,
-    Credit,
     Disconnect,
     Event,
     GiveState,
     SetSeeds,
     StateArrived,
-    StateGiven,
     StateRefused,
     ViewInstalled,
     WatchAt,
@@ -36,29 +34,20 @@ from sitestack.inbox import Delivery, Inbox, Mark
 from sitestack.layer import Local
 from sitestack.layers.batching import Batching
 from sitestack.message import Message, Scope
+from sitestack.receive_end import ReceiveEnd
 from sitestack.recorder import Recorder
+from sitestack.shared_state import SharedState, StateAtMarks
 from sitestack.stack import Stack
 from sitestack.transport import Transport
 from sitestack.transport.watch import Watcher, WatchStatistics
-from sitestack.view import View, ViewId
+from sitestack.view import View
 
 #: `send` gives the other tasks a turn after this many messages or bytes: about one full batch. A coordinator that sends closes
 #: a batch in each turn, so with a quarter of this its messages cost more than twice as much.
 BURST_MESSAGES = 256
 BURST_BYTES = 32 * 1024
-#: Taking from a full inbox gives the other tasks a turn after this many messages. With about as many as one turn delivers, a
-#: reader that is fast enough would fall behind all the same.
-TAKE_MESSAGES = 4_096
 
 _SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
-
-
-@dataclass(frozen=True, slots=True)
-class SharedState:
-    """How the application gives its state to a joiner and takes that of others. Called in the task that receives."""
-
-    get: Callable[[], bytes]
-    set: Callable[[bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +101,12 @@ class Channel:
         self._gone = trio.Event()
         self._leaving = False
         self._inbox: Inbox[Event | View | Mark] = Inbox()
-        self._state = state
-        #: Nothing is shown to the application before it has its state.
-        self._withheld = state is not None
-        #: Before which view the state of this member's application is wanted, and what it is to be given before which.
-        self._give_at: ViewId | None = None
-        self._arrived: StateArrived | None = None
-        self._refused: StateRefused | None = None
+        self._state = StateAtMarks(state, self._inbox)
+        report_step_bytes = max(1, config.protocols.flow_control.backlog_bytes_max // 8)
+        self._receive_end = ReceiveEnd(self._inbox, self._state, self._hand_in, report_step_bytes)
         self._messages: Iterator[Message] = iter(())
-        self._readers = trio.lowlevel.ParkingLot()
         self._writers = trio.lowlevel.ParkingLot()
-        self._burst_messages = self._burst_bytes = self._taken_messages = 0
-        self._reported_bytes = 0
-        self._report_step_bytes = max(1, config.protocols.flow_control.backlog_bytes_max // 8)
+        self._burst_messages = self._burst_bytes = 0
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -181,7 +163,7 @@ class Channel:
         for message in self._messages:
             return message
         while True:
-            item = await self._take()
+            item = await anext(self._receive_end)
             if not isinstance(item, Delivery):
                 return item
             self._messages = item.messages()
@@ -192,41 +174,7 @@ class Channel:
 
     def batches(self) -> AsyncIterator[Delivery | View | Event]:
         """The same a batch at a time, for those in a hurry."""
-        return _Batches(self._take)
-
-    async def _take(self) -> Delivery | View | Event:
-        if self._taken_messages >= TAKE_MESSAGES:
-            self._taken_messages = 0
-            await trio.lowlevel.checkpoint()
-        while True:
-            while self._withheld or not self._inbox:
-                if self._refused is not None:
-                    raise StateTooLarge(
-                        f"the state has {self._refused.state_bytes} bytes, of {self._refused.state_bytes_max} at most"
-                    )
-                if self._gone.is_set():
-                    raise StopAsyncIteration
-                self._taken_messages = 0
-                await self._readers.park()
-            item = self._inbox.take()
-            if isinstance(item, Mark):
-                self._pass(item)
-                continue
-            if isinstance(item, Delivery):
-                self._taken_messages += item.batch.count
-                if self._reported_bytes - self._inbox.backlog_bytes >= self._report_step_bytes:
-                    self._report_backlog()
-            return item
-
-    def _pass(self, mark: Mark) -> None:
-        """The application has done with all that was before this view: it can take a state, and give it to joiners."""
-        assert self._state is not None
-        if self._arrived is not None and self._arrived.data is not None and self._arrived.point == mark.view:
-            data, self._arrived = self._arrived.data, None
-            self._state.set(data)
-        if self._give_at == mark.view:
-            self._give_at = None
-            self._hand_in(StateGiven(mark.view, self._state.get()))
+        return self._receive_end
 
     # -- the member ------------------------------------------------------------------------------------------------
 
@@ -283,7 +231,7 @@ class Channel:
         finally:
             self._leaving = self._full = True
             self._gone.set()
-            self._readers.unpark_all()
+            self._receive_end.close()
             self._writers.unpark_all()
         if self._recorder is not None:
             self._recorder.drops(self._stack.drops)
@@ -314,51 +262,22 @@ class Channel:
                     inbox.put(Delivery(event.source, event.batch))
             else:
                 self._handle(event)
-        if inbox:
-            self._readers.unpark_all()
         if self._full and self._batching.writable:
             self._full = False
             self._writers.unpark_all()
-        if inbox.backlog_bytes - self._reported_bytes >= self._report_step_bytes:
-            self._report_backlog()
+        self._receive_end.refresh()
 
     def _handle(self, event: Event) -> None:
         """One event that is no delivery. Those that only the stack's inside cares about are passed over."""
         if isinstance(event, ViewInstalled):
             self._view = event.view
-            if self._state is not None:
-                self._inbox.put(Mark(event.view.id))
+            self._state.mark(event.view.id)
             self._inbox.put(event.view)
             self._joined.set()
         elif isinstance(event, WatchAt) and self._watcher is not None:
             self._watcher.watch(event.targets)
-        elif isinstance(event, GiveState):
-            self._give_at = event.point
-        elif isinstance(event, StateArrived):
-            self._arrived = event
-            self._withheld = False
-            if event.data is not None:
-                self._inbox.restart(Mark(event.point))
-        elif isinstance(event, StateRefused):
-            self._refused = event
-
-    def _report_backlog(self) -> None:
-        """Tell flow control, in steps, what the application has not taken: the senders are to slow down, or may go on."""
-        self._reported_bytes = self._inbox.backlog_bytes
-        self._hand_in(Credit(self._reported_bytes))
-
-
-class _Batches:
-    """An iterator and not a generator, so that leaving a loop early leaves nothing to be closed."""
-
-    def __init__(self, take: Callable[[], Awaitable[Delivery | View | Event]]) -> None:
-        self._take = take
-
-    def __aiter__(self) -> AsyncIterator[Delivery | View | Event]:
-        return self
-
-    async def __anext__(self) -> Delivery | View | Event:
-        return await self._take()
+        elif isinstance(event, GiveState | StateArrived | StateRefused):
+            self._state.handle(event)
 
 
 def _version() -> str:

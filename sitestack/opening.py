@@ -14,11 +14,12 @@ import trio
 
 from sitestack.address import Address
 from sitestack.assembly import build_stack
-from sitestack.channel import Channel, SharedState
+from sitestack.channel import Channel
 from sitestack.config import SiteConfig, find_problems
 from sitestack.errors import ConfigurationError, unwrapped
 from sitestack.layer import Local
 from sitestack.recorder import Recorder, Write
+from sitestack.shared_state import SharedState
 from sitestack.transport import Transport
 from sitestack.transport.names import Names
 from sitestack.transport.tcp import TcpTransport

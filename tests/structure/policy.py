@@ -14,6 +14,7 @@ SHELL = (
     "sitestack/channel.py",
     "sitestack/driver.py",
     "sitestack/opening.py",
+    "sitestack/receive_end.py",
     "relay/analytics/",
     "relay/bench/",
     "relay/bridge.py",

@@ -1,0 +1,85 @@
+"""The end of a channel from which the application takes what was delivered, at its own pace.
+
+It waits while there is nothing, lets the other tasks have their turn, and tells flow control what is not taken yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import trio
+
+from sitestack.events import Credit, Event
+from sitestack.inbox import Delivery, Inbox, Mark
+from sitestack.shared_state import StateAtMarks
+from sitestack.view import View
+
+#: Taking from a full inbox gives the other tasks a turn after this many messages. With about as many as one turn delivers, a
+#: reader that is fast enough would fall behind all the same.
+TAKE_MESSAGES = 4_096
+
+
+class ReceiveEnd:
+    """An iterator and not a generator, so that leaving a loop early leaves nothing to be closed."""
+
+    def __init__(
+        self,
+        inbox: Inbox[Event | View | Mark],
+        state: StateAtMarks,
+        hand_in: Callable[[Event], None],
+        report_step_bytes: int,
+    ) -> None:
+        """`hand_in` takes what the stack is to know; it is told of the backlog in steps of so many bytes."""
+        self._inbox = inbox
+        self._state = state
+        self._hand_in = hand_in
+        self._report_step_bytes = report_step_bytes
+        self._reported_bytes = 0
+        self._taken_messages = 0
+        self._closed = False
+        self._readers = trio.lowlevel.ParkingLot()
+
+    def __aiter__(self) -> AsyncIterator[Delivery | View | Event]:
+        return self
+
+    async def __anext__(self) -> Delivery | View | Event:
+        """The oldest. Ends when the channel is closed; raises StateTooLarge."""
+        inbox = self._inbox
+        if self._taken_messages >= TAKE_MESSAGES:
+            self._taken_messages = 0
+            await trio.lowlevel.checkpoint()
+        while True:
+            while self._state.withheld or not inbox:
+                self._state.check()
+                if self._closed:
+                    raise StopAsyncIteration
+                self._taken_messages = 0
+                await self._readers.park()
+            item = inbox.take()
+            if isinstance(item, Mark):
+                given = self._state.reach(item)
+                if given is not None:
+                    self._hand_in(given)
+                continue
+            if isinstance(item, Delivery):
+                self._taken_messages += item.batch.count
+                if self._reported_bytes - inbox.backlog_bytes >= self._report_step_bytes:
+                    self._report_backlog()
+            return item
+
+    def refresh(self) -> None:
+        """Something was put into the inbox, perhaps."""
+        if self._inbox:
+            self._readers.unpark_all()
+        if self._inbox.backlog_bytes - self._reported_bytes >= self._report_step_bytes:
+            self._report_backlog()
+
+    def _report_backlog(self) -> None:
+        """The senders are to slow down, or may go on."""
+        self._reported_bytes = self._inbox.backlog_bytes
+        self._hand_in(Credit(self._reported_bytes))
+
+    def close(self) -> None:
+        """Nothing will be put into the inbox any more; what is in it can be taken."""
+        self._closed = True
+        self._readers.unpark_all()
