@@ -18,41 +18,10 @@ from sitestack.events import Blocked, CutReached, DigestAnswer, DigestQuery, Eve
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.later_views import LaterViews
-from sitestack.layers.retransmission import Announcer, Answers, Gap, Gaps, choose_holder
+from sitestack.layers.nakack_headers import RANGES_MAX, Cast, Highest, Retransmit, wire_frame
+from sitestack.layers.retransmission import Announcer, Answers, Gap, Gaps
 from sitestack.layers.streams import Streams
-from sitestack.layers.window import frame_bytes
-from sitestack.unguarded import unguarded
-from sitestack.view import View, ViewId
-
-#: A request lists at most so many ranges: it must fit into one datagram, as fragmentation is above this layer.
-RANGES_MAX = 64
-
-
-@unguarded
-@dataclass(frozen=True, slots=True)
-class Cast(Header):
-    """On every reliable multicast and on its retransmissions, which come from anybody: `sender` owns the stream."""
-
-    view: ViewId
-    sender: Address
-    seqno: int
-
-
-@dataclass(frozen=True, slots=True)
-class Retransmit(Header):
-    """To a member that should hold these numbers (first and last of each range) of the sender's stream: send them to me."""
-
-    view: ViewId
-    sender: Address
-    ranges: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Highest(Header):
-    """To everybody: the stream of the one who says it goes up to here."""
-
-    view: ViewId
-    seqno: int
+from sitestack.view import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +94,8 @@ class NakAck(Layer):
         self._config = config
         self._view: View | None = None
         self._streams = Streams((), config.window_count_max, config.ahead_bytes_max)
-        self._holders: dict[Address, Address] = {}
         self._gaps = Gaps(local.rng, config.ask_delay_s, config.ask_interval_s_max)
-        self._answers = Answers(config.answer_period_s, config.answer_bytes_max)
+        self._answers = Answers(config.answer_period_s, config.answer_bytes_max, config.ask_count_max)
         self._announcer = Announcer(config.quiet_interval_s, config.quiet_interval_s_max)
         self._later = LaterViews(config.later_count_max, config.later_bytes_max)
         self._retained_bytes_high = 0
@@ -222,7 +190,7 @@ class NakAck(Layer):
         self._delivered += 1
         if len(self._view.members) > 1:
             self._announcer.restart(now)
-        return [Down(_wire_frame(own, self._view.id)), Up(own)]
+        return [Down(wire_frame(own, self._view.id)), Up(own)]
 
     def _announce(self, now: float) -> list[Effect]:
         assert self._view is not None
@@ -289,11 +257,7 @@ class NakAck(Layer):
         if not ranges:
             self._gaps.postpone(gap, now)
             return []
-        first = self._holders.get(owner, owner)
-        rank = self._view.rank(self._me)
-        after_me = self._view.members[rank + 1 :] + self._view.members[:rank]
-        others = tuple([member for member in after_me if member != first])
-        holder = choose_holder(self._gaps.asked(gap, window.contiguous, now), first, others)
+        holder = self._gaps.ask(owner, gap, window.contiguous, now)
         self._requests_sent += 1
         return [Down(Frame(self._me, holder, (Retransmit(self._view.id, owner, ranges),), None, True))]
 
@@ -304,18 +268,9 @@ class NakAck(Layer):
         if window is None or requester not in self._streams.windows:
             return [Dropped("nak_stranger")]
         self._requests_received += 1
-        self._answers.start(now)
-        effects: list[Effect] = []
-        left = self._config.ask_count_max
-        for first, last in request.ranges:
-            first, last = max(first, window.stable + 1), min(last, window.highest)
-            last = min(last, first + left - 1)
-            left -= max(0, last - first + 1)
-            for seqno in range(first, last + 1):
-                frame = window.frames.get(seqno)
-                if frame is not None and self._answers.allow(requester, request.sender, seqno, frame_bytes(frame)):
-                    effects.append(Down(_wire_frame(frame, request.view, self._me, requester)))
-        self._retransmitted += len(effects)
+        frames = self._answers.choose(window, request.ranges, requester, now)
+        self._retransmitted += len(frames)
+        effects: list[Effect] = [Down(wire_frame(frame, request.view, self._me, requester)) for frame in frames]
         if self._answers.exhausted:
             effects.append(Dropped("nak_busy"))
         return effects
@@ -329,7 +284,8 @@ class NakAck(Layer):
         self._view = view
         self._streams = Streams(view.members, config.window_count_max, config.ahead_bytes_max, event.blocked)
         self._announcer.stop()
-        self._forget_gaps()
+        rank = view.rank(self._me)
+        self._gaps.enter(view.members[rank + 1 :] + view.members[:rank])
         frames, skipped = self._later.release(view.id)
         effects: list[Effect] = [Dropped("nak_later_view", skipped)] if skipped else []
         for frame in frames:
@@ -340,11 +296,10 @@ class NakAck(Layer):
 
     def _block(self) -> None:
         self._streams.block()
-        self._forget_gaps()
+        self._gaps.clear()
 
     def _reach(self, event: ReachCut, now: float) -> list[Effect]:
-        self._forget_gaps()
-        self._holders = event.holders
+        self._gaps.clear(event.holders)
         behind = self._streams.reach(event.cut)
         if not behind:
             return [Up(CutReached())]
@@ -354,16 +309,3 @@ class NakAck(Layer):
             if owner in (self._streams.cut or {}):
                 self._gaps.urge(owner, event.cut[owner], now)
         return [*effects, *self.expire(now)]
-
-    def _forget_gaps(self) -> None:
-        self._gaps.clear()
-        self._holders = {}
-
-
-def _wire_frame(frame: Frame, view: ViewId, source: Address | None = None, requester: Address | None = None) -> Frame:
-    """The frame as it travels: the sender's multicast, or a copy of it that `source` sends to a requester.
-
-    Both carry the same header, so that a copy takes the same place in the same stream whoever sends it (SEQ-8).
-    """
-    headers = (*frame.headers, Cast(view, frame.source, frame.seqno))
-    return Frame(source or frame.source, requester, headers, frame.batch, requester is not None)

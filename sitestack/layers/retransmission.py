@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 from sitestack.address import Address
+from sitestack.frame import Frame
+from sitestack.layers.window import Window, frame_bytes
 
 
 class Gap:
@@ -30,6 +32,9 @@ class Gaps:
         self._delay_s = delay_s
         self._wait_s_max = wait_s_max
         self._gaps: dict[Address, Gap] = {}
+        #: Who else has everything, in the order in which they are asked; and in a flush who holds a stream up to the cut.
+        self._others: tuple[Address, ...] = ()
+        self._holders: dict[Address, Address] = {}
 
     def __contains__(self, owner: Address) -> bool:
         return owner in self._gaps
@@ -51,20 +56,26 @@ class Gaps:
         """This much is known to be missing and to be held by somebody: ask at once."""
         self._gaps[owner] = Gap(now, wanted)
 
-    def clear(self) -> None:
-        """Forget all."""
+    def enter(self, others: tuple[Address, ...]) -> None:
+        """A view with these other members begins."""
+        self._others = others
+        self.clear()
+
+    def clear(self, holders: dict[Address, Address] | None = None) -> None:
+        """Forget all. From now on these hold what their streams' owners may not have."""
         self._gaps.clear()
+        self._holders = holders or {}
 
     def due(self, now: float) -> list[tuple[Address, Gap]]:
-        """The streams to ask for now: each is then either `asked` or `postponed`."""
+        """The streams to ask for now: for each it is then either `ask` or `postpone`."""
         return [(owner, gap) for owner, gap in self._gaps.items() if gap.ask_at <= now]
 
     def deadline(self) -> float | None:
         """When the next stream is due."""
         return min((gap.ask_at for gap in self._gaps.values()), default=None)
 
-    def asked(self, gap: Gap, contiguous: int, now: float) -> int:
-        """Somebody is being asked: answers whose turn it is, and sets how long to wait for the answer.
+    def ask(self, owner: Address, gap: Gap, contiguous: int, now: float) -> Address:
+        """Answers whom to ask, and sets how long to wait for the answer.
 
         Who answered is asked again; who did not makes the wait longer and the turn pass on.
         """
@@ -75,7 +86,15 @@ class Gaps:
             gap.turn += 1
         gap.contiguous = contiguous
         gap.ask_at = now + self.jitter(gap.wait_s)
-        return gap.turn
+        return self._choose_holder(owner, gap.turn)
+
+    def _choose_holder(self, owner: Address, turn: int) -> Address:
+        """Every other time the one who should have it, in between all the others one by one."""
+        first = self._holders.get(owner, owner)
+        others = [member for member in self._others if member != first]
+        if turn % 2 == 0 or not others:
+            return first
+        return others[turn // 2 % len(others)]
 
     def postpone(self, gap: Gap, now: float) -> None:
         """What was missing has come; what else is missing was noticed only just now."""
@@ -86,44 +105,48 @@ class Gaps:
         return delay_s * (0.75 + 0.5 * self._rng.random())
 
 
-def choose_holder(turn: int, first: Address, others: tuple[Address, ...]) -> Address:
-    """Whom to ask in this turn: every other time the one who should have it, in between all the others one by one."""
-    if turn % 2 == 0 or not others:
-        return first
-    return others[turn // 2 % len(others)]
-
-
 class Answers:
     """Damps answers (C15): in each period everybody gets each frame once, and all together so many bytes."""
 
-    def __init__(self, period_s: float, bytes_max: int) -> None:
+    def __init__(self, period_s: float, bytes_max: int, count_max: int) -> None:
         self._period_s = period_s
         self._bytes_max = bytes_max
+        self._count_max = count_max
         self._period_end = float("-inf")
         self._bytes = 0
         #: Bounded by the bytes, as each frame counts for some.
         self._given: set[tuple[Address, Address, int]] = set()
 
-    def start(self, now: float) -> None:
-        """Begin a new period if it is time."""
+    def choose(self, window: Window, ranges: tuple[tuple[int, int], ...], requester: Address, now: float) -> list[Frame]:
+        """Those of the frames in these ranges that are here and that the requester may be sent now."""
         if now >= self._period_end:
             self._period_end = now + self._period_s
             self._bytes = 0
             self._given.clear()
+        frames: list[Frame] = []
+        left = self._count_max
+        for first, last in ranges:
+            first, last = max(first, window.stable + 1), min(last, window.highest)
+            last = min(last, first + left - 1)
+            left -= max(0, last - first + 1)
+            for seqno in range(first, last + 1):
+                frame = window.frames.get(seqno)
+                if frame is not None and self._allow(frame, requester):
+                    frames.append(frame)
+        return frames
+
+    def _allow(self, frame: Frame, requester: Address) -> bool:
+        key = (requester, frame.source, frame.seqno)
+        if self.exhausted or key in self._given:
+            return False
+        self._given.add(key)
+        self._bytes += frame_bytes(frame)
+        return True
 
     @property
     def exhausted(self) -> bool:
         """Nothing more is answered in this period; whoever still misses something asks again."""
         return self._bytes >= self._bytes_max
-
-    def allow(self, requester: Address, sender: Address, seqno: int, size: int) -> bool:
-        """Whether this frame may be sent to the requester now; counts it if so."""
-        key = (requester, sender, seqno)
-        if self.exhausted or key in self._given:
-            return False
-        self._given.add(key)
-        self._bytes += size
-        return True
 
 
 class Announcer:

@@ -12,7 +12,8 @@ from sitestack.events import Blocked, Event, ViewInstalled
 from sitestack.frame import Frame
 from sitestack.layer import Announce, Down, Effect, Layer, Local, Transmit, Up
 from sitestack.layers.fragment import Fragment, FragmentConfig
-from sitestack.layers.nakack import Cast, NakAck, NakAckConfig
+from sitestack.layers.nakack import NakAck, NakAckConfig
+from sitestack.layers.nakack_headers import Cast
 from sitestack.layers.stability import Stability, StabilityConfig
 from sitestack.message import Batch, Scope, pack_body
 from sitestack.stack import Stack

@@ -10,7 +10,8 @@ import pytest
 from sitestack.events import Blocked, Stable, ViewInstalled
 from sitestack.frame import Frame
 from sitestack.layer import Down, Dropped, Layer, Up
-from sitestack.layers.nakack import RANGES_MAX, Cast, Highest, NakAckConfig, NakAckStatistics, Retransmit
+from sitestack.layers.nakack import NakAckConfig, NakAckStatistics
+from sitestack.layers.nakack_headers import RANGES_MAX, Cast, Highest, Retransmit
 from tests.sitestack.layers.multicast_world import (
     V1,
     V2,

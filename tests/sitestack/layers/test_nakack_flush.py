@@ -10,7 +10,8 @@ from sitestack.address import Address
 from sitestack.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Stable, ViewInstalled
 from sitestack.frame import Destination, Frame, Header
 from sitestack.layer import Down, Effect, Up
-from sitestack.layers.nakack import NakAckConfig, Retransmit
+from sitestack.layers.nakack import NakAckConfig
+from sitestack.layers.nakack_headers import Retransmit
 from tests.sitestack.layers.multicast_world import (
     V1,
     V2,
