@@ -1,8 +1,7 @@
 """LinkSession: one TCP connection to the relay of another site, from HELLO to BYE (seed 001, "communicates briefly").
 
-Sending is pulled: `take` gives the next bytes, a bounded chunk at a time, so heartbeats wait for a chunk at most. It is one
-queue: the answers, then gaps and entries above the peer's STATE in stream order, then live entries (R1, R7). Its cursor is a
-position in the replicated buffer and its filter a vector per origin (R2), the same for replay and for live traffic.
+Sending is pulled: `take` gives the next bytes, a bounded chunk at a time, so heartbeats wait for a chunk at most. The answers
+go first, then some unicasts and pieces of routes, then what the peer lacks of this site's stream (`relay/outflow.py`).
 
 The life of a session: HELLO both ways -> `accept` (the gateway has fenced) -> STATE at once, whatever the peer does (R27) ->
 once the peer's STATE is here, entries flow. A later STATE of the peer rewinds: it has found a hole.
@@ -13,9 +12,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from relay.buffer import Entry
-from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
+from relay.headers import SiteVector, UnicastReply
 from relay.horizon import Horizon
+from relay.outflow import Outflow
 from relay.state import ReplicatedState
 from relay.vectors import later, raise_to
 from relay.wire import (
@@ -23,7 +22,6 @@ from relay.wire import (
     HELLO_BYTES_MAX,
     Ack,
     Bye,
-    Data,
     FrameParser,
     Heartbeat,
     Hello,
@@ -76,12 +74,8 @@ class LinkSession:
         self.local = hello
         self.peer: Hello | None = None
         self.accepted = False
-        self.in_flight_bytes = 0
-        self.gaps_sent = 0
-        self.entries_sent = 0
-        self._state = state
-        self._horizon = horizon
         self._config = config
+        self._outflow = Outflow(hello.site, state, horizon, config.frame_bytes_max)
         self._parser = FrameParser(HELLO_BYTES_MAX)
         #: Encoded and not yet taken: less than a chunk and one frame; and how much of it was taken.
         self._out = b""
@@ -94,14 +88,6 @@ class LinkSession:
         #: What to tell the peer with the next ACK.
         self._stable: dict[Address, int] = {}
         self._stable_view: ViewId | None = None
-        #: Where the peer's knowledge of this site stands as far as this connection goes; the cursor is None before its STATE.
-        self._cursor: int | None = None
-        self._sent: dict[Address, int] = {}
-        self._sent_view: ViewId | None = None
-        self._ahead: deque[bytes] = deque()
-        self._acked: dict[Address, int] = {}
-        self._acked_view: ViewId | None = None
-        self._in_flight: deque[tuple[Entry, int]] = deque()
         self._hello_due = now + config.hello_s
         self._heard = self._spoke = now
         self._writing_since: float | None = None
@@ -111,7 +97,12 @@ class LinkSession:
     @property
     def answered(self) -> bool:
         """The peer has said STATE, so it takes this connection for a link, too."""
-        return self._cursor is not None
+        return self._outflow.begun
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Of this site's stream: sent, and not known to be stable at the peer."""
+        return self._outflow.in_flight_bytes
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
@@ -125,12 +116,12 @@ class LinkSession:
                 self._first(frame)
                 frames.append(frame)
             elif isinstance(frame, State):
-                self._rewind(frame.vectors.get(self.local.site))
+                self._outflow.rewind(frame.vectors.get(self.local.site))
             elif isinstance(frame, Hello):
                 raise ProtocolError("bridge_hello")
             elif not isinstance(frame, Heartbeat):
                 if isinstance(frame, Ack):
-                    self._acknowledged(frame.vectors.get(self.local.site, SiteVector()))
+                    self._outflow.acknowledged(frame.vectors.get(self.local.site, SiteVector()))
                 frames.append(frame)
         return frames
 
@@ -141,18 +132,6 @@ class LinkSession:
             self._parser.bytes_max = self._config.frame_bytes_max
         elif not isinstance(frame, Bye):
             raise ProtocolError("bridge_hello")
-
-    def _acknowledged(self, vector: SiteVector) -> None:
-        raise_to(self._acked, vector.origins)
-        self._acked_view = later(self._acked_view, vector.view)
-        while self._in_flight and self._covers(self._acked, self._acked_view, self._in_flight[0][0]):
-            self.in_flight_bytes -= self._in_flight.popleft()[1]
-
-    @staticmethod
-    def _covers(origins: dict[Address, int], view: ViewId | None, entry: Entry) -> bool:
-        if entry.batch is not None:
-            return origins.get(entry.batch.origin, 0) >= entry.batch.last
-        return entry.view is not None and view is not None and view >= entry.view.id
 
     # -- what the gateway says -----------------------------------------------------------------------------------------
 
@@ -264,90 +243,17 @@ class LinkSession:
         return parts
 
     def _next_entry(self) -> bytes | None:
-        """The next frame of the stream that the peer lacks, held by one more member here, and that fits into the window."""
-        if not self.accepted or self._cursor is None or self.peer is None:
+        """The next frame of this site's stream, as far as the windows of both ends allow."""
+        if not self.accepted or self.peer is None:
             return None
-        buffer = self._state.buffer
-        while not self._ahead:
-            if self.in_flight_bytes >= min(self._config.window_bytes, self.peer.window_bytes):
-                return None
-            if self._cursor < buffer.first:  # the budget ran out under the cursor
-                self._cursor = buffer.first
-                self._bridge_holes(fresh=False)
-                continue
-            if self._cursor > self._horizon.sendable or self._cursor >= buffer.end:
-                return None
-            entry = buffer.at(self._cursor)
-            self._cursor += 1
-            if not self._covers(self._sent, self._sent_view, entry):
-                self._send(entry)
-        return self._ahead.popleft()
-
-    def _send(self, entry: Entry) -> None:
-        site = self.local.site
-        if entry.view is not None:
-            self._sent_view = entry.view.id
-            frame: Header = RemoteView(site, entry.view)
-        else:
-            assert entry.batch is not None
-            batch = entry.batch
-            self._skip_to(batch.origin, batch.first, "missing")
-            if len(batch.body) + DATA_OVERHEAD_BYTES > self._config.frame_bytes_max:
-                self._skip_to(batch.origin, batch.last + 1, "too_large")
-                return
-            self._sent[batch.origin] = batch.last
-            frame = Data((site,), batch)
-        data = encode(frame)
-        self._ahead.append(data)
-        self._in_flight.append((entry, len(data)))
-        self.in_flight_bytes += len(data)
-        self.entries_sent += 1
-
-    # -- replay --------------------------------------------------------------------------------------------------------
-
-    def _rewind(self, vector: SiteVector | None) -> None:
-        """The peer's STATE: go on with everything above it, from the oldest entry."""
-        fresh = vector is None
-        if vector is None:
-            vector = SiteVector()
-        self._sent, self._sent_view = dict(vector.origins), vector.view
-        kept = [each for each in self._in_flight if self._covers(self._sent, self._sent_view, each[0])]
-        self._in_flight = deque(kept)
-        self.in_flight_bytes = sum(size for _, size in kept)
-        self._ahead.clear()
-        self._cursor = self._state.buffer.first
-        self._bridge_holes(fresh)
-
-    def _bridge_holes(self, fresh: bool) -> None:
-        """Account for what is no longer held: a gap, or for a site that knows nothing of this one a baseline (R21, R29)."""
-        state = self._state
-        first_numbers = state.buffer.first_numbers()
-        starts = {origin: first_numbers.get(origin, last + 1) for origin, last in state.produced.items()}
-        if fresh:
-            baseline = {origin: start - 1 for origin, start in starts.items() if start > 1}
-            if baseline:
-                self._ahead.append(encode(RemoteBaseline(self.local.site, baseline)))
-                self._sent.update(baseline)
-        for origin, start in starts.items():
-            self._skip_to(origin, start, "budget")
-        base = state.buffer.base_view
-        if base is not None and (self._sent_view is None or self._sent_view < base.id):
-            self._sent_view = base.id
-            self._ahead.append(encode(RemoteView(self.local.site, base)))
-
-    def _skip_to(self, origin: Address, start: int, reason: str) -> None:
-        first = self._sent.get(origin, 0) + 1
-        if first < start:
-            self._ahead.append(encode(RemoteGap(self.local.site, origin, first, start - 1, reason)))
-            self._sent[origin] = start - 1
-            self.gaps_sent += 1
+        return self._outflow.next_frame(min(self._config.window_bytes, self.peer.window_bytes))
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def overdue(self, now: float) -> str | None:
         """Why the link is to be closed by now, or None."""
         config = self._config
-        if (self.peer is None or self._cursor is None) and now >= self._hello_due:
+        if not self.answered and now >= self._hello_due:
             return "hello_timeout"
         if now >= self._heard + config.timeout_s:
             return "silent"
@@ -359,7 +265,7 @@ class LinkSession:
         """When `overdue`, `take` or `resync` wants to be asked."""
         config = self._config
         dues = [self._heard + config.timeout_s]
-        if self.peer is None or self._cursor is None:
+        if not self.answered:
             dues.append(self._hello_due)
         if self._writing_since is None:
             dues.append(self._spoke + config.heartbeat_s)

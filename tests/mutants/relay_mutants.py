@@ -13,7 +13,7 @@ RELAY = (
         "what the other site lacks is thrown away instead of replayed",
         (
             Edit(
-                "relay/link.py",
+                "relay/outflow.py",
                 "        self._sent, self._sent_view = dict(vector.origins), vector.view",
                 "        self._sent, self._sent_view = dict(self._state.produced), vector.view",
             ),
@@ -25,9 +25,9 @@ RELAY = (
         "one highest number stands for all origins",
         (
             Edit(
-                "relay/link.py",
-                "            return origins.get(entry.batch.origin, 0) >= entry.batch.last",
-                "            return max(origins.values(), default=0) >= entry.batch.last",
+                "relay/outflow.py",
+                "        return origins.get(entry.batch.origin, 0) >= entry.batch.last",
+                "        return max(origins.values(), default=0) >= entry.batch.last",
             ),
         ),
         (f"{TAKEOVER}::test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else",),
@@ -173,9 +173,19 @@ RELAY = (
         "views cross the bridge in a queue of their own",
         (
             Edit(
+                "relay/outflow.py",
+                "            frame: Header = RemoteView(self._site, entry.view)\n",
+                "            self.views.append(encode(RemoteView(self._site, entry.view)))\n            return\n",
+            ),
+            Edit(
+                "relay/outflow.py",
+                "        self.in_flight_bytes = 0\n",
+                "        self.in_flight_bytes = 0\n        self.views: deque[bytes] = deque()\n",
+            ),
+            Edit(
                 "relay/link.py",
-                "            frame: Header = RemoteView(site, entry.view)\n",
-                "            self._unicasts.append(encode(RemoteView(site, entry.view)))\n            return\n",
+                "        self._unicasts: deque[bytes] = deque()\n",
+                "        self._unicasts = self._outflow.views\n",
             ),
         ),
         (
@@ -188,8 +198,8 @@ RELAY = (
         "nobody is told of what the budget did not hold",
         (
             Edit(
-                "relay/link.py",
-                "            self._ahead.append(encode(RemoteGap(self.local.site, origin, first, start - 1, reason)))\n",
+                "relay/outflow.py",
+                "            self._ahead.append(encode(RemoteGap(self._site, origin, first, start - 1, reason)))\n",
                 "",
             ),
         ),
@@ -228,7 +238,7 @@ RELAY = (
     Mutant(
         "R29",
         "a site that comes late is told that it has lost what was before its time",
-        (Edit("relay/link.py", "        if fresh:", "        if False:"),),
+        (Edit("relay/outflow.py", "        if fresh:", "        if False:"),),
         (f"{STREAMS}::test_a_site_that_comes_late_begins_where_the_others_are",),
     ),
 )

@@ -1,0 +1,137 @@
+"""Outflow: this site's stream on its way to the relay of another site; the other way is `relay/inflow.py`.
+
+Its cursor is a position in the replicated buffer and its filter a vector per origin (R2), the same for replay and for live
+traffic: gaps and entries above the peer's STATE in stream order, then live entries (R1, R7).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from relay.buffer import Entry
+from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector
+from relay.horizon import Horizon
+from relay.state import ReplicatedState
+from relay.vectors import later, raise_to
+from relay.wire import DATA_OVERHEAD_BYTES, Data, encode
+from sitestack.address import Address
+from sitestack.frame import Header
+from sitestack.view import ViewId
+
+
+class Outflow:
+    """What one connection has sent of the stream, and what is next. Bound: what is in flight, by the window given."""
+
+    def __init__(self, site: str, state: ReplicatedState, horizon: Horizon, frame_bytes_max: int) -> None:
+        #: Sent, and not known to be stable at the peer.
+        self.in_flight_bytes = 0
+        self._site = site
+        self._state = state
+        self._horizon = horizon
+        self._frame_bytes_max = frame_bytes_max
+        #: Where the peer's knowledge of this site stands as far as this connection goes; the cursor is None before its STATE.
+        self._cursor: int | None = None
+        self._sent: dict[Address, int] = {}
+        self._sent_view: ViewId | None = None
+        #: Frames that come before what is at the cursor: those that account for one hole in what is held, or for one entry.
+        self._ahead: deque[bytes] = deque()
+        self._acked: dict[Address, int] = {}
+        self._acked_view: ViewId | None = None
+        self._in_flight: deque[tuple[Entry, int]] = deque()
+
+    @property
+    def begun(self) -> bool:
+        """The peer has said what it has."""
+        return self._cursor is not None
+
+    # -- what the peer says --------------------------------------------------------------------------------------------
+
+    def rewind(self, vector: SiteVector | None) -> None:
+        """The peer's STATE: go on with everything above it, from the oldest entry. None: it knows nothing of this site."""
+        fresh = vector is None
+        if vector is None:
+            vector = SiteVector()
+        self._sent, self._sent_view = dict(vector.origins), vector.view
+        kept = [each for each in self._in_flight if _covers(self._sent, self._sent_view, each[0])]
+        self._in_flight = deque(kept)
+        self.in_flight_bytes = sum(size for _, size in kept)
+        self._ahead.clear()
+        self._cursor = self._state.buffer.first
+        self._bridge_holes(fresh)
+
+    def acknowledged(self, vector: SiteVector) -> None:
+        """The peer's ACK: what is stable there leaves the window."""
+        raise_to(self._acked, vector.origins)
+        self._acked_view = later(self._acked_view, vector.view)
+        while self._in_flight and _covers(self._acked, self._acked_view, self._in_flight[0][0]):
+            self.in_flight_bytes -= self._in_flight.popleft()[1]
+
+    # -- what the peer lacks -------------------------------------------------------------------------------------------
+
+    def next_frame(self, window_bytes: int) -> bytes | None:
+        """The next frame of the stream that the peer lacks, held by one more member here, and that fits into the window."""
+        if self._cursor is None:
+            return None
+        buffer = self._state.buffer
+        while not self._ahead:
+            if self.in_flight_bytes >= window_bytes:
+                return None
+            if self._cursor < buffer.first:  # the budget ran out under the cursor
+                self._cursor = buffer.first
+                self._bridge_holes(fresh=False)
+                continue
+            if self._cursor > self._horizon.sendable or self._cursor >= buffer.end:
+                return None
+            entry = buffer.at(self._cursor)
+            self._cursor += 1
+            if not _covers(self._sent, self._sent_view, entry):
+                self._send(entry)
+        return self._ahead.popleft()
+
+    def _send(self, entry: Entry) -> None:
+        if entry.view is not None:
+            self._sent_view = entry.view.id
+            frame: Header = RemoteView(self._site, entry.view)
+        else:
+            assert entry.batch is not None
+            batch = entry.batch
+            self._skip_to(batch.origin, batch.first, "missing")
+            if len(batch.body) + DATA_OVERHEAD_BYTES > self._frame_bytes_max:
+                self._skip_to(batch.origin, batch.last + 1, "too_large")
+                return
+            self._sent[batch.origin] = batch.last
+            frame = Data((self._site,), batch)
+        data = encode(frame)
+        self._ahead.append(data)
+        self._in_flight.append((entry, len(data)))
+        self.in_flight_bytes += len(data)
+
+    def _bridge_holes(self, fresh: bool) -> None:
+        """Account for what is no longer held: a gap, or for a site that knows nothing of this one a baseline (R21, R29)."""
+        state = self._state
+        first_numbers = state.buffer.first_numbers()
+        starts = {origin: first_numbers.get(origin, last + 1) for origin, last in state.produced.items()}
+        if fresh:
+            baseline = {origin: start - 1 for origin, start in starts.items() if start > 1}
+            if baseline:
+                self._ahead.append(encode(RemoteBaseline(self._site, baseline)))
+                self._sent.update(baseline)
+        for origin, start in starts.items():
+            self._skip_to(origin, start, "budget")
+        base = state.buffer.base_view
+        if base is not None and (self._sent_view is None or self._sent_view < base.id):
+            self._sent_view = base.id
+            self._ahead.append(encode(RemoteView(self._site, base)))
+
+    def _skip_to(self, origin: Address, start: int, reason: str) -> None:
+        first = self._sent.get(origin, 0) + 1
+        if first < start:
+            self._ahead.append(encode(RemoteGap(self._site, origin, first, start - 1, reason)))
+            self._sent[origin] = start - 1
+
+
+def _covers(origins: dict[Address, int], view: ViewId | None, entry: Entry) -> bool:
+    """True when the entry is not above this vector."""
+    if entry.batch is not None:
+        return origins.get(entry.batch.origin, 0) >= entry.batch.last
+    return entry.view is not None and view is not None and view >= entry.view.id
