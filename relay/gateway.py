@@ -31,7 +31,8 @@ from relay.headers import LinkUp, RemoteBaseline, RemoteGap, RemoteView, SiteDow
 from relay.horizon import Admitted, Horizon
 from relay.inflow import Inflow
 from relay.link import LinkConfig, LinkSession
-from relay.state import Admission, ReplicatedState
+from relay.remote_site import Admission
+from relay.state import ReplicatedState
 from relay.vectors import later
 from relay.wire import VERSION, Ack, Bye, Data, Hello, Routed, Unicast
 from sitestack.address import Address, Physical

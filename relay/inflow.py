@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from relay.casting import Caster
 from relay.headers import Relayed, RemoteBaseline, RemoteGap, RemoteView
-from relay.state import ORIGINS_MAX, Admission, ReplicatedState, admission
+from relay.remote_site import Admission, admission
+from relay.state import ReplicatedState
+from relay.vectors import bound
 from relay.wire import Data
 from sitestack.address import Address
 from sitestack.errors import ProtocolError
@@ -93,5 +95,4 @@ class Inflow:
     @staticmethod
     def _raise(reached: dict[Address, int], origin: Address, n: int) -> None:
         reached[origin] = n
-        while len(reached) > ORIGINS_MAX:
-            del reached[next(iter(reached))]
+        bound(reached)

@@ -44,9 +44,10 @@ from relay.headers import (
     UnicastReply,
 )
 from relay.horizon import Admitted
+from relay.remote_site import Admission
 from relay.remote_unicast import UnicastConfig
 from relay.routes import Routes, RoutesConfig
-from relay.state import Admission, ReplicatedState
+from relay.state import ReplicatedState
 from relay.statistics import RelayStatistics, relay_statistics
 from relay.unicast_routes import UnicastRoutes
 from relay.wire import Routed

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from relay.buffer import Entry
 from relay.casting import Caster
 from relay.gateway import Gateway
+from relay.remote_site import LINEAGES_MAX
 from relay.remote_unicast import SENDERS_MAX
 from relay.routes import ROUTES_MAX, Routes
-from relay.state import LINEAGES_MAX, ORIGINS_MAX, ReplicatedState
+from relay.state import ReplicatedState
 from relay.unicast_routes import UnicastRoutes
+from relay.vectors import ORIGINS_MAX
 
 
 @dataclass(frozen=True, slots=True)

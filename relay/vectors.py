@@ -5,6 +5,10 @@ from __future__ import annotations
 from sitestack.address import Address
 from sitestack.view import ViewId
 
+#: Origins remembered per site. Those that left stay as tombstones, so that a late replay is recognised (S7, R18); when there
+#: are more, the oldest not in the site's view go. It takes as many restarts in one site within one outage to be wrong.
+ORIGINS_MAX = 4_096
+
 
 def raise_to(vector: dict[Address, int], other: dict[Address, int]) -> None:
     """Raise each number of a vector to that of the other one."""
@@ -23,3 +27,17 @@ def later(one: ViewId | None, other: ViewId | None) -> ViewId | None:
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)
+
+
+def bury(vector: dict[Address, int], members: tuple[Address, ...]) -> None:
+    """Keep a vector within its bound: members that live move to its end, the oldest tombstones go."""
+    for member in members:
+        if member in vector:
+            vector[member] = vector.pop(member)
+    bound(vector)
+
+
+def bound(vector: dict[Address, int]) -> None:
+    """Forget the oldest origins that are too many."""
+    while len(vector) > ORIGINS_MAX:
+        del vector[next(iter(vector))]

@@ -14,7 +14,8 @@ from relay.buffer import BufferConfig
 from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector
 from relay.horizon import Horizon
 from relay.link import LinkConfig, LinkSession
-from relay.state import Admission, ReplicatedState
+from relay.remote_site import Admission
+from relay.state import ReplicatedState
 from relay.wire import VERSION, Data, Hello
 from sitestack.address import Address
 from sitestack.frame import Header

@@ -1,0 +1,195 @@
+"""Remote: what every member of a site knows about one other site. It changes by entries of the stream only (`relay/state.py`).
+
+The other site numbers what each of its members sends; here is what has been admitted of that. It has one line of views, or
+several while it is split; each is a lineage, with the epoch of its relay, its newest view, and what it has of ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from relay.buffer import Entry
+from relay.headers import LineageState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
+from relay.vectors import bound, bury
+from sitestack.address import Address
+from sitestack.message import Batch
+from sitestack.view import View, ViewId
+
+#: Lineages remembered per site: each is a split or a loss of the majority that the others have not forgotten yet.
+LINEAGES_MAX = 8
+
+
+class Admission(Enum):
+    """What becomes of a batch or a gap from another site; the value is the reason of the drop."""
+
+    #: It is the next one.
+    NEXT = ""
+    #: It is not above what has been admitted.
+    DUPLICATE = "relay_duplicate"
+    #: Something before it is missing, and no gap accounts for it.
+    HOLE = "relay_hole"
+
+
+def admission(reached: int, first: int, last: int) -> Admission:
+    """Safety is contiguity: the next number is admitted, a lower one dropped, a hole refused."""
+    if last <= reached:
+        return Admission.DUPLICATE
+    return Admission.NEXT if first == reached + 1 else Admission.HOLE
+
+
+@dataclass(slots=True)
+class Lineage:
+    """One line of views of another site."""
+
+    #: The highest epoch in which its relay has connected; None when it is known from its views only.
+    epoch: ViewId | None = None
+    #: Its newest view; None before the first and after it went down.
+    view: View | None = None
+    #: The newest view that it ever had. When it comes back it may show that one again, and none before (G3).
+    reached: ViewId | None = None
+    #: What is stable there of our own site.
+    acked: dict[Address, int] = field(default_factory=dict)
+    acked_view: ViewId | None = None
+
+    def has(self, entry: Entry) -> bool:
+        """True when the entry of our buffer is stable there."""
+        if entry.batch is not None:
+            return self.acked.get(entry.batch.origin, 0) >= entry.batch.last
+        assert entry.view is not None
+        return self.acked_view is not None and self.acked_view >= entry.view.id
+
+    def is_newer(self, view: View) -> bool:
+        """True when the view is above what this lineage shows, and not below what it has ever shown."""
+        if self.view is not None and self.view.id >= view.id:
+            return False
+        return self.reached is None or self.reached <= view.id
+
+
+@dataclass(slots=True)
+class Remote:
+    """Another site. Bounds: `ORIGINS_MAX` numbers, `LINEAGES_MAX` lineages."""
+
+    #: True once anything of it has been admitted: from then on what is missing is a gap, before it is a baseline.
+    known: bool = False
+    down: bool = False
+    #: The last number admitted per origin.
+    admitted: dict[Address, int] = field(default_factory=dict)
+    #: Not replicated: where this member is ahead of that, after a merge with a part that had less.
+    ahead: dict[Address, int] = field(default_factory=dict)
+    lineages: dict[ViewId, Lineage] = field(default_factory=dict)
+
+    @classmethod
+    def taken(cls, given: RemoteState) -> Remote:
+        """As another member gave it."""
+        lineages = {}
+        for each in given.lineages:
+            lineages[each.lineage] = Lineage(each.epoch, each.view, each.reached, dict(each.acked.origins), each.acked.view)
+        return cls(given.known, given.down, dict(given.admitted), {}, lineages)
+
+    def give(self, site: str) -> RemoteState:
+        """All that is replicated, for a joiner."""
+        lineages = [
+            LineageState(name, each.epoch, each.view, each.reached, SiteVector(dict(each.acked), each.acked_view))
+            for name, each in self.lineages.items()
+        ]
+        return RemoteState(site, self.known, self.down, dict(self.admitted), tuple(lineages))
+
+    # -- what it sends -------------------------------------------------------------------------------------------------
+
+    def admit(self, batch: Batch) -> Admission:
+        """Admit a batch if it is the next one of its origin."""
+        answer = admission(self.admitted.get(batch.origin, 0), batch.first, batch.last)
+        if answer is Admission.NEXT:
+            self.known = True
+            self.admitted[batch.origin] = batch.last
+            bound(self.admitted)
+        return answer
+
+    def skip(self, gap: RemoteGap) -> tuple[int, int] | None:
+        """Skip what it no longer holds: after what it begins, and after what it does for this member. None: not at all."""
+        reached = self.admitted.get(gap.origin, 0)
+        if gap.last <= reached or gap.first > reached + 1:
+            return None
+        self.known = True
+        self.admitted[gap.origin] = gap.last
+        return reached, max(reached, self.ahead.get(gap.origin, 0))
+
+    def begin(self, baseline: RemoteBaseline) -> dict[Address, int]:
+        """Begin to know it after these numbers; those that were new."""
+        fresh = {origin: n for origin, n in baseline.origins.items() if n > 0 and origin not in self.admitted}
+        self.known = True
+        self.admitted.update(fresh)
+        return fresh
+
+    def has_been_delivered(self, origin: Address, last: int) -> bool:
+        """True when this member had it already in its part of a split site; others had not, so it was admitted again."""
+        reached = self.ahead.get(origin, 0)
+        if 0 < reached <= last:
+            del self.ahead[origin]
+        return last <= reached
+
+    def vector(self, lineage: ViewId) -> SiteVector | None:
+        """What has been admitted, as a STATE says it to a relay of this lineage; None when nothing is known of the site."""
+        if not self.known:
+            return None
+        known = self.lineages.get(lineage)
+        return SiteVector(dict(self.admitted), None if known is None or known.view is None else known.view.id)
+
+    # -- its lineages --------------------------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> View | None:
+        """The view that stands for the site: the newest of its lineages, so a late one of a lost part never flips it (R10)."""
+        views = [lineage.view for lineage in self.lineages.values() if lineage.view is not None]
+        return max(views, key=lambda view: view.id, default=None)
+
+    def lineages_of(self, member: Address) -> list[ViewId]:
+        """Those whose newest view has this member: the part of a split site in which it is. Empty: it is gone."""
+        return [name for name, each in self.lineages.items() if each.view is not None and member in each.view.members]
+
+    def lineage(self, name: ViewId) -> Lineage:
+        """The lineage of this name, made when it is new; at the bound the oldest is forgotten."""
+        found = self.lineages.get(name)
+        if found is None:
+            while len(self.lineages) >= LINEAGES_MAX:
+                del self.lineages[next(iter(self.lineages))]
+            found = self.lineages[name] = Lineage()
+        return found
+
+    def pinning(self) -> list[Lineage]:
+        """Those that entries are held for: the ones that have ever linked."""
+        return [each for each in self.lineages.values() if each.epoch is not None]
+
+    def show(self, view: View) -> bool:
+        """A view of the site; False when a newer one of its lineage is known. A merge view ends the lineages it joins."""
+        lineage = self.lineage(view.lineage)
+        if not lineage.is_newer(view):
+            return False
+        lineage.view, lineage.reached = view, view.id
+        self.known, self.down = True, False
+        self._forget_merged(view)
+        bury(self.admitted, view.members)
+        return True
+
+    def _forget_merged(self, view: View) -> None:
+        """A merge view continues the lineages that it joins: when its own is linked, it alone says what its site has.
+
+        Also those that went down meanwhile, and those whose last views nobody here has seen: nothing is held for them any more.
+        """
+        if self.lineages[view.lineage].epoch is None:
+            return
+        for part in view.subviews:
+            if part.lineage != view.lineage:
+                self.lineages.pop(part.lineage, None)
+
+    def hide(self, name: ViewId, forget: bool) -> bool:
+        """A lineage has been away too long: it shows no view, and with `forget` is gone. False when it is not known."""
+        lineage = self.lineages.get(name)
+        if lineage is None:
+            return False
+        lineage.view = None
+        if forget:
+            del self.lineages[name]
+        self.down = self.view is None
+        return True
