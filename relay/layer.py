@@ -1,7 +1,7 @@
 """RELAY: between Batching and Sequencer; every member runs it over the same stream.
 
 Seed 001. Up: this site's batches of scope ALL and its views are held for the other sites; entries that the coordinator has
-cast are applied to the replicated state, at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over
+cast are applied (`relay/applying.py`), at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over
 the relay; all else passes. A batch from elsewhere keeps the local relay as its source on the wire and gets its sender back on
 delivery (R13); it is never held for other sites, so it cannot run in circles (REL-8).
 
@@ -11,8 +11,9 @@ do about them goes up (`relay/events.py`). So the stack is the only thing that a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from relay.applying import ENTRIES, Applier
 from relay.buffer import BufferConfig
 from relay.casting import Caster
 from relay.events import (
@@ -23,43 +24,22 @@ from relay.events import (
     BridgeWritten,
     Certainty,
     DialFailed,
-    Gap,
-    GlobalView,
     Unreachable,
 )
 from relay.gateway import Gateway, GatewayConfig
-from relay.headers import (
-    HEADERS,
-    Acked,
-    Deliver,
-    Forward,
-    LinkUp,
-    Relayed,
-    RelayState,
-    RemoteBaseline,
-    RemoteGap,
-    RemoteView,
-    SiteDown,
-    Trim,
-    UnicastReply,
-)
-from relay.horizon import Admitted
-from relay.remote_site import Admission
+from relay.headers import HEADERS, Deliver, Forward, RelayState, UnicastReply
 from relay.remote_unicast import UnicastConfig
 from relay.routes import Routes, RoutesConfig
 from relay.state import ReplicatedState
 from relay.statistics import RelayStatistics, relay_statistics
 from relay.unicast_routes import UnicastRoutes
 from relay.wire import Routed
-from sitestack.address import Address, ProxyUUID
+from sitestack.address import ProxyUUID
 from sitestack.events import Blocked, Disconnect, Event, Held, Left, Stable, Undeliverable, ViewInstalled
 from sitestack.frame import Frame, Header
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.layer import Down, Effect, Layer, Local, Up
 from sitestack.message import Batch, Scope
 from sitestack.recorder import own_unicasts
-
-#: What only the coordinator puts into the stream.
-_ENTRIES = (Relayed, RemoteView, SiteDown, LinkUp, Acked, Trim, RemoteGap, RemoteBaseline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +66,7 @@ class RelayLayer(Layer):
         self.routes = Routes(local, config.routes, self.gateway)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
         self.sender = self.unicasts.sender
+        self._applier = Applier(self.state, self.gateway)
         self._site = local.site
         self._me = local.address
         #: A site that relays to nobody holds nothing.
@@ -95,8 +76,6 @@ class RelayLayer(Layer):
         self._leave_due: float | None = None
         #: What other parts of a split site gave, just before the merge view.
         self._parts: list[RelayState] = []
-        self._shown: GlobalView | None = None
-        self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
         self._now = 0.0
         #: Since when something waits for the next `flush`.
         self._waiting_since: float | None = None
@@ -174,13 +153,13 @@ class RelayLayer(Layer):
         if isinstance(header, Forward | Deliver | UnicastReply):
             self._waiting_since = now
             return self._unicast(frame, header, now)
-        if type(header) not in _ENTRIES:
+        if type(header) not in ENTRIES:
             return [Up(frame)]
         if frame.source == self._me:
             self.caster.delivered()
         if self.gateway.active:
             self._waiting_since = now
-        return self.routes.carry(self._entry(frame, header), now)
+        return self.routes.carry(self._applier.apply(frame, header, now), now)
 
     def _unicast(self, frame: Frame, header: Forward | Deliver | UnicastReply, now: float) -> list[Effect]:
         if isinstance(header, Forward):
@@ -197,86 +176,6 @@ class RelayLayer(Layer):
                 self.gateway.horizon.appended(frame.stream, frame.seqno, position)
                 self._waiting_since = now
 
-    # -- entries of the stream -----------------------------------------------------------------------------------------
-
-    def _entry(self, frame: Frame, header: Header) -> list[Effect]:
-        state = self.state
-        if frame.batch is not None:
-            return self._relayed(frame, frame.batch)
-        if isinstance(header, RemoteView):
-            return self._remote_view(frame, header)
-        if isinstance(header, RemoteGap):
-            return self._gap(frame, header)
-        if isinstance(header, RemoteBaseline):
-            return self._baseline(frame, header)
-        if isinstance(header, Acked):
-            state.apply_acked(header)
-        elif isinstance(header, Trim):
-            state.buffer.drop_through(header.position)
-        elif isinstance(header, LinkUp):
-            state.apply_link_up(header)
-        elif isinstance(header, SiteDown):
-            state.apply_down(header)
-            if self.gateway.active:
-                self.gateway.went_down(header)
-            return self._show()
-        else:
-            return [Dropped("relay_malformed")]
-        return []
-
-    def _relayed(self, frame: Frame, batch: Batch) -> list[Effect]:
-        """Seed 001, "unwraps the original message and changes the sender to a ProxyUUID"."""
-        answer = self.state.admit(batch)
-        if answer is not Admission.NEXT:
-            if answer is Admission.HOLE and self.gateway.active:
-                self.gateway.refused(batch.site)
-            return [Dropped(answer.value)]
-        self._admitted(Admitted(frame.seqno, batch.site, batch.origin, batch.first - 1, batch.last, None, None))
-        if self.state.has_been_delivered(batch.site, batch.origin, batch.last):
-            return [Dropped("relay_delivered_before_merge")]
-        return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, False, frame.seqno, frame.stream))]
-
-    def _gap(self, frame: Frame, gap: RemoteGap) -> list[Effect]:
-        skipped = self.state.apply_gap(gap)
-        if skipped is None:
-            return [Dropped("relay_gap_settled")]
-        before, here = skipped
-        self._admitted(Admitted(frame.seqno, gap.site, gap.origin, before, gap.last, None, None))
-        if self.state.has_been_delivered(gap.site, gap.origin, gap.last):
-            return []
-        return [Up(Gap(gap.site, gap.origin, here + 1, gap.last, gap.reason))]
-
-    def _baseline(self, frame: Frame, baseline: RemoteBaseline) -> list[Effect]:
-        fresh = self.state.apply_baseline(baseline)
-        for origin, n in fresh.items():
-            self._admitted(Admitted(frame.seqno, baseline.site, origin, 0, n, None, None))
-        delivered = [origin for origin, n in fresh.items() if self.state.has_been_delivered(baseline.site, origin, n)]
-        fresh = {origin: n for origin, n in fresh.items() if origin not in delivered}
-        return [Up(Baseline(baseline.site, fresh))] if fresh else []
-
-    def _remote_view(self, frame: Frame, entry: RemoteView) -> list[Effect]:
-        before = list(self.state.remote(entry.site).lineages)
-        if not self.state.apply_view(entry):
-            return [Dropped("relay_view_duplicate")]
-        self._admitted(Admitted(frame.seqno, entry.site, None, 0, 0, entry.view.id, entry.view.lineage))
-        ended = [name for name in before if name not in self.state.remote(entry.site).lineages]
-        return [*self.gateway.ended(entry.site, ended, self._now), *self._show()]
-
-    def _admitted(self, entry: Admitted) -> None:
-        if self.gateway.active:
-            self.gateway.admitted(entry)
-
-    def _show(self) -> list[Effect]:
-        """Seed 001, Update(RV, GV): tell the application if and only if the global view changed (REL-21)."""
-        view = self.state.global_view()
-        if view == self._shown:
-            return []
-        before, self._shown = self._shown, view
-        if before is None:
-            return [Up(view)]
-        joined = tuple([site for site in view.components if site not in before.components])
-        return [Up(replace(view, joined=joined))]
-
     # -- views ---------------------------------------------------------------------------------------------------------
 
     def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
@@ -289,7 +188,6 @@ class RelayLayer(Layer):
             self.caster.close()
             effects += self.gateway.start_over(now) if self.gateway.active else []
         self.state.install(view, now, self._holds)
-        self._proxies.clear()
         if event.previous is None:
             effects += [Up(Baseline(site, origins)) for site, origins in self.state.baselines()]
         if view.coordinator == self._me and not self._leaving:
@@ -298,7 +196,7 @@ class RelayLayer(Layer):
         else:
             effects += self.gateway.resign("not_relay", now)
             self.caster.close()
-        effects += self._show()
+        effects += self._applier.installed()
         if old is None or old.coordinator != view.coordinator:
             self.sender.again(now)
             effects += self.unicasts.forward(now)
@@ -306,14 +204,6 @@ class RelayLayer(Layer):
         # what the layers below have put into the new view before it.
         self._waiting_since = now
         return effects
-
-    def _proxy(self, site: str, origin: Address) -> ProxyUUID:
-        """One object a sender and view; bounded by the origins that the state admits."""
-        found = self._proxies.get((site, origin))
-        if found is None:
-            assert self.state.view is not None
-            found = self._proxies[(site, origin)] = ProxyUUID(origin, site, self.state.view.coordinator)
-        return found
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ RELAY = (
                 "batch.last)\n        if answer is Admission.NEXT:",
                 "batch.last)\n        if answer is not Admission.HOLE:",
             ),
-            Edit("relay/layer.py", "        if answer is not Admission.NEXT:", "        if answer is Admission.HOLE:"),
+            Edit("relay/applying.py", "        if answer is not Admission.NEXT:", "        if answer is Admission.HOLE:"),
         ),
         (f"{TAKEOVER}::test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is_not_taken",),
     ),
@@ -127,8 +127,9 @@ RELAY = (
         (
             Edit(
                 "relay/layer.py",
-                "        return [Up(Frame(self._proxy(",
-                "        self._hold(frame, batch, self._now)\n        return [Up(Frame(self._proxy(",
+                "        return self.routes.carry(self._applier.apply(",
+                "        if frame.batch is not None:\n            self._hold(frame, frame.batch, now)\n"
+                "        return self.routes.carry(self._applier.apply(",
             ),
             Edit("relay/inflow.py", "        if batch.site != peer or batch.scope", "        if batch.scope"),
         ),

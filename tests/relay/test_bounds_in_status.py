@@ -61,7 +61,7 @@ SHOWN = {
     "relay.unicasts.receiver.reached": "relay.unicast_senders",
     "relay.unicasts.receiver.owed": TURN,
     "relay.parts": "the parts of one merge",
-    "relay.proxies": "relay.origins",
+    "relay.applier.proxies": "relay.origins",
     "state_transfer.standings": VIEW,
     "state_transfer.asked": VIEW,
     "state_transfer.pieces": "state_transfer.arrived_bytes",

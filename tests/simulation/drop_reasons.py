@@ -15,11 +15,11 @@ NOT_DROPS = "relay/journal/"
 
 #: Where a reason is not written down in the call: "path: expression" -> "path: functions or class" that have the words.
 COMPUTED = {
+    "relay/applying.py: answer.value": "relay/remote_site.py: Admission",
     "relay/gateway.py: answer.value": "relay/remote_site.py: Admission",
     "relay/gateway.py: error.reason": "",  # of a ProtocolError, and collected where that is raised
     "relay/gateway.py: f'hello_{reason}'": "relay/fence.py: objection",
     "relay/gateway.py: f'link_{reason}'": "relay/link.py: overdue",
-    "relay/layer.py: answer.value": "relay/remote_site.py: Admission",
     "relay/routes.py: reason": "relay/routes.py: arrived _hand_on",
     "relay/unicast_routes.py: f'relay_reply_{reason}'": "relay/gateway.py: send_unicast",
     "sitestack/layers/batching.py: reason": "sitestack/layers/batching.py: _maybe_leave",

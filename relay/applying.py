@@ -1,0 +1,125 @@
+"""Applier: what an entry of the site's stream does, at the same point at every member; the other end is `relay/casting.py`.
+
+It changes the replicated state, and what came from another site passes up: a batch with the origin as its source again, what is
+missing, where a site begins, and the global view. The gateway of the relay is told what has been admitted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from relay.events import Baseline, Gap, GlobalView
+from relay.gateway import Gateway
+from relay.headers import Acked, LinkUp, Relayed, RemoteBaseline, RemoteGap, RemoteView, SiteDown, Trim
+from relay.horizon import Admitted
+from relay.remote_site import Admission
+from relay.state import ReplicatedState
+from sitestack.address import Address, ProxyUUID
+from sitestack.frame import Frame, Header
+from sitestack.layer import Dropped, Effect, Up
+from sitestack.message import Batch
+
+#: What only the coordinator puts into the stream.
+ENTRIES = (Relayed, RemoteView, SiteDown, LinkUp, Acked, Trim, RemoteGap, RemoteBaseline)
+
+
+class Applier:
+    """Applies entries to the state. Bound: proxies for the origins that the state admits in a view."""
+
+    def __init__(self, state: ReplicatedState, gateway: Gateway) -> None:
+        self._state = state
+        self._gateway = gateway
+        self._shown: GlobalView | None = None
+        self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
+
+    def installed(self) -> list[Effect]:
+        """A view of this site: its coordinator stands in the proxies, and its members in the global view."""
+        self._proxies.clear()
+        return self._show()
+
+    def apply(self, frame: Frame, header: Header, now: float) -> list[Effect]:
+        """One entry, with its header; what passes up. Part of it are effects for the shell, when this member relays."""
+        state = self._state
+        if frame.batch is not None:
+            return self._relayed(frame, frame.batch)
+        if isinstance(header, RemoteView):
+            return self._remote_view(frame, header, now)
+        if isinstance(header, RemoteGap):
+            return self._gap(frame, header)
+        if isinstance(header, RemoteBaseline):
+            return self._baseline(frame, header)
+        if isinstance(header, Acked):
+            state.apply_acked(header)
+        elif isinstance(header, Trim):
+            state.buffer.drop_through(header.position)
+        elif isinstance(header, LinkUp):
+            state.apply_link_up(header)
+        elif isinstance(header, SiteDown):
+            state.apply_down(header)
+            if self._gateway.active:
+                self._gateway.went_down(header)
+            return self._show()
+        else:
+            return [Dropped("relay_malformed")]
+        return []
+
+    def _relayed(self, frame: Frame, batch: Batch) -> list[Effect]:
+        """Seed 001, "unwraps the original message and changes the sender to a ProxyUUID"."""
+        answer = self._state.admit(batch)
+        if answer is not Admission.NEXT:
+            if answer is Admission.HOLE and self._gateway.active:
+                self._gateway.refused(batch.site)
+            return [Dropped(answer.value)]
+        self._admitted(Admitted(frame.seqno, batch.site, batch.origin, batch.first - 1, batch.last, None, None))
+        if self._state.has_been_delivered(batch.site, batch.origin, batch.last):
+            return [Dropped("relay_delivered_before_merge")]
+        return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, False, frame.seqno, frame.stream))]
+
+    def _gap(self, frame: Frame, gap: RemoteGap) -> list[Effect]:
+        skipped = self._state.apply_gap(gap)
+        if skipped is None:
+            return [Dropped("relay_gap_settled")]
+        before, here = skipped
+        self._admitted(Admitted(frame.seqno, gap.site, gap.origin, before, gap.last, None, None))
+        if self._state.has_been_delivered(gap.site, gap.origin, gap.last):
+            return []
+        return [Up(Gap(gap.site, gap.origin, here + 1, gap.last, gap.reason))]
+
+    def _baseline(self, frame: Frame, baseline: RemoteBaseline) -> list[Effect]:
+        fresh = self._state.apply_baseline(baseline)
+        for origin, n in fresh.items():
+            self._admitted(Admitted(frame.seqno, baseline.site, origin, 0, n, None, None))
+        delivered = [origin for origin, n in fresh.items() if self._state.has_been_delivered(baseline.site, origin, n)]
+        fresh = {origin: n for origin, n in fresh.items() if origin not in delivered}
+        return [Up(Baseline(baseline.site, fresh))] if fresh else []
+
+    def _remote_view(self, frame: Frame, entry: RemoteView, now: float) -> list[Effect]:
+        before = list(self._state.remote(entry.site).lineages)
+        if not self._state.apply_view(entry):
+            return [Dropped("relay_view_duplicate")]
+        self._admitted(Admitted(frame.seqno, entry.site, None, 0, 0, entry.view.id, entry.view.lineage))
+        ended = [name for name in before if name not in self._state.remote(entry.site).lineages]
+        return [*self._gateway.ended(entry.site, ended, now), *self._show()]
+
+    def _admitted(self, entry: Admitted) -> None:
+        if self._gateway.active:
+            self._gateway.admitted(entry)
+
+    def _show(self) -> list[Effect]:
+        """Seed 001, Update(RV, GV): tell the application if and only if the global view changed (REL-21)."""
+        view = self._state.global_view()
+        if view == self._shown:
+            return []
+        before, self._shown = self._shown, view
+        if before is None:
+            return [Up(view)]
+        joined = tuple([site for site in view.components if site not in before.components])
+        return [Up(replace(view, joined=joined))]
+
+    def _proxy(self, site: str, origin: Address) -> ProxyUUID:
+        """One object a sender and view."""
+        found = self._proxies.get((site, origin))
+        if found is None:
+            assert self._state.view is not None
+            found = self._proxies[(site, origin)] = ProxyUUID(origin, site, self._state.view.coordinator)
+        return found
