@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from relay.fence import Key
 from relay.headers import Acked, SiteVector
+from relay.links import Key
 from relay.state import ReplicatedState
 from relay.vectors import later, raise_to
 

@@ -1,35 +1,71 @@
 """Fence: whom the gateway believes. A peer that can never be right, a link that is older, and which of two twins lives.
 
-Links are keyed by (site, lineage), since two parts of a split site may relay at the same time, each legitimately (R10).
+A HELLO below the highest epoch known of its lineage is refused; with a higher one, or as the preferred of two with equal epoch,
+it is believed in place of the older link (R6, R9, R25).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from relay.link import LinkSession
+from relay.events import Misconfigured
+from relay.links import Connection, Key, Links
+from relay.state import ReplicatedState
+from relay.vectors import later
 from relay.wire import VERSION, Hello
-from sitestack.address import Physical
 from sitestack.view import ViewId
 
-Key = tuple[str, ViewId]
+#: Sentences for the operator that were said already, at most.
+_SENTENCES_MAX = 64
 
 
-@dataclass(slots=True)
-class Connection:
-    """One TCP connection and how it came about."""
+class Refusal(NamedTuple):
+    """Why a HELLO is not believed: a word, and what the operator should hear of it, if it is news."""
 
-    session: LinkSession
-    #: The site and address that this side dialed; None when it accepted.
-    dialed: tuple[str, Physical] | None
-    #: The site that the peer's certificate names, or from which the route comes that it is.
-    certified: str | None
+    reason: str
+    problem: Misconfigured | None = None
 
-    def key(self) -> Key | None:
-        """The link that this connection is, once accepted."""
-        peer = self.session.peer
-        return (peer.site, peer.lineage) if peer is not None and self.session.accepted else None
+
+class Fence:
+    """Judges HELLOs. Bound: `_SENTENCES_MAX` sentences; what more there is to say is not said."""
+
+    def __init__(self, peers: Mapping[str, object], state: ReplicatedState, links: Links) -> None:
+        self._peers = peers
+        self._state = state
+        self._links = links
+        self._said: dict[str, None] = {}
+
+    def refusal(self, link: Connection, hello: Hello) -> Refusal | None:
+        """Why this HELLO is not believed; None when it is, instead of an older link to its lineage."""
+        found = objection(link, hello, self._peers)
+        if found is not None:
+            reason, sentence = found
+            return Refusal(reason, self._say(hello.site, sentence))
+        key = (hello.site, hello.lineage)
+        epoch = self._known_epoch(key)
+        if epoch is not None and hello.epoch < epoch:
+            return Refusal("stale_epoch")
+        older = self._links.at(key)
+        if older is not None and not is_preferred(link, older):
+            return Refusal("twin")
+        return None
+
+    def is_news(self, hello: Hello) -> bool:
+        """True when no epoch of this lineage is known that is as high."""
+        epoch = self._known_epoch((hello.site, hello.lineage))
+        return epoch is None or epoch < hello.epoch
+
+    def _known_epoch(self, key: Key) -> ViewId | None:
+        remote = self._state.remotes.get(key[0])
+        lineage = None if remote is None else remote.lineages.get(key[1])
+        return later(None if lineage is None else lineage.epoch, self._links.epoch(key))
+
+    def _say(self, site: str, sentence: str) -> Misconfigured | None:
+        if sentence in self._said or len(self._said) >= _SENTENCES_MAX:
+            return None
+        self._said[sentence] = None
+        return Misconfigured(site, sentence)
 
 
 def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tuple[str, str] | None:

@@ -1,10 +1,8 @@
 """Gateway: the relay's side that faces the other sites. Every member has one; it is active while its member coordinates.
 
-It decides whom to call, whom to believe and what to answer; a `LinkSession` does the talking on each connection. It reads the
-replicated state, puts what arrives into the site's stream through the `Caster`, and says what to do as effects for the shell.
-
-A HELLO below the highest epoch known of its lineage is refused; one with a higher epoch closes the older link before it is
-answered (R6, R9); of two with equal epoch both ends keep the same one (R25, `relay/fence.py`).
+It decides whom to call, whom to believe (`relay/fence.py`) and what to answer, and when a connection ends; the connections are
+`relay/links.py`. It reads the replicated state, puts what arrives into the site's stream through the `Caster`, and says what to
+do as effects for the shell. An older link is closed before a newer HELLO of its lineage is answered (R6, R9).
 """
 
 from __future__ import annotations
@@ -14,37 +12,22 @@ from dataclasses import dataclass, field
 from relay.acknowledgements import Acknowledgements
 from relay.casting import Caster
 from relay.dialing import Dialer
-from relay.events import (
-    BridgeClose,
-    BridgeConnected,
-    BridgeSend,
-    Dial,
-    Duty,
-    Listen,
-    Misconfigured,
-    Role,
-    StopListening,
-)
-from relay.fence import Connection, Key, is_preferred, objection
+from relay.events import BridgeClose, BridgeConnected, Dial, Duty, Listen, Role, StopListening
+from relay.fence import Fence
 from relay.grace import Grace
-from relay.headers import LinkUp, RemoteBaseline, RemoteGap, RemoteView, SiteDown, SiteVector, Trim, UnicastReply
+from relay.headers import LinkUp, SiteDown, Trim, UnicastReply
 from relay.horizon import Admitted, Horizon
 from relay.inflow import Inflow
-from relay.link import LinkConfig, LinkSession
+from relay.link import LinkConfig
+from relay.links import Connection, Key, Links
 from relay.remote_site import Admission
 from relay.state import ReplicatedState
-from relay.vectors import later
-from relay.wire import VERSION, Ack, Bye, Data, Hello, Routed, Unicast
+from relay.wire import Ack, Bye, Hello, Routed, Unicast
 from sitestack.address import Address, Physical
 from sitestack.errors import ProtocolError
 from sitestack.frame import Header
 from sitestack.layer import Dropped, Effect, Local, Up
 from sitestack.view import View, ViewId
-
-#: Sentences for the operator that were said already, at most.
-_SENTENCES_MAX = 64
-#: On a route (`relay/routes.py`), whose connections have negative numbers: what may wait at the sites in between.
-ROUTE_WINDOW_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +49,7 @@ class GatewayConfig:
 
 
 class Gateway:
-    """The links of this site's relay. Bounds: `connections_max` sessions, each bounded by `LinkConfig`."""
+    """This site's relay. Bounds: `connections_max` sessions, each bounded by `LinkConfig`."""
 
     def __init__(self, local: Local, config: GatewayConfig, state: ReplicatedState, caster: Caster) -> None:
         self.config = config
@@ -74,18 +57,16 @@ class Gateway:
         self.view: View | None = None
         #: Unicasts, replies and pieces that have arrived, with the site they came from; the relay layer takes them.
         self.arrived: list[tuple[str, Unicast | UnicastReply | Routed]] = []
-        self.connections: dict[int, Connection] = {}
-        self.links: dict[Key, int] = {}
-        self._local = local
+        self._site = local.site
         self._state = state
         self._caster = caster
+        self._links = Links(local, config.link, state, self.horizon)
+        self._fence = Fence(config.peers, state, self._links)
         self._inflow = Inflow(local.site, state, caster)
         self._dialer = Dialer(config.peers, config.dial_s, config.dial_s_max, local.rng)
         self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
         self._acks = Acknowledgements(state)
         self._trimming = -1
-        self._link_number = 0
-        self._said: dict[str, None] = {}
         self._role: Role | None = None
 
     @property
@@ -93,12 +74,26 @@ class Gateway:
         """True while this member relays."""
         return self.view is not None
 
+    @property
+    def connections(self) -> dict[int, Connection]:
+        """All of them by their numbers, those that are no link yet included."""
+        return self._links.connections
+
+    @property
+    def links(self) -> dict[Key, int]:
+        """The number of the connection that is the link to each lineage."""
+        return self._links.numbers
+
+    def linked(self, site: str) -> bool:
+        """True when the relay of some lineage of the site is linked."""
+        return bool(self._links.sessions(site))
+
     # -- role ----------------------------------------------------------------------------------------------------------
 
     def installed(self, view: View, now: float) -> list[Effect]:
         """This member coordinates a view."""
         old, self.view = self.view, view
-        self._settle(self.horizon.installed(len(view.members) == 1))
+        self._links.acknowledge(self.horizon.installed(len(view.members) == 1))
         self._trimming = -1
         effects: list[Effect] = []
         if old is None:
@@ -107,15 +102,12 @@ class Gateway:
             effects.append(Up(Listen()))
         elif old.lineage != view.lineage:
             # Links are keyed by lineage: the other part of a split site may continue the old one.
-            for connection in list(self.connections):
-                effects += self._close(connection, "lineage", now)
+            effects += self._close_all("lineage", now)
         return [*effects, *self._announce_role()]
 
     def start_over(self, now: float) -> list[Effect]:
         """The parts of this site have become one: what it has is to be asked and answered anew, on every link."""
-        effects: list[Effect] = []
-        for connection in list(self.connections):
-            effects += self._close(connection, "merged", now)
+        effects = self._close_all("merged", now)
         self._inflow.clear()
         self._acks.clear()
         self._grace.start(now)
@@ -125,9 +117,7 @@ class Gateway:
         """This member relays no more: say farewell everywhere. The peers ask the next relay what it needs all the same (R8)."""
         if self.view is None:
             return []
-        effects: list[Effect] = []
-        for connection in list(self.connections):
-            effects += self._close(connection, reason, now)
+        effects = self._close_all(reason, now)
         self._dialer.stop()
         self._inflow.clear()
         self._acks.clear()
@@ -138,7 +128,7 @@ class Gateway:
 
     def _announce_role(self) -> list[Effect]:
         assert self.view is not None
-        sites = tuple(sorted({site: None for site, _ in self.links}))
+        sites = self._links.sites()
         role = Role(Duty.RELAY if sites else Duty.COORDINATOR, self.view.id, sites)
         if role == self._role:
             return []
@@ -152,12 +142,7 @@ class Gateway:
         if self.view is None or len(self.connections) >= self.config.connections_max:
             self._hung_up(event.dialed, now)
             return [Dropped("bridge_refused"), Up(BridgeClose(event.connection, "not_relay"))]
-        self._link_number += 1
-        local, view = self._local, self.view
-        window = min(self.config.link.window_bytes, ROUTE_WINDOW_BYTES if event.connection < 0 else 1 << 62)
-        hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, self._link_number, window)
-        session = LinkSession(hello, self._state, self.horizon, self.config.link, now)
-        self.connections[event.connection] = Connection(session, event.dialed, event.certified)
+        self._links.greet(event, self.view, now)
         return []
 
     def closed(self, connection: int, now: float) -> list[Effect]:
@@ -181,15 +166,14 @@ class Gateway:
         return []
 
     def _close(self, connection: int, reason: str, now: float) -> list[Effect]:
-        farewell = self.connections[connection].session.farewell(reason)
-        effects: list[Effect] = [Up(BridgeSend(connection, farewell))] if farewell else []
-        return [*effects, Up(BridgeClose(connection, reason)), *self._forget(connection, now)]
+        return [*self._links.farewell(connection, reason), *self._forget(connection, now)]
+
+    def _close_all(self, reason: str, now: float) -> list[Effect]:
+        return [effect for connection in list(self.connections) for effect in self._close(connection, reason, now)]
 
     def _forget(self, connection: int, now: float) -> list[Effect]:
-        gone = self.connections.pop(connection)
-        key = gone.key()
-        if key is not None and self.links.get(key) == connection:
-            del self.links[key]
+        gone, key = self._links.forget(connection)
+        if key is not None:
             self._grace.lost(key, now)
             if not self.linked(key[0]):
                 self._dialer.lost(key[0], now, hasty=gone.session.answered)
@@ -199,10 +183,6 @@ class Gateway:
     def _hung_up(self, dialed: tuple[str, Physical] | None, now: float) -> None:
         if dialed is not None:
             self._dialer.failed(*dialed, now)
-
-    def linked(self, site: str) -> bool:
-        """True when the relay of some lineage of the site is linked."""
-        return any(key[0] == site for key in self.links)
 
     # -- what arrives --------------------------------------------------------------------------------------------------
 
@@ -231,86 +211,46 @@ class Gateway:
         peer = link.session.peer
         assert peer is not None
         if isinstance(frame, Ack):
-            self._acks.collect((peer.site, peer.lineage), frame.vectors.get(self._local.site))
+            self._acks.collect((peer.site, peer.lineage), frame.vectors.get(self._site))
             return []
         if isinstance(frame, Unicast | UnicastReply | Routed):
             self.arrived.append((peer.site, frame))
             return []
-        answer = self._admit(peer.site, frame)
+        answer = self._inflow.admit(peer.site, frame)
         if answer is Admission.HOLE:
             link.session.report_hole()
         return [Dropped(answer.value)] if answer.value else []
 
-    def _admit(self, site: str, frame: Header) -> Admission:
-        if isinstance(frame, Data):
-            return self._inflow.data(site, frame)
-        if isinstance(frame, RemoteView):
-            return self._inflow.view(site, frame)
-        if isinstance(frame, RemoteGap):
-            return self._inflow.gap(site, frame)
-        assert isinstance(frame, RemoteBaseline)
-        self._inflow.baseline(site, frame)
-        return Admission.NEXT
-
     # -- HELLO ---------------------------------------------------------------------------------------------------------
 
     def _hello(self, connection: int, link: Connection, hello: Hello, now: float) -> list[Effect]:
-        refusal = objection(link, hello, self.config.peers)
-        if refusal:
-            reason, sentence = refusal
-            return [Dropped(f"hello_{reason}"), *self._close(connection, reason, now), *self._say(hello.site, sentence)]
+        refusal = self._fence.refusal(link, hello)
+        if refusal is not None:
+            reason, problem = refusal
+            said: list[Effect] = [] if problem is None else [Up(problem)]
+            return [Dropped(f"hello_{reason}"), *self._close(connection, reason, now), *said]
         key = (hello.site, hello.lineage)
-        epoch = self._known_epoch(key)
-        if epoch is not None and hello.epoch < epoch:
-            return [Dropped("hello_stale_epoch"), *self._close(connection, "stale_epoch", now)]
-        effects: list[Effect] = []
+        is_news = self._fence.is_news(hello)
         older = self.links.get(key)
-        if older is not None:
-            if not is_preferred(link, self.connections[older]):
-                return [Dropped("hello_twin"), *self._close(connection, "twin", now)]
-            effects += self._close(older, "superseded", now)
-        self.links[key] = connection
+        effects = [] if older is None else self._close(older, "superseded", now)
+        self._links.accept(connection, key)
         self._grace.linked(key)
         self._dialer.linked(hello.site)
-        state = self._state
-        link.session.accept(state.admitted_vector(*key), self.horizon.stable_vector(*key))
-        if epoch is None or epoch < hello.epoch:
+        if is_news:
             self._caster.cast(LinkUp(hello.site, hello.lineage, hello.epoch))
         return [*effects, *self._announce_role()]
-
-    def _say(self, site: str, sentence: str) -> list[Effect]:
-        if sentence in self._said or len(self._said) >= _SENTENCES_MAX:
-            return []
-        self._said[sentence] = None
-        return [Up(Misconfigured(site, sentence))]
-
-    def _known_epoch(self, key: Key) -> ViewId | None:
-        remote = self._state.remotes.get(key[0])
-        lineage = None if remote is None else remote.lineages.get(key[1])
-        epoch = None if lineage is None else lineage.epoch
-        if key in self.links:
-            peer = self.connections[self.links[key]].session.peer
-            epoch = later(epoch, None if peer is None else peer.epoch)
-        return epoch
 
     # -- the stream ----------------------------------------------------------------------------------------------------
 
     def admitted(self, entry: Admitted) -> None:
         """Something of another site was admitted here."""
-        self._settle(self.horizon.admitted(entry))
+        self._links.acknowledge(self.horizon.admitted(entry))
 
     def stable(self, gseq: int) -> bool:
         """Every member has the stream up to this number; True when there is more to acknowledge."""
         settled = self.horizon.stable(gseq)
-        self._settle(settled)
+        self._links.acknowledge(settled)
         return bool(settled)
-
-    def _settle(self, settled: list[Admitted]) -> None:
-        for (site, lineage), connection in self.links.items() if settled else ():
-            origins = {each.origin: each.n for each in settled if each.site == site and each.origin is not None}
-            views = [each.view for each in settled if each.site == site and each.lineage == lineage]
-            if origins or views:
-                self.connections[connection].session.acknowledge(SiteVector(origins, views[-1] if views else None))
 
     def refused(self, site: str) -> None:
         """Something that was cast was not admitted: the numbers here ran ahead of the stream."""
@@ -321,11 +261,9 @@ class Gateway:
         """A lineage was taken out of the global view; if a link came up meanwhile, it is linked again and its view needed."""
         self._grace.settled(entry)
         self._resync(entry.site)
-        key = (entry.site, entry.lineage)
-        if entry.forget and key in self.links:
-            peer = self.connections[self.links[key]].session.peer
-            assert peer is not None
-            self._caster.cast(LinkUp(*key, peer.epoch))
+        epoch = self._links.epoch((entry.site, entry.lineage))
+        if entry.forget and epoch is not None:
+            self._caster.cast(LinkUp(entry.site, entry.lineage, epoch))
 
     def ended(self, site: str, lineages: list[ViewId], now: float) -> list[Effect]:
         """A merge view has ended these. Who still speaks for one has not got that view: linked anew, it is held for again."""
@@ -333,19 +271,16 @@ class Gateway:
         return [effect for connection in links for effect in self._close(connection, "ended", now)]
 
     def _resync(self, site: str) -> None:
-        for (linked, _), connection in self.links.items():
-            if linked == site:
-                self.connections[connection].session.report_hole()
+        for session in self._links.sessions(site):
+            session.report_hole()
 
     def send_unicast(self, site: str, member: Address, frame: Unicast | UnicastReply) -> str:
         """Put it on the link to the part of the site in which the member is; why not, or an empty string."""
         remote = self._state.remotes.get(site)
-        parts = [] if remote is None else remote.lineages_of(member)
-        links = [connection for (linked, _), connection in self.links.items() if linked == site]
-        preferred = [self.links[site, name] for name in parts if (site, name) in self.links]
-        for connection in (preferred or links)[:1]:
-            return "" if self.connections[connection].session.send_unicast(frame) else "queue_full"
-        return "no_link"
+        session = self._links.session_to(site, [] if remote is None else remote.lineages_of(member))
+        if session is None:
+            return "no_link"
+        return "" if session.send_unicast(frame) else "queue_full"
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 
@@ -354,24 +289,15 @@ class Gateway:
         if self.view is None:
             return []
         effects: list[Effect] = []
-        for connection, link in list(self.connections.items()):
-            reason = link.session.overdue(now)
-            if reason is not None:
-                effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
+        for connection, reason in self._links.overdue(now):
+            effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
         effects += [Up(Dial(site, address)) for site, address in self._dialer.due(now)]
         for entry in self._grace.due(self.links, now):
             self._caster.cast(entry)
         for acked in self._acks.take(tuple(sorted(self.config.peers))):
             self._caster.cast(acked)
         self._cast_trim(now)
-        for connection, link in self.connections.items():
-            session, key = link.session, link.key()
-            if key is not None:
-                session.resync(self._state.admitted_vector(*key), now)
-            data = session.take(now)
-            if data:
-                effects.append(Up(BridgeSend(connection, data)))
-        return effects
+        return [*effects, *self._links.fill(now)]
 
     def _cast_trim(self, now: float) -> None:
         position = self._state.buffer.excess(now)
@@ -387,6 +313,6 @@ class Gateway:
             self._dialer.deadline(),
             self._grace.deadline(self.links),
             self._state.buffer.age_due(self._trimming),  # what a Trim is on its way for is seen to
-            *[link.session.deadline() for link in self.connections.values()],
+            self._links.deadline(),
         ]
         return min([due for due in dues if due is not None], default=None)

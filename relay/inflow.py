@@ -14,6 +14,7 @@ from relay.vectors import bound
 from relay.wire import Data
 from sitestack.address import Address
 from sitestack.errors import ProtocolError
+from sitestack.frame import Header
 from sitestack.message import Scope
 
 #: Sites that one batch may have been to (R12).
@@ -37,8 +38,19 @@ class Inflow:
         """This member relays no more."""
         self._reached.clear()
 
-    def data(self, peer: str, frame: Data) -> Admission:
-        """Cast a batch if it is the next one. Raises ProtocolError when the peer may not originate it (C9)."""
+    def admit(self, peer: str, frame: Header) -> Admission:
+        """Cast what a link has brought if it is next. Raises ProtocolError when the peer may not originate it (C9)."""
+        if isinstance(frame, Data):
+            return self._data(peer, frame)
+        if isinstance(frame, RemoteView):
+            return self._view(peer, frame)
+        if isinstance(frame, RemoteGap):
+            return self._gap(peer, frame)
+        assert isinstance(frame, RemoteBaseline)
+        return self._baseline(peer, frame)
+
+    def _data(self, peer: str, frame: Data) -> Admission:
+        """Cast a batch if it is the next one."""
         batch = frame.batch
         if batch.site != peer or batch.scope is not Scope.ALL or len(frame.visited) > HOPS_MAX:
             raise ProtocolError("foreign_site")
@@ -51,7 +63,7 @@ class Inflow:
             self._caster.cast(Relayed((*frame.visited, self._site)), batch)
         return answer
 
-    def gap(self, peer: str, frame: RemoteGap) -> Admission:
+    def _gap(self, peer: str, frame: RemoteGap) -> Admission:
         """Cast a gap if it begins at or below the next number."""
         if frame.site != peer or not 0 < frame.first <= frame.last:
             raise ProtocolError("foreign_site")
@@ -64,7 +76,7 @@ class Inflow:
             self._caster.cast(frame)
         return answer
 
-    def baseline(self, peer: str, frame: RemoteBaseline) -> None:
+    def _baseline(self, peer: str, frame: RemoteBaseline) -> Admission:
         """Cast a baseline; it counts for origins that nothing is known of."""
         if frame.site != peer:
             raise ProtocolError("foreign_site")
@@ -73,8 +85,9 @@ class Inflow:
             if n > 0 and origin not in reached:
                 self._raise(reached, origin, n)
         self._caster.cast(frame)
+        return Admission.NEXT
 
-    def view(self, peer: str, frame: RemoteView) -> Admission:
+    def _view(self, peer: str, frame: RemoteView) -> Admission:
         """Cast a view of the peer's site if it is the newest of its lineage."""
         if frame.site != peer:
             raise ProtocolError("foreign_site")

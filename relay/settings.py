@@ -8,9 +8,10 @@ from typing import Literal
 
 from relay.bridge import BridgeConfig
 from relay.buffer import BufferConfig
-from relay.gateway import ROUTE_WINDOW_BYTES, GatewayConfig
+from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from relay.link import LinkConfig
+from relay.links import ROUTE_WINDOW_BYTES
 from relay.remote_unicast import UnicastConfig
 from relay.routes import RoutesConfig, route_places
 from relay.wire import ROUTED_OVERHEAD_BYTES

@@ -62,8 +62,8 @@ RELAY = (
         (
             Edit(
                 "relay/gateway.py",
-                '            effects += self._close(older, "superseded", now)',
-                "            pass",
+                'self._close(older, "superseded", now)',
+                "[]",
             ),
             Edit(
                 "relay/inflow.py",
@@ -104,7 +104,7 @@ RELAY = (
         "R9",
         "the relay that connected last is believed, whatever its epoch",
         (
-            Edit("relay/gateway.py", "        if epoch is not None and hello.epoch < epoch:", "        if False:"),
+            Edit("relay/fence.py", "        if epoch is not None and hello.epoch < epoch:", "        if False:"),
             Edit("relay/fence.py", "    return _rank(new) > _rank(old)", "    return True"),
         ),
         (f"{TAKEOVER}::test_a_relay_that_was_asleep_is_not_listened_to_when_it_wakes",),

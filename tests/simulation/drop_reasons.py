@@ -18,7 +18,7 @@ COMPUTED = {
     "relay/applying.py: answer.value": "relay/remote_site.py: Admission",
     "relay/gateway.py: answer.value": "relay/remote_site.py: Admission",
     "relay/gateway.py: error.reason": "",  # of a ProtocolError, and collected where that is raised
-    "relay/gateway.py: f'hello_{reason}'": "relay/fence.py: objection",
+    "relay/gateway.py: f'hello_{reason}'": "relay/fence.py: objection refusal",
     "relay/gateway.py: f'link_{reason}'": "relay/link.py: overdue",
     "relay/routes.py: reason": "relay/routes.py: arrived _hand_on",
     "relay/unicast_routes.py: f'relay_reply_{reason}'": "relay/gateway.py: send_unicast",
