@@ -106,6 +106,7 @@ SHOWN = {
     "failure_detection.checks": VIEW,
     "failure_detection.suspected": VIEW,
     "failure_detection.gone": VIEW,
+    "failure_detection.deaf": VIEW,
     "failure_detection.not_here.allowed": "failure_detection.limited",
     "failure_detection.seen.allowed": "failure_detection.limited",
     "discovery.contacts.contacts": "discovery.contacts",
