@@ -4,10 +4,10 @@
     joiner        StateRequest(from here on) ---unicast---> provider
     provider      StateChunk(some bytes)     ---unicast---> joiner          ... until it has all: StateArrived
 
-Who has the state, and who waits for it, is written into the stream, so at every view all members agree on one provider: the
-first in rank whose application has the state. A transfer belongs to one view. When the view changes before it is done (the
-provider may have died), it starts again at the new view, with its provider: so there is one snapshot at most, and never a
-point between two views, which with `order: fifo` would not be the same for everybody.
+Who has the state, and who waits for it, is written into the stream, so at every view all members agree on one provider
+(`state_holders.py`): the first in rank whose application has the state. A transfer belongs to one view. When the view changes
+before it is done (the provider may have died), it starts again at the new view, with its provider: so there is one snapshot at
+most, and never a point between two views, which with `order: fifo` would not be the same for everybody.
 
 When nobody has the state any more, the first that waits goes on with what it has, and the others take that.
 """
@@ -15,73 +15,15 @@ When nobody has the state any more, the first that waits goes on with what it ha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import ClassVar
 
 from sitestack.address import Address
 from sitestack.events import Event, GiveState, StateArrived, StateGiven, StateRefused, ViewInstalled
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.layers.state_holders import StateHolders
+from sitestack.layers.state_transfer_headers import Standing, Standings, StateChunk, StateReport, StateRequest, StateStanding
 from sitestack.view import View, ViewId
-
-
-class Standing(IntEnum):
-    """What a member has to do with the state. One of whom nothing is known is served as if it waited."""
-
-    #: Its application neither takes nor gives state.
-    ABSTAINS = 0
-    #: It wants the state and has not got it.
-    WAITS = 1
-    #: It has the state and can give it.
-    HOLDS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class StateReport(Header):
-    """To the coordinator: what I am to the state; write it into the stream."""
-
-    standing: Standing
-
-
-@dataclass(frozen=True, slots=True)
-class StateStanding(Header):
-    """An entry of the stream: what a member is to the state."""
-
-    member: Address
-    standing: Standing
-
-
-@dataclass(frozen=True, slots=True)
-class Standings(Header):
-    """For a joiner: what is known as of the cut."""
-
-    members: dict[Address, Standing]
-
-
-@dataclass(frozen=True, slots=True)
-class StateRequest(Header):
-    """To the provider: go on from here with the state before view `point`."""
-
-    OVERTAKES: ClassVar[bool] = True
-
-    point: ViewId
-    offset_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class StateChunk(Header):
-    """To a joiner: some of the state before view `point`. No data of a state that is not empty: it is too large."""
-
-    OVERTAKES: ClassVar[bool] = True
-
-    point: ViewId
-    offset_bytes: int
-    total_bytes: int
-    data: bytes
-
-    @property
-    def payload_bytes(self) -> int:
-        return len(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +76,8 @@ class StateTransfer(Layer):
         self._takes_part = takes_part
         #: This member's application has the state, or will have when it has come to the end of its inbox.
         self._complete = False
-        #: Fed by the stream alone; bounded by the members of the view.
-        self._standings: dict[Address, Standing] = {}
+        self._holders = StateHolders()
         self._view: View | None = None
-        self._provider: Address | None = None
         #: At the provider: the state before this view, and up to where each joiner that asked too early has it.
         self._snapshot: bytes | None = None
         self._asked: dict[Address, int] = {}
@@ -180,18 +120,17 @@ class StateTransfer(Layer):
 
     def give_state(self) -> Header | None:
         """Who has the application's state, as of this point of the stream. A site without it has nothing to say."""
-        return Standings(dict(self._standings)) if self._standings else None
+        return Standings(self._holders.snapshot()) if self._holders else None
 
     def take_state(self, state: Header) -> None:
         """Know what the others know."""
         assert isinstance(state, Standings)
-        self._standings = dict(state.members)
+        self._holders.restore(state.members)
 
     def merge_state(self, state: Header) -> None:
         """Each part of a split site knows its own members. To bring their states together is the application's business."""
         assert isinstance(state, Standings)
-        for member, standing in state.members.items():
-            self._standings.setdefault(member, standing)
+        self._holders.merge(state.members)
 
     # -- who has it --------------------------------------------------------------------------------------------------
 
@@ -200,49 +139,34 @@ class StateTransfer(Layer):
         view = self._view = event.view
         self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
-        self._standings = {each: self._standings[each] for each in view.members if each in self._standings}
-        effects = self._find_provider()
+        self._holders.enter(view.members)
+        effects = self._inherit(view.id)
         if event.blocked:
             return effects
         effects += self._say_standing()
-        if self._provider == self._me and self._waiting():
+        if self._holders.provider == self._me and self._holders.waiting():
             effects.append(Up(GiveState(view.id)))
         elif self._takes_part and not self._complete:
             effects += self._ask(now)
         return effects
 
-    def _find_provider(self) -> list[Effect]:
-        """The first that has the state; or else the first that waits for it inherits what there is."""
-        self._provider = self._first(Standing.HOLDS)
-        if self._provider is None:
-            self._provider = self._first(Standing.WAITS)
-            if self._provider is not None:
-                self._standings[self._provider] = Standing.HOLDS
-        if self._takes_part and not self._complete and self._provider in (None, self._me):
-            assert self._view is not None
-            self._complete = True
-            return [Up(StateArrived(self._view.id, None))]
-        return []
-
-    def _first(self, standing: Standing) -> Address | None:
-        assert self._view is not None
-        return next((each for each in self._view.members if self._standings.get(each) is standing), None)
-
-    def _waiting(self) -> list[Address]:
-        """Those that have no state, as far as is known."""
-        members = () if self._view is None else self._view.members
-        return [each for each in members if self._standings.get(each) in (None, Standing.WAITS)]
+    def _inherit(self, point: ViewId) -> list[Effect]:
+        """When there is nobody to ask, go on with what there is."""
+        if not self._takes_part or self._complete or self._holders.provider not in (None, self._me):
+            return []
+        self._complete = True
+        return [Up(StateArrived(point, None))]
 
     def _say_standing(self) -> list[Effect]:
         """Have mine written into the stream. What gets lost is said again at the next view, and costs a snapshot until then."""
         assert self._view is not None
         if self._takes_part:
             mine = Standing.HOLDS if self._complete else Standing.WAITS
-        elif Standing.HOLDS in self._standings.values():
+        elif self._holders.count:
             mine = Standing.ABSTAINS
         else:
             return []
-        if self._standings.get(self._me) is mine:
+        if self._holders.get(self._me) is mine:
             return []
         if self._view.coordinator == self._me:
             return self._report(self._me, mine)
@@ -253,11 +177,10 @@ class StateTransfer(Layer):
         return [Down(Frame(self._me, None, (StateStanding(member, standing),)))]
 
     def _entry(self, entry: StateStanding) -> list[Effect]:
-        if self._view is None or entry.member not in self._view.members:
+        first = not self._holders.count
+        if not self._holders.note(entry.member, entry.standing):
             return [Dropped("state_of_a_stranger")]
-        first = Standing.HOLDS not in self._standings.values()
-        self._standings[entry.member] = entry.standing
-        if not self._waiting():
+        if not self._holders.waiting():
             self._snapshot = None
         return self._say_standing() if first and not self._takes_part else []
 
@@ -265,7 +188,7 @@ class StateTransfer(Layer):
 
     def _given(self, state: StateGiven) -> list[Effect]:
         """The application stood where it was asked to; those that asked before can be answered."""
-        if self._view is None or state.point != self._view.id or self._provider != self._me:
+        if self._view is None or state.point != self._view.id or self._holders.provider != self._me:
             return [Dropped("state_of_an_old_view")]
         self._snapshot = state.data
         asked, self._asked = self._asked, {}
@@ -273,7 +196,7 @@ class StateTransfer(Layer):
 
     def _request(self, member: Address, request: StateRequest) -> list[Effect]:
         view = self._view
-        if view is None or request.point != view.id or self._provider != self._me or member not in view.members:
+        if view is None or request.point != view.id or self._holders.provider != self._me or member not in view.members:
             return [Dropped("state_request_astray")]
         if self._snapshot is None:
             self._asked[member] = request.offset_bytes
@@ -296,15 +219,15 @@ class StateTransfer(Layer):
 
     def _ask(self, now: float) -> list[Effect]:
         self._ask_at = None
-        if self._view is None or self._provider is None:
+        if self._view is None or self._holders.provider is None:
             return []
         self._ask_at = now + self._config.ask_interval_s
-        return [Down(Frame(self._me, self._provider, (StateRequest(self._view.id, self._arrived_bytes),)))]
+        return [Down(Frame(self._me, self._holders.provider, (StateRequest(self._view.id, self._arrived_bytes),)))]
 
     def _chunk(self, source: Address, chunk: StateChunk, now: float) -> list[Effect]:
         """The next piece is taken, and the one after it asked for. What was asked for twice may come twice."""
         view = self._view
-        if view is None or self._complete or source != self._provider or chunk.point != view.id:
+        if view is None or self._complete or source != self._holders.provider or chunk.point != view.id:
             return [Dropped("state_chunk_astray")]
         if chunk.offset_bytes != self._arrived_bytes:
             return [Dropped("state_chunk_again")]
@@ -327,8 +250,8 @@ class StateTransfer(Layer):
     def statistics(self) -> StateTransferStatistics:
         """Bounds, levels and counters."""
         return StateTransferStatistics(
-            holders=sum(each is Standing.HOLDS for each in self._standings.values()),
-            waiting=len(self._waiting()) if self._standings else 0,
+            holders=self._holders.count,
+            waiting=len(self._holders.waiting()) if self._holders else 0,
             snapshot_bytes=0 if self._snapshot is None else len(self._snapshot),
             arrived_bytes=self._arrived_bytes,
             arrived_bytes_max=self._config.state_bytes_max,

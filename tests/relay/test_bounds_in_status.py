@@ -63,7 +63,7 @@ SHOWN = {
     "relay.unicasts.receiver.owed": TURN,
     "relay.parts": "the parts of one merge",
     "relay.applier.proxies": "relay.origins",
-    "state_transfer.standings": VIEW,
+    "state_transfer.holders.standings": VIEW,
     "state_transfer.asked": VIEW,
     "state_transfer.pieces": "state_transfer.arrived_bytes",
     "sequencer.table.undelivered": "sequencer.undelivered_bytes",

@@ -10,16 +10,8 @@ from sitestack.address import Address
 from sitestack.events import GiveState, StateArrived, StateGiven, StateRefused, ViewInstalled
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Local, Up
-from sitestack.layers.state_transfer import (
-    Standing,
-    Standings,
-    StateChunk,
-    StateReport,
-    StateRequest,
-    StateStanding,
-    StateTransfer,
-    StateTransferConfig,
-)
+from sitestack.layers.state_transfer import StateTransfer, StateTransferConfig
+from sitestack.layers.state_transfer_headers import Standing, Standings, StateChunk, StateReport, StateRequest, StateStanding
 from sitestack.view import View
 from tests.sitestack.layers.ordered_group import address, view_of
 
