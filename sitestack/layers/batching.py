@@ -11,16 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sitestack.address import Address, ProxyUUID
-from sitestack.errors import ChannelClosed, LocalError, MessageTooLarge
+from sitestack.errors import ChannelClosed, MessageTooLarge
 from sitestack.events import Blocked, Disconnect, Event, Left, Sent, Settled, Stable, ViewInstalled, Waiting
 from sitestack.frame import Frame
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.layers.open_batches import TARGETS_MAX, Line, Targets
 from sitestack.message import UNICASTS, Batch, Scope, pack_body
 
 #: What a message adds to a body besides its payload: its entry in the size table.
 SIZE_BYTES = 4
-#: Each target has a counter that is never given up, since its numbers must not be used twice; so their number is bounded.
-TARGETS_MAX = 100_000
 #: Unicasts that overtake this member's first view wait for it up to so many bytes. Flow control lets less through.
 EARLY_BYTES_MAX = 64 * 1024 * 1024
 
@@ -67,38 +66,6 @@ class BatchingStatistics:
     messages: int
 
 
-class _Open:
-    """Messages of one scope and target that are in no batch yet: some full batches to be, and the one that is filling."""
-
-    __slots__ = ("body_bytes", "full", "next_back", "next_number", "payloads", "scope", "silent", "target")
-
-    def __init__(self, scope: Scope, target: Address | None = None) -> None:
-        self.scope = scope
-        self.target = target
-        self.next_number = 1
-        #: The number that comes back up next (only for multicasts); what is sent and not back is on its way.
-        self.next_back = 1
-        self.full: list[tuple[list[bytes], bool]] = []
-        self.payloads: list[bytes] = []
-        #: The application does not want the one that is filling back. A batch holds messages of one kind only.
-        self.silent = False
-        self.body_bytes = 0
-
-    def cut(self) -> None:
-        """The one that is filling is full."""
-        if self.payloads:
-            self.full.append((self.payloads, self.silent))
-            self.payloads = []
-            self.body_bytes = 0
-
-    def take(self) -> tuple[list[bytes], bool]:
-        """The messages of the next batch, and whether it is silent."""
-        if self.full:
-            return self.full.pop(0)
-        payloads, self.payloads, self.body_bytes = self.payloads, [], 0
-        return payloads, self.silent
-
-
 class Batching(Layer):
     """The topmost layer (JGroups: the bundler, and the message batches of 4.x; SEQ-2, SEQ-16, SEQ-22, S18)."""
 
@@ -114,10 +81,9 @@ class Batching(Layer):
         self._batch_count_max = config.batch_count_max
         self._payload_bytes_max = config.message_bytes_max
         self._send_credit_bytes = config.send_credit_bytes
-        self._multicasts = (_Open(Scope.ALL), _Open(Scope.SITE))
-        #: Bounded by TARGETS_MAX: one more is refused with LocalError.
-        self._unicasts: dict[Scope, dict[Address, _Open]] = {scope: {} for scope in UNICASTS}
-        self._open_unicasts: dict[Scope, dict[Address, _Open]] = {scope: {} for scope in UNICASTS}
+        self._multicasts = (Line(Scope.ALL), Line(Scope.SITE))
+        self._targets = Targets(local.site)
+        self._to = self._targets.open
         #: The first numbers of my multicasts on their way that the application does not want back.
         self._silent: set[tuple[Scope, int]] = set()
         #: Bounded, together, by `send_credit_bytes` and one message for each sender that waits to go on.
@@ -175,21 +141,6 @@ class Batching(Layer):
             return False
         self._silent.remove((batch.scope, batch.first))
         return True
-
-    def _to(self, target: Address, scope: Scope) -> _Open:
-        lines = self._unicasts[scope]
-        opened = lines.get(target)
-        if opened is None:
-            if len(lines) >= TARGETS_MAX:
-                raise LocalError(f"messages to more than {TARGETS_MAX} targets")
-            if isinstance(target, ProxyUUID):
-                if target.site == self._site:
-                    return self._to(target.original, scope)
-                if scope is Scope.OOB:
-                    raise LocalError(f"{target} is in another site, which nothing reaches out of band")
-            opened = lines[target] = _Open(scope, target)
-        self._open_unicasts[scope][target] = opened
-        return opened
 
     # -- the layer ---------------------------------------------------------------------------------------------------
 
@@ -249,7 +200,7 @@ class Batching(Layer):
 
     def deadline(self) -> float | None:
         """At once when my batch came back within the flush that sent it, so that more can be done; else the time to leave."""
-        if self._flowing and (any(self._open_unicasts.values()) or any(map(self._may_close, self._multicasts))):
+        if self._flowing and (self._targets.has_open() or any(map(self._may_close, self._multicasts))):
             return 0.0
         return 0.0 if self._leave_at is not None and self._is_drained() else self._leave_at
 
@@ -266,7 +217,7 @@ class Batching(Layer):
             send_credit_bytes=self._config.send_credit_bytes,
             credit_bytes=self._open_bytes + self._outstanding_bytes + self._waiting_bytes,
             credit_bytes_max=self._config.send_credit_bytes,
-            targets=sum(map(len, self._unicasts.values())),
+            targets=len(self._targets),
             targets_max=len(UNICASTS) * TARGETS_MAX,
             early_bytes=0 if self._joined else self._early_bytes,
             early_bytes_max=EARLY_BYTES_MAX,
@@ -287,13 +238,12 @@ class Batching(Layer):
 
     def _close_unicasts(self, scope: Scope) -> list[Effect]:
         effects: list[Effect] = []
-        for opened in self._open_unicasts[scope].values():
+        for opened in self._targets.take(scope):
             while opened.payloads:
                 effects += self._close(opened)
-        self._open_unicasts[scope].clear()
         return effects
 
-    def _closable(self) -> Iterator[_Open]:
+    def _closable(self) -> Iterator[Line]:
         """The scopes in turn, so that a busy one does not starve the other."""
         more = True
         while more:
@@ -303,7 +253,7 @@ class Batching(Layer):
                     more = True
                     yield opened
 
-    def _may_close(self, opened: _Open) -> bool:
+    def _may_close(self, opened: Line) -> bool:
         """A scope with nothing on its way may always send one batch; beyond that a batch is full and the window open."""
         if not opened.payloads:
             return False
@@ -312,7 +262,7 @@ class Batching(Layer):
         full = opened.full or opened.body_bytes >= self._batch_bytes_max or len(opened.payloads) == self._batch_count_max
         return bool(full) and self._outstanding_bytes < self._config.window_bytes
 
-    def _close(self, opened: _Open) -> list[Effect]:
+    def _close(self, opened: Line) -> list[Effect]:
         payloads, silent = opened.take()
         body = pack_body(payloads)
         target = opened.target
@@ -354,10 +304,8 @@ class Batching(Layer):
     def _discard_open(self) -> int:
         """Nothing of mine follows my `Disconnect`; how many messages that were accepted are given up."""
         unsent = 0
-        for opened in (*self._multicasts, *[each for lines in self._open_unicasts.values() for each in lines.values()]):
+        for opened in (*self._multicasts, *[each for scope in UNICASTS for each in self._targets.take(scope)]):
             while opened.payloads:
                 unsent += len(opened.take()[0])
-        for lines in self._open_unicasts.values():
-            lines.clear()
         self._open_bytes = 0
         return unsent

@@ -29,8 +29,8 @@ WINDOW = "what flow control lets be on its way in the stream"
 
 #: The queue that shows it, which begins with the layer's name; or why none has to.
 SHOWN = {
-    "batching.unicasts": "batching.targets",
-    "batching.open_unicasts": "batching.credit_bytes",
+    "batching.targets.lines": "batching.targets",
+    "batching.targets.open": "batching.credit_bytes",
     "batching.silent": "batching.credit_bytes",
     "batching.early": "batching.early_bytes",
     "relay.state.buffer.entries": "relay.buffer_bytes",

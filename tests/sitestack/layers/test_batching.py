@@ -14,6 +14,7 @@ from sitestack.events import Blocked, Disconnect, Event, Left, Sent, ViewInstall
 from sitestack.frame import Frame
 from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers import batching as module
+from sitestack.layers import open_batches
 from sitestack.layers.batching import Batching, BatchingConfig
 from sitestack.message import Batch, Scope
 from tests.sitestack.layers.ordered_group import SITE, Configs, Group, address, view_of
@@ -170,7 +171,7 @@ def test_a_unicast_goes_to_its_target_at_the_end_of_every_turn() -> None:
 
 
 def test_the_number_of_targets_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TARGETS_MAX", 2)
+    monkeypatch.setattr(open_batches, "TARGETS_MAX", 2)
     batching = batching_of()
     append(batching, b"1", scope=Scope.UNICAST, target=A)
     append(batching, b"1", scope=Scope.UNICAST, target=B)
