@@ -1,4 +1,4 @@
-"""Trouble: the sends and the faults of a plan, each carried out when its time has come."""
+"""Trouble: the faults of a plan, each carried out when its time has come, under the load of `relay/simulation/load.py`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from relay.simulation.faults import (
     Split,
     WanCut,
 )
-from relay.simulation.plan import TROUBLE_S, Plan
+from relay.simulation.load import Load
+from relay.simulation.plan import Plan
 from relay.simulation.process import RelayProcess
 from relay.simulation.ways import routes_of
-from sitestack.address import Address, Physical, ProxyUUID
+from sitestack.address import Address, Physical
 from sitestack.events import CloseConnection
 from sitestack.message import Scope
 from sitestack.sim import rules
@@ -49,13 +50,13 @@ class Trouble:
         #: Who was told to leave, and when.
         self.leaving: dict[Address, float] = {}
         self._routes = {site: routes_of(plan, site) for site in hosts}
+        self._load = Load(plan, world, rng)
         self._rng = rng
 
     def begin(self) -> None:
         """Let everything happen at its time, from now on."""
         schedule, start = self.world.schedule, self.world.now
-        for _ in range(self.plan.messages):
-            schedule.at(start + self._rng.uniform(0.0, TROUBLE_S), self._send)
+        self._load.begin()
         self.covered["slow wan"] += self.plan.wan_delay_s > 0.0
         for fault in self.plan.faults:
             schedule.at(start + fault.at, partial(self.strike, fault))
@@ -69,42 +70,6 @@ class Trouble:
     def _arrive(self, site: str, name: str, host: Physical) -> None:
         self.restarts -= 1
         self.world.spawn(site, name, host)
-
-    # -- sends -----------------------------------------------------------------------------------------------------
-
-    def _send(self) -> None:
-        plan = self.plan
-        self._send_from(self.world.alive(), self._rng, plan.unicast_share, plan.site_share)
-
-    def _send_from(self, living: list[Process], rng: random.Random, unicasts: float, to_site: float) -> None:
-        senders = [p for p in living if p.view is not None and not p.left]
-        if not senders:
-            return
-        sender = rng.choice(senders)
-        payload = rng.randbytes(rng.randrange(self.plan.size_max + 1))
-        kind = rng.random()
-        if kind < unicasts:
-            target = _target(sender, rng)
-            if target is not None:
-                # Some to members of the own site go out of band. No number is drawn for it, so seeds stay what they were.
-                is_urgent = kind < unicasts / 3 and not isinstance(target, ProxyUUID)
-                sender.send(payload, Scope.OOB if is_urgent else Scope.UNICAST, target)
-        elif kind < unicasts + to_site:
-            sender.send(payload, Scope.SITE)
-        else:
-            sender.send(payload)
-
-    def _flood(self, flood: Flood) -> None:
-        """Its randomness is its own, so that it does not change when other faults are left out."""
-        self.covered["flood"] += 1
-        rng = random.Random(f"flood {self.plan.seed} {flood.site} {flood.at!r}")
-        schedule = self.world.schedule
-
-        def send() -> None:
-            self._send_from(self.world.alive(flood.site), rng, flood.unicast_share, 0.1)
-
-        for _ in range(flood.messages):
-            schedule.after(rng.uniform(0.0, flood.length), send)
 
     # -- faults ----------------------------------------------------------------------------------------------------
 
@@ -133,7 +98,8 @@ class Trouble:
             case Reset():
                 self._reset(fault)
             case Flood():
-                self._flood(fault)
+                self.covered["flood"] += 1
+                self._load.flood(fault)
             case _:
                 self._break_routes(fault)
 
@@ -270,14 +236,6 @@ class Trouble:
         by_address = {p.local.address: p for p in self.world.alive(site)}
         living = [by_address[m] for m in coordinator.view.members if m in by_address]
         return living[min(rank, len(living) - 1)] if living else None
-
-
-def _target(sender: Process, rng: random.Random) -> Address | ProxyUUID | None:
-    assert isinstance(sender, RelayProcess)
-    if sender.global_view is None:
-        return None
-    target = rng.choice(sender.global_view.members)
-    return target.original if target.site == sender.local.site else target
 
 
 def _whisper(sender: Process, words: bytes, target: Address) -> None:
