@@ -1,7 +1,8 @@
 """The bridge: the TCP connections to the relays of other sites, as the gateway orders them.
 
-Everything that decides is in the gateway, a pure part of the stack. This file dials, listens, reads and writes, and says what
-happened. A reader never stops reading: what may come is bounded by the window of the link, not by TCP.
+Everything that decides is in the gateway, a pure part of the stack. This file dials, accepts, reads and writes, and says what
+happened (`relay/listening.py` listens). A reader never stops reading: what may come is bounded by the window of the link, not
+by TCP.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from relay.events import (
     Listen,
     StopListening,
 )
+from relay.listening import Listener
 from sitestack.address import Physical
 from sitestack.events import Event
 
@@ -109,18 +111,16 @@ class Bridge:
         self._connections: dict[int, _Connection] = {}
         self._lingering = 0
         self._lingered = trio.Event()
-        self._listen_scope: trio.CancelScope | None = None
-        self._listening = False
-        self._listen_error = ""
+        self._listener = Listener(config.bind, config.connections_max, config.listen_interval_s)
         self._accepted = self._refused = self._dialed = self._dials_failed = self._received = self._sent = 0
 
     def carry_out(self, effect: BridgeEffect) -> None:
         """Do what the gateway says. Does not wait."""
         match effect:
             case Listen():
-                self._listen()
+                self._listener.start(self._accept, self._nursery)
             case StopListening():
-                self._stop_listening()
+                self._listener.stop()
             case Dial(site, address):
                 self._nursery.start_soon(self._dial, site, address, name=f"dial {site} at {address}")
             case BridgeSend(number, data):
@@ -130,7 +130,7 @@ class Bridge:
 
     async def farewell(self) -> None:
         """Close everything, and wait until what was sent has left, or for as long as connections linger."""
-        self._stop_listening()
+        self._listener.stop()
         for number in list(self._connections):
             self._close(number)
         while self._lingering:
@@ -139,8 +139,8 @@ class Bridge:
     def statistics(self) -> BridgeStatistics:
         """The counters."""
         return BridgeStatistics(
-            listening=self._listening,
-            listen_error=self._listen_error,
+            listening=self._listener.listening,
+            listen_error=self._listener.error,
             connections=len(self._connections),
             lingering=self._lingering,
             connections_max=self._config.connections_max,
@@ -153,48 +153,6 @@ class Bridge:
         )
 
     # -- making connections ----------------------------------------------------------------------------------------
-
-    def _listen(self) -> None:
-        bind = self._config.bind
-        if bind is not None and self._listen_scope is None:
-            self._listen_scope = trio.CancelScope()
-            self._nursery.start_soon(self._accept_all, bind, self._listen_scope, name=f"bridge at {bind}")
-
-    def _stop_listening(self) -> None:
-        if self._listen_scope is not None:
-            self._listen_scope.cancel()
-            self._listen_scope = None
-
-    async def _accept_all(self, bind: Physical, scope: trio.CancelScope) -> None:
-        with scope:
-            try:
-                listener = await self._bind(bind)
-                self._listening = True
-                await trio.serve_listeners(self._accept, [listener], handler_nursery=self._nursery)
-            finally:
-                self._listening = False
-                self._listen_error = ""
-
-    async def _bind(self, bind: Physical) -> trio.SocketListener:
-        """Listen, as soon as the system lets us. An earlier relay on this machine may hold the port, stopped or dying, so the
-        port is shared: a connection that ends up with it gets no answer, and the other side dials again."""
-        while True:
-            sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            try:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-                await sock.bind(bind)
-                sock.listen(self._config.connections_max)
-            except OSError as error:
-                sock.close()
-                self._listen_error = f"cannot listen on {bind}: {error.strerror or error}"
-                await trio.sleep(self._config.listen_interval_s)
-            except BaseException:
-                sock.close()
-                raise
-            else:
-                self._listen_error = ""
-                return trio.SocketListener(sock)
 
     async def _accept(self, stream: trio.SocketStream) -> None:
         if sum(connection.accepted for connection in self._connections.values()) >= self._config.connections_max:

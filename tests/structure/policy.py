@@ -26,6 +26,7 @@ SHELL = (
     "relay/http/",
     "relay/journal/",
     "relay/lines.py",
+    "relay/listening.py",
     "relay/logs.py",
     "relay/status_socket.py",
 )

@@ -1,0 +1,70 @@
+"""Listener: where the relays of other sites call this one while it relays. It is there as soon as the system lets it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from sitestack.address import Physical
+
+#: What is done with a connection.
+Accept = Callable[[trio.SocketStream], Awaitable[object]]
+
+
+class Listener:
+    """One place to listen at. What is not accepted yet is bounded by `backlog`."""
+
+    def __init__(self, place: Physical | None, backlog: int, interval_s: float) -> None:
+        """Without a place it never listens; `interval_s` is how long it waits to try again while the port is taken."""
+        self.listening = False
+        #: Why it cannot listen; empty while it can, or need not.
+        self.error = ""
+        self._place = place
+        self._backlog = backlog
+        self._interval_s = interval_s
+        self._scope: trio.CancelScope | None = None
+
+    def start(self, accept: Accept, nursery: trio.Nursery) -> None:
+        """Listen, if it does not yet, and start `accept` in this nursery for each connection."""
+        if self._place is not None and self._scope is None:
+            self._scope = trio.CancelScope()
+            nursery.start_soon(self._serve, self._place, self._scope, accept, nursery, name=f"bridge at {self._place}")
+
+    def stop(self) -> None:
+        """Listen no more; the connections go on."""
+        if self._scope is not None:
+            self._scope.cancel()
+            self._scope = None
+
+    async def _serve(self, place: Physical, scope: trio.CancelScope, accept: Accept, nursery: trio.Nursery) -> None:
+        with scope:
+            try:
+                listener = await self._bind(place)
+                self.listening = True
+                await trio.serve_listeners(accept, [listener], handler_nursery=nursery)
+            finally:
+                self.listening = False
+                self.error = ""
+
+    async def _bind(self, place: Physical) -> trio.SocketListener:
+        """Listen, as soon as the system lets us. An earlier relay on this machine may hold the port, stopped or dying, so the
+        port is shared: a connection that ends up with it gets no answer, and the other side dials again."""
+        while True:
+            sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                await sock.bind(place)
+                sock.listen(self._backlog)
+            except OSError as error:
+                sock.close()
+                self.error = f"cannot listen on {place}: {error.strerror or error}"
+                await trio.sleep(self._interval_s)
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                self.error = ""
+                return trio.SocketListener(sock)
