@@ -25,9 +25,11 @@ DERIVED = {
     "protocols.sequencer.order": "order",
     "protocols.resolver.multicast": "transport.multicast",
     "protocols.fragment.fragment_bytes_max": "transport.datagram_bytes_max",
-    "protocols.fragment.message_bytes_max": "protocols.batching.message_bytes_max",
     "protocols.resolver.picker": "the source code",
 }
+#: A joiner is handed everything that is held for other sites in one frame, while its site waits. So many datagrams take about
+#: a second; several times as many take longer than anybody waits for a joiner.
+HELD_DATAGRAMS_MAX = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,8 @@ class BudgetSettings:
 
     #: Batches and views. A joiner is handed all of them in one message, which bounds it.
     entries: int = 16_384
-    #: Bytes of messages, with an allowance per entry.
-    bytes: int = 64 << 20
+    #: Bytes of messages, with an allowance per entry. None: 64 MiB, or what `HELD_DATAGRAMS_MAX` datagrams carry if less.
+    bytes: int | None = None
     #: Seconds since an entry was delivered here.
     age_s: float = 600.0
 
@@ -114,6 +116,11 @@ class NodeConfig(SiteConfig):
         bridge = self.relay.bridge
         return tuple([site for site in {**bridge.peers, **bridge.via} if site != self.site])
 
+    def held_bytes_max(self) -> int:
+        """Bytes that are held for other sites at most."""
+        given = self.relay.budget.bytes
+        return min(64 << 20, HELD_DATAGRAMS_MAX * self.transport.datagram_bytes_max) if given is None else given
+
     def relay_layer(self) -> RelayConfig:
         """What the relay layer is told. A file may name all sites, this one too."""
         relay = self.relay
@@ -128,7 +135,7 @@ class NodeConfig(SiteConfig):
                 dial_s_max=relay.dial_s_max,
                 connections_max=relay.bridge.connections_max,
             ),
-            buffer=BufferConfig(relay.budget.entries, relay.budget.bytes, relay.budget.age_s),
+            buffer=BufferConfig(relay.budget.entries, self.held_bytes_max(), relay.budget.age_s),
             unicast=relay.unicast,
             routes=RoutesConfig(via, relay.bridge.forward),
         )
@@ -136,7 +143,12 @@ class NodeConfig(SiteConfig):
 
 def find_problems(config: NodeConfig) -> list[str]:
     """What is wrong with a configuration, everything at once: sentences that begin with the path of a key."""
-    problems = [*_relay_problems(config.relay), *_route_problems(config), *_link_problems(config)]
+    problems = [
+        *_relay_problems(config.relay),
+        *_budget_problems(config),
+        *_route_problems(config),
+        *_link_problems(config),
+    ]
     if not config.name.isprintable():
         problems.append("name: has characters that cannot be printed.")
     return [*site_config.find_problems(config), *problems]
@@ -152,10 +164,24 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
         for index, place in enumerate(places):
             if place.port == 0:
                 yield f"relay.bridge.peers.{site}[{index}]: the port cannot be 0."
-    if not 0 < relay.budget.entries <= ITEMS_MAX:
-        yield f"relay.budget.entries: must be from 1 to {ITEMS_MAX}."
     if relay.dial_s_max < relay.dial_s:
         yield "relay.dial_s_max: must not be less than relay.dial_s."
+
+
+def _budget_problems(config: NodeConfig) -> Iterator[str]:
+    budget = config.relay.budget
+    if not 0 < budget.entries <= ITEMS_MAX:
+        yield f"relay.budget.entries: must be from 1 to {ITEMS_MAX}."
+    held = config.held_bytes_max()
+    # Half a frame: a merge tells each member what several parts of the site hold.
+    frame = config.protocols.fragment.frame_bytes_max // 2
+    if held > HELD_DATAGRAMS_MAX * config.transport.datagram_bytes_max:
+        yield (
+            f"relay.budget.bytes: must be at most {HELD_DATAGRAMS_MAX} times transport.datagram_bytes_max, "
+            "because a joiner is handed all of it."
+        )
+    if held > frame:
+        yield f"relay.budget.bytes: must be at most {frame}, half of protocols.fragment.frame_bytes_max."
 
 
 def _route_problems(config: NodeConfig) -> Iterator[str]:
@@ -172,6 +198,8 @@ def _route_problems(config: NodeConfig) -> Iterator[str]:
 
 def _link_problems(config: NodeConfig) -> Iterator[str]:
     link = config.relay.link
+    if link.frame_bytes_max > config.protocols.fragment.frame_bytes_max:
+        yield "relay.link.frame_bytes_max: must be at most protocols.fragment.frame_bytes_max, or what arrives stops the site."
     if link.frame_bytes_max * 2 < 3 * config.protocols.batching.message_bytes_max:
         yield "relay.link.frame_bytes_max: must be at least one and a half times protocols.batching.message_bytes_max."
     if link.timeout_s < 2 * link.heartbeat_s:

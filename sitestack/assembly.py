@@ -84,7 +84,6 @@ def _fragment_config(config: SiteConfig) -> FragmentConfig:
     return replace(
         config.protocols.fragment,
         fragment_bytes_max=config.transport.datagram_bytes_max - HEADERS_BELOW_BYTES,
-        message_bytes_max=config.protocols.batching.message_bytes_max,
     )
 
 

@@ -29,6 +29,8 @@ Agreement = Literal["survivors", "uniform"]
 
 #: A datagram below this has no room for the headers of a view of a few dozen members.
 DATAGRAM_BYTES_MIN = 1_024
+#: What may come on top of a message's payload in a frame: its batch's size table and identity, and the headers of the layers.
+MESSAGE_OVERHEAD_BYTES = 1024 * 1024
 SITE_CHARS_MAX = 64
 #: How the names of bounds and intervals end.
 POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
@@ -181,6 +183,11 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
         yield "protocols.fragment.idle_s: must be longer than protocols.unicast.give_up_s, or what is still sent is discarded."
     if protocols.batching.message_bytes_max > protocols.flow_control.backlog_bytes_max:
         yield "protocols.batching.message_bytes_max: a message must fit into protocols.flow_control.backlog_bytes_max."
+    fragment = protocols.fragment
+    if fragment.frame_bytes_max < protocols.batching.message_bytes_max + MESSAGE_OVERHEAD_BYTES:
+        yield "protocols.fragment.frame_bytes_max: must be at least 1 MiB more than protocols.batching.message_bytes_max."
+    if fragment.partial_bytes_max < 2 * fragment.frame_bytes_max:
+        yield "protocols.fragment.partial_bytes_max: must be at least twice protocols.fragment.frame_bytes_max."
 
 
 def _transport_problems(config: TransportConfig) -> Iterator[str]:

@@ -24,8 +24,6 @@ from sitestack.unguarded import unguarded
 
 #: What the fields of a `FragmentHeader` besides its data, and the frame around it, take on the wire.
 PIECE_OVERHEAD_BYTES = 64
-#: What may come on top of a message's payload in a frame: its batch's size table and identity, and the headers of the layers.
-MESSAGE_OVERHEAD_BYTES = 1024 * 1024
 #: The wire size of what has a fixed one (msgpack, upper bounds).
 _STR_BYTES = 3 + 4 * TEXT_BYTES_MAX
 _ATOM_BYTES: dict[Any, int] = {
@@ -64,8 +62,9 @@ class FragmentConfig:
     #: An encoded frame above this is cut. A datagram must have room for it, for its own overhead and for the headers of the
     #: layers below (256 bytes are plenty for both).
     fragment_bytes_max: int = 60_000
-    #: The largest payload of a message that the application may send; a frame has room for it and for a generous overhead.
-    message_bytes_max: int = 64 * 1024 * 1024
+    #: An encoded frame above this is refused, by its sender and by its receivers. It has to have room for the largest message
+    #: of the application, here and in other sites, and for what the layers tell a joiner: the relay's buffer, above all.
+    frame_bytes_max: int = 256 * 1024 * 1024
     #: Pieces that wait for the rest of their frame, of all senders together; beyond, the frame that waits longest is discarded.
     partial_bytes_max: int = 512 * 1024 * 1024
     #: Frames of which pieces wait; the same happens beyond. Two a sender are normal.
@@ -123,7 +122,6 @@ class Fragment(Layer):
         self._codec: Codec | None = None
         self._piece_bytes = config.fragment_bytes_max - PIECE_OVERHEAD_BYTES
         assert self._piece_bytes > 0, "a piece must have room for something"
-        self._frame_bytes_max = config.message_bytes_max + MESSAGE_OVERHEAD_BYTES
         self._next_id = 1
         #: The largest wire size of a kind of header; None when it depends on what is in it.
         self._header_bytes: dict[type[Header], int | None] = {}
@@ -143,8 +141,8 @@ class Fragment(Layer):
         data = self._bound_codec().encode_frame(event)
         if len(data) <= self._config.fragment_bytes_max:
             return [Down(event)]
-        if event.unreliable or len(data) > self._frame_bytes_max:
-            # Nobody makes such a frame: what is unreliable is small, and the channel refuses what is above the maximum.
+        if event.unreliable or len(data) > self._config.frame_bytes_max:
+            # Nobody makes such a frame: what is unreliable is small, and the configuration keeps all else below the maximum.
             return [Dropped("too_large"), *_report(event)]
         return self._cut(event, data)
 
@@ -257,7 +255,7 @@ class Fragment(Layer):
         """This piece does not continue what is here, or no honest sender would send it."""
         if (header.id, header.index, header.count) != (partial.id, len(partial.pieces), partial.count):
             return True
-        return header.count < 2 or not header.data or partial.size + len(header.data) > self._frame_bytes_max
+        return header.count < 2 or not header.data or partial.size + len(header.data) > self._config.frame_bytes_max
 
     def _reassemble(self, frame: Frame, partial: _Partial) -> Effect:
         """The frame has the source and the place in the stream of its last piece."""

@@ -160,6 +160,21 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("relay: {link: {chunk_bytes: 16777216}}", "relay.link.frame_bytes_max: must be at least 16781312, a piece of a route"),
         ("relay: {link: {timeout_s: 1}}", "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s"),
         ("relay: {budget: {entries: 0}}", "relay.budget.entries: must be from 1 to "),
+        (
+            "relay: {budget: {bytes: 23000000}}\ntransport: {datagram_bytes_max: 1400}",
+            "relay.budget.bytes: must be at most 16384 times transport.datagram_bytes_max, because a joiner",
+        ),
+        ("relay: {budget: {bytes: 200000000}}", "relay.budget.bytes: must be at most 134217728, half of protocols.fragment."),
+        (
+            "relay: {link: {frame_bytes_max: 300000000, routed_bytes_max: 400000000}}",
+            "relay.link.frame_bytes_max: must be at most",
+        ),
+        ("protocols: {fragment: {frame_bytes_max: 300000000}}", "protocols.fragment.partial_bytes_max: must be at least twice"),
+        (
+            "protocols: {batching: {message_bytes_max: 100000}, fragment: {frame_bytes_max: 1000000}}\n"
+            "relay: {budget: {bytes: 400000}, link: {frame_bytes_max: 900000}}",
+            "protocols.fragment.frame_bytes_max: must be at least 1 MiB more than protocols.batching.message_bytes_max.",
+        ),
         ("relay: {bridge: {peers: {SFO: []}}}", "relay.bridge.peers.SFO: names no address."),
         ("relay: {bridge: {via: {LON: SFO}}}", "relay.bridge.via.LON: 'SFO' is not among relay.bridge.peers."),
         (

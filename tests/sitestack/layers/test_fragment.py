@@ -188,10 +188,9 @@ def test_an_unreliable_frame_that_is_too_large_is_dropped() -> None:
 
 
 def test_a_message_above_the_maximum_is_dropped_and_a_unicast_reported() -> None:
-    layer = layer_of(message_bytes_max=1)
-    size = fragment.MESSAGE_OVERHEAD_BYTES + 1
-    assert layer.down(cast_of(size), 0.0) == [Dropped("too_large")]
-    frame = Frame(A, B, (), cast_of(size).batch)
+    layer = layer_of(frame_bytes_max=10_000)
+    assert layer.down(cast_of(10_001), 0.0) == [Dropped("too_large")]
+    frame = Frame(A, B, (), cast_of(10_001).batch)
     assert layer.down(frame, 0.0) == [Dropped("too_large"), Up(Undeliverable(B, (frame,)))]
 
 
@@ -319,8 +318,8 @@ def test_a_new_frame_replaces_the_unfinished_one_of_the_same_stream() -> None:
 
 
 def test_a_frame_that_grows_beyond_the_maximum_is_discarded() -> None:
-    receiver = layer_of(message_bytes_max=1)
-    half = bytes(fragment.MESSAGE_OVERHEAD_BYTES // 2 + 1)
+    receiver = layer_of(frame_bytes_max=1_000)
+    half = bytes(501)
     assert receiver.up(piece(0, 9, half), 0.0) == []
     assert receiver.up(piece(1, 9, half), 0.0) == [Dropped("fragment", 2)]
     assert receiver.statistics().partial_bytes == 0
