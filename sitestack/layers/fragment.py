@@ -7,52 +7,18 @@ frames under way: one in its multicast stream and one in its unicasts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
-from enum import IntEnum
-from types import NoneType
-from typing import Any, ClassVar, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import ClassVar
 
-from sitestack.address import Address, ProxyUUID
+from sitestack.address import Address
 from sitestack.codec import FRAME_OVERHEAD_BYTES, Codec
 from sitestack.errors import ProtocolError
 from sitestack.events import Event, Undeliverable, ViewInstalled
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
-from sitestack.message import Batch
-from sitestack.schema import TEXT_BYTES_MAX
-from sitestack.unguarded import unguarded
-
-#: What the fields of a `FragmentHeader` besides its data, and the frame around it, take on the wire.
-PIECE_OVERHEAD_BYTES = 64
-#: The wire size of what has a fixed one (msgpack, upper bounds).
-_STR_BYTES = 3 + 4 * TEXT_BYTES_MAX
-_ATOM_BYTES: dict[Any, int] = {
-    NoneType: 1,
-    bool: 1,
-    int: 9,
-    float: 9,
-    str: _STR_BYTES,
-    Address: 18,
-    ProxyUUID: _STR_BYTES + 2 * 18 + 1,
-}
-
-
-@unguarded
-@dataclass(frozen=True, slots=True)
-class FragmentHeader(Header):
-    """One piece of a frame. Pieces of one id arrive in order, `index` from 0 to `count - 1`."""
-
-    id: int
-    index: int
-    count: int
-    data: bytes
-    #: Not on the wire: the last piece of a unicast knows the frame, so that what is undeliverable can be named.
-    whole: Frame | None = field(init=False, default=None, compare=False, repr=False)
-
-    @property
-    def payload_bytes(self) -> int:
-        """Windows below count the piece."""
-        return len(self.data)
+from sitestack.layers.fragment_headers import PIECE_OVERHEAD_BYTES, FragmentHeader
+from sitestack.layers.partials import Partials
+from sitestack.wire_size import fixed_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +55,6 @@ class FragmentStatistics:
     fragment_bytes_max: int
 
 
-class _Partial:
-    """The pieces of one frame so far."""
-
-    __slots__ = ("count", "heard_at", "id", "pieces", "size")
-
-    def __init__(self, header: FragmentHeader, now: float) -> None:
-        self.heard_at = now
-        self.id = header.id
-        self.count = header.count
-        self.pieces: list[bytes] = []
-        self.size = 0
-
-
-#: A sender, and whether this is its multicast stream.
-_Key = tuple[Address, bool]
-
-
 class Fragment(Layer):
     """FRAG (trap A14: a view of a hundred members does not fit into a datagram either).
 
@@ -122,12 +71,10 @@ class Fragment(Layer):
         self._codec: Codec | None = None
         self._piece_bytes = config.fragment_bytes_max - PIECE_OVERHEAD_BYTES
         assert self._piece_bytes > 0, "a piece must have room for something"
+        self._partials = Partials(config.partials_max, config.partial_bytes_max, config.frame_bytes_max, config.idle_s)
         self._next_id = 1
         #: The largest wire size of a kind of header; None when it depends on what is in it.
         self._header_bytes: dict[type[Header], int | None] = {}
-        #: In order of the last piece, for the bounds.
-        self._partials: dict[_Key, _Partial] = {}
-        self._partial_bytes = self._partial_bytes_high = 0
         self._frames_cut = self._fragments_sent = self._frames_reassembled = 0
 
     def bind(self, codec: Codec) -> None:
@@ -155,25 +102,17 @@ class Fragment(Layer):
             return [Up(Undeliverable(event.dest, _originals(event.frames)))]
         if isinstance(event, ViewInstalled):
             # A cut may end between two pieces. The sender sends the frame again, as a whole.
-            for key in [key for key in self._partials if key[1]]:
-                self._discard(key)
+            self._partials.discard_multicasts()
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
         """Discard what senders have left behind that died, or gave up, half-way through a unicast."""
-        dropped = 0
-        for key, partial in list(self._partials.items()):
-            if now < partial.heard_at + self._config.idle_s:
-                break
-            if not key[1]:
-                dropped += self._discard(key)
+        dropped = self._partials.expire(now)
         return [Dropped("fragment", dropped)] if dropped else []
 
     def deadline(self) -> float | None:
         """When the unicast that waits longest is discarded."""
-        waiting = (partial.heard_at for (_, is_multicast), partial in self._partials.items() if not is_multicast)
-        heard_at = next(waiting, None)
-        return None if heard_at is None else heard_at + self._config.idle_s
+        return self._partials.deadline()
 
     def statistics(self) -> FragmentStatistics:
         """Numbers for operators."""
@@ -183,8 +122,8 @@ class Fragment(Layer):
             frames_reassembled=self._frames_reassembled,
             partials=len(self._partials),
             partials_max=self._config.partials_max,
-            partial_bytes=self._partial_bytes,
-            partial_bytes_high=self._partial_bytes_high,
+            partial_bytes=self._partials.bytes,
+            partial_bytes_high=self._partials.bytes_high,
             partial_bytes_max=self._config.partial_bytes_max,
             fragment_bytes_max=self._config.fragment_bytes_max,
         )
@@ -206,7 +145,7 @@ class Fragment(Layer):
         for header in frame.headers:
             kind = type(header)
             if kind not in self._header_bytes:
-                self._header_bytes[kind] = _fixed_bytes(kind)
+                self._header_bytes[kind] = fixed_bytes(kind)
             size = self._header_bytes[kind]
             if size is None:
                 return len(self._bound_codec().encode_frame(Frame(frame.source, frame.dest, frame.headers)))
@@ -231,59 +170,20 @@ class Fragment(Layer):
     # -- putting together ------------------------------------------------------------------------------------------
 
     def _append(self, frame: Frame, header: FragmentHeader, now: float) -> list[Effect]:
-        key = (frame.source, frame.seqno > 0)
-        partial = self._partials.pop(key, None)
-        dropped = 0
-        if header.index == 0:
-            dropped = 0 if partial is None else self._forget(partial)
-            partial = _Partial(header, now)
-        if partial is None or self._contradicts(partial, header):
-            dropped += 1 if partial is None else 1 + self._forget(partial)
-            return [Dropped("fragment", dropped)]
-        self._partials[key] = partial  # the key moves to the end
-        partial.heard_at = now
-        partial.pieces.append(header.data)
-        partial.size += len(header.data)
-        self._partial_bytes += len(header.data)
+        pieces, dropped = self._partials.append((frame.source, frame.seqno > 0), header, now)
         effects: list[Effect] = [Dropped("fragment", dropped)] if dropped else []
-        if len(partial.pieces) == partial.count:
-            self._discard(key)
-            return [*effects, self._reassemble(frame, partial)]
-        return [*effects, *self._keep_bounds()]
+        return effects if pieces is None else [*effects, self._reassemble(frame, pieces)]
 
-    def _contradicts(self, partial: _Partial, header: FragmentHeader) -> bool:
-        """This piece does not continue what is here, or no honest sender would send it."""
-        if (header.id, header.index, header.count) != (partial.id, len(partial.pieces), partial.count):
-            return True
-        return header.count < 2 or not header.data or partial.size + len(header.data) > self._config.frame_bytes_max
-
-    def _reassemble(self, frame: Frame, partial: _Partial) -> Effect:
+    def _reassemble(self, frame: Frame, pieces: list[bytes]) -> Effect:
         """The frame has the source and the place in the stream of its last piece."""
         try:
-            whole = self._bound_codec().decode_frame(b"".join(partial.pieces), frame.source, frame.dest)
+            whole = self._bound_codec().decode_frame(b"".join(pieces), frame.source, frame.dest)
         except ProtocolError:
             return Dropped("fragment")
         if whole.unreliable or whole.top(FragmentHeader) is not None:
             return Dropped("fragment")
         self._frames_reassembled += 1
         return Up(Frame(whole.source, whole.dest, whole.headers, whole.batch, False, frame.seqno, frame.stream))
-
-    def _keep_bounds(self) -> list[Effect]:
-        """Discard the frames that wait longest: those of dead senders, if the bounds are what they should be."""
-        self._partial_bytes_high = max(self._partial_bytes_high, self._partial_bytes)
-        effects: list[Effect] = []
-        config = self._config
-        while self._partial_bytes > config.partial_bytes_max or len(self._partials) > config.partials_max:
-            effects.append(Dropped("fragment", self._discard(next(iter(self._partials)))))
-        return effects
-
-    def _discard(self, key: _Key) -> int:
-        return self._forget(self._partials.pop(key))
-
-    def _forget(self, partial: _Partial) -> int:
-        """Account for a partial that is no longer held; answers how many pieces it had."""
-        self._partial_bytes -= partial.size
-        return len(partial.pieces)
 
 
 def _report(frame: Frame) -> list[Effect]:
@@ -303,25 +203,3 @@ def _originals(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
         elif header.whole is not None:
             originals.append(header.whole)
     return tuple(originals)
-
-
-def _fixed_bytes(kind: Any) -> int | None:
-    """An upper bound of the wire size of any value of this type; None when there is none."""
-    if kind in _ATOM_BYTES:
-        return _ATOM_BYTES[kind]
-    if isinstance(kind, type) and issubclass(kind, IntEnum):
-        return _ATOM_BYTES[int]
-    inner: list[Any]
-    if isinstance(kind, type) and is_dataclass(kind) and kind is not Batch:
-        hints = get_type_hints(kind)
-        inner = [hints[each.name] for each in fields(kind) if each.init]
-    elif isinstance(kind, type) and hasattr(kind, "_fields"):
-        inner = list(get_type_hints(kind).values())
-    elif NoneType in get_args(kind):
-        inner = list(get_args(kind))
-    else:
-        return None
-    sizes = [_fixed_bytes(each) for each in inner]
-    if None in sizes:
-        return None
-    return 8 + sum(size for size in sizes if size is not None)

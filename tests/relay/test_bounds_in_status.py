@@ -93,7 +93,7 @@ SHOWN = {
     "fragment.codec.schema.ids": FIXED,
     "fragment.codec.schema.headers": FIXED,
     "fragment.header_bytes": FIXED,
-    "fragment.partials": "fragment.partials",
+    "fragment.partials.partials": "fragment.partials",
     "unicast.senders": "as many as are sent to; those that are silent go by time",
     "unicast.receivers": "unicast.peers",
     "unicast.to_answer": TURN,

@@ -14,8 +14,8 @@ from sitestack.codec import Codec
 from sitestack.events import Undeliverable, ViewInstalled
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Local, Up
-from sitestack.layers import fragment
-from sitestack.layers.fragment import PIECE_OVERHEAD_BYTES, Fragment, FragmentConfig, FragmentHeader
+from sitestack.layers.fragment import Fragment, FragmentConfig
+from sitestack.layers.fragment_headers import PIECE_OVERHEAD_BYTES, FragmentHeader
 from sitestack.message import Batch, Scope
 from sitestack.view import View, ViewId
 from tests.sitestack.layers.unicast_world import Fate, World, address_of
@@ -151,14 +151,6 @@ def test_a_batch_is_not_encoded_to_learn_its_size(header: Header, monkeypatch: p
     frame = cast_of(800, header)
     assert layer_of().down(frame, 0.0) == [Down(frame)]
     assert [each.batch for each in encoded] == [None] * isinstance(header, Large)
-
-
-@pytest.mark.parametrize(
-    ("kind", "size"),
-    [(Small, 8 + (8 + 9 + 18) + (8 + 9 + 1)), (Large, None), (Batch, None), (View, None), (Scope, 9)],
-)
-def test_a_size_is_known_only_where_nothing_can_grow(kind: type, size: int | None) -> None:
-    assert fragment._fixed_bytes(kind) == size
 
 
 def test_the_known_size_is_never_too_small() -> None:

@@ -1,0 +1,45 @@
+"""How large a value of a type can be on the wire, as far as its type alone can tell (msgpack, upper bounds)."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from enum import IntEnum
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from sitestack.address import Address, ProxyUUID
+from sitestack.message import Batch
+from sitestack.schema import TEXT_BYTES_MAX
+
+_STR_BYTES = 3 + 4 * TEXT_BYTES_MAX
+_ATOM_BYTES: dict[Any, int] = {
+    NoneType: 1,
+    bool: 1,
+    int: 9,
+    float: 9,
+    str: _STR_BYTES,
+    Address: 18,
+    ProxyUUID: _STR_BYTES + 2 * 18 + 1,
+}
+
+
+def fixed_bytes(kind: Any) -> int | None:
+    """An upper bound of the wire size of any value of this type; None when there is none."""
+    if kind in _ATOM_BYTES:
+        return _ATOM_BYTES[kind]
+    if isinstance(kind, type) and issubclass(kind, IntEnum):
+        return _ATOM_BYTES[int]
+    inner: list[Any]
+    if isinstance(kind, type) and is_dataclass(kind) and kind is not Batch:
+        hints = get_type_hints(kind)
+        inner = [hints[each.name] for each in fields(kind) if each.init]
+    elif isinstance(kind, type) and hasattr(kind, "_fields"):
+        inner = list(get_type_hints(kind).values())
+    elif NoneType in get_args(kind):
+        inner = list(get_args(kind))
+    else:
+        return None
+    sizes = [fixed_bytes(each) for each in inner]
+    if None in sizes:
+        return None
+    return 8 + sum(size for size in sizes if size is not None)
