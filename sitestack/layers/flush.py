@@ -16,7 +16,7 @@ from enum import Enum
 
 from sitestack.address import Address
 from sitestack.frame import Header
-from sitestack.layers.membership_headers import FlushReply, PartState, Prepare
+from sitestack.layers.membership_headers import FlushReply, Prepare, Share
 from sitestack.view import SubView, View, ViewId, next_lineage
 
 
@@ -130,6 +130,11 @@ class Flush:
                     upto[sender], holders[sender] = number, member
         return upto, holders
 
-    def part_states(self) -> tuple[PartState, ...]:
-        """The states of all parts, as their representatives gave them."""
-        return tuple([PartState(part.view.id, self.states.get(part.representative, ())) for part in self.parts])
+    def shares(self) -> list[tuple[Address, Share]]:
+        """What each survivor is told of the other parts: their states, as their representatives gave them."""
+        messages = []
+        for part in self.parts:
+            others = [other.representative for other in self.parts if other is not part]
+            share = Share(self.proposal, tuple([state for other in others for state in self.states.get(other, ())]))
+            messages += [(member, share) for member in part.survivors]
+        return messages

@@ -27,10 +27,10 @@ class LeaderTimes:
     batch_s: float = 0.05
     #: How long a flush may take before those it waits for are left out. Failure detection is the usual way, and faster.
     flush_timeout_s: float = 8.0
-    #: How long members that stand ready wait for a joiner, who may have died unnoticed.
-    joiner_timeout_s: float = 2.0
-    #: How long a merge may take before every part goes its own way again and a later attempt is made.
-    merge_timeout_s: float = 4.0
+    #: How long members that stand ready wait for a joiner, who may have died unnoticed, or be busy taking in what it is handed.
+    joiner_timeout_s: float = 4.0
+    #: How long a merge may bring nobody forward before every part goes its own way again and a later attempt is made.
+    merge_timeout_s: float = 5.0
     #: Joiners that wait for a view; beyond, they are ignored and ask again.
     joiners_max: int = 1_024
 
@@ -241,6 +241,7 @@ class Leader:
         if flush is None:
             return [Dropped("stale_flush_reply")]
         flush.replies[source] = reply
+        self._be_patient(flush, now)
         if flush.missing():
             return []
         strangers = flush.strangers()
@@ -269,6 +270,11 @@ class Leader:
         self._restart(now + self._times.batch_s * 10 * self._local.rng.random())
         return []
 
+    def _be_patient(self, flush: Flush, now: float) -> None:
+        """A merge has come forward. What the parts tell each other can be large, and is on its way to many."""
+        if flush.merges:
+            self._flush_due = now + self._times.merge_timeout_s
+
     def _restart(self, at: float) -> None:
         self._flush = self._flush_due = None
         self._change_due = at
@@ -280,6 +286,7 @@ class Leader:
             return [Dropped("stale_prepared")]
         if source not in flush.done:
             flush.done.append(source)
+            self._be_patient(flush, now)
         effects: list[Effect] = []
         if source == flush.parts[0].representative and source not in flush.states:
             # Joiners are sent to the very point of the stream at which these states were taken.
@@ -293,8 +300,7 @@ class Leader:
         if not flush.merges:
             return [*effects, *self._commit(flush)]
         flush.enter(Stage.SHARING)
-        share = wire.Share(flush.proposal, flush.part_states())
-        return [self._say(m, share) for m in flush.everybody]
+        return [self._say(m, share) for m, share in flush.shares()]
 
     def shared(self, source: Address, header: wire.Shared, now: float) -> list[Effect]:
         """One more knows what the other parts bring; when all do, install."""
@@ -303,6 +309,7 @@ class Leader:
             return [Dropped("stale_shared")]
         if source not in flush.done:
             flush.done.append(source)
+            self._be_patient(flush, now)
         return [] if flush.missing() else self._commit(flush)
 
     def _commit(self, flush: Flush) -> list[Effect]:

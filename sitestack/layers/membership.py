@@ -345,7 +345,7 @@ class Membership(Layer):
         member = self._member
         if member.prepare is None or member.prepare.view.id != header.proposal or header.proposal != member.promised:
             return [Dropped("stale_share")]
-        member.share(header.parts)
+        member.share(header.states)
         return [self._say(leader, wire.Shared(header.proposal))]
 
     def _handle_commit(self, leader: Address, header: wire.Commit, now: float) -> list[Effect]:

@@ -104,19 +104,11 @@ class Prepared(Header):
 
 
 @dataclass(frozen=True, slots=True)
-class PartState:
-    """What the layers of one part of a merge hold, as of its cut."""
-
-    base: ViewId
-    states: tuple[Header, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Share(Header):
-    """Leader of a merge to everybody: what the other parts bring along. Nothing is installed before all have it."""
+    """Leader of a merge to everybody: what the layers of the other parts hold. Nothing is installed before all have it."""
 
     proposal: ViewId
-    parts: tuple[PartState, ...]
+    states: tuple[Header, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +148,7 @@ class MergeRequest(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeReply(Header):
-    """Yes: this is my view, and for a while I start no flush of my own."""
+    """Yes: this is my view, and I pass a flush request on if it comes soon and nothing else goes on here."""
 
     view: View
 

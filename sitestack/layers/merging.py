@@ -1,8 +1,8 @@
 """Finding the other parts of a split site, and agreeing that one of their coordinators leads the merge.
 
 Coordinators look around from time to time, and soon after a heartbeat from elsewhere. Of the coordinators that see each other
-the one with the lowest address leads: it asks the others, and whoever agrees holds still and passes the leader's flush request
-on to its own members. From there on a merge is a flush over several views (`flush.py`).
+the one with the lowest address leads: it asks the others, and whoever agrees passes the leader's flush request on to its own
+members and holds still. From there on a merge is a flush over several views (`flush.py`).
 
 A member that was excluded while it lived sees its old companions in a view without it. It gives them up, so that it becomes a
 coordinator of its own, and is merged like everybody else (A11, M1, F6, F7).
@@ -32,8 +32,10 @@ class MergeTimes:
     hint_delay_s: float = 0.5
     #: How long the leader of a merge waits for the other coordinators to agree.
     reply_timeout_s: float = 1.0
-    #: How long a coordinator that agreed holds still.
+    #: How long a coordinator that agreed passes a flush request on.
     consent_s: float = 5.0
+    #: How long it holds still once it has passed one on: by then the merge is made, or its leader has died.
+    follow_s: float = 7.0
     #: How long companions may be seen in another view before this member believes that they have gone without it.
     elsewhere_s: float = 2.0
     #: Views that one merge joins at most; the rest are joined by the next.
@@ -55,8 +57,10 @@ class Merging:
         self._asked: list[Address] = []
         self._agreed: dict[Address, View] = {}
         self._replies_due: float | None = None
-        #: To whom this coordinator has agreed, and until when.
+        #: To whom this coordinator has agreed last, and until when.
         self._consent: tuple[Address, float] | None = None
+        #: It has passed a request of that one on.
+        self._follows = False
 
     def deadline(self) -> float | None:
         """When `expire` is wanted."""
@@ -67,6 +71,7 @@ class Merging:
         self._elsewhere = {}
         self._forget_attempt()
         self._consent = None
+        self._follows = False
         self._look_due = now + self._times.look_interval_s * self._local.rng.uniform(0.75, 1.25)
 
     def seen(self, event: SeenView, now: float) -> list[Effect]:
@@ -125,7 +130,7 @@ class Merging:
             return [Dropped("merge_request")]
         self._forget_attempt()
         self._consent = (source, now + self._times.consent_s)
-        self._leader.hold(now + self._times.consent_s)
+        self._follows = False
         return [self._say(source, wire.MergeReply(view))]
 
     def replied(self, source: Address, header: wire.MergeReply, now: float) -> list[Effect]:
@@ -136,8 +141,19 @@ class Merging:
         return self._begin(now) if len(self._agreed) == len(self._asked) else []
 
     def forwards(self, source: Address, now: float) -> bool:
-        """Whether this coordinator passes a flush request of that one on to its members."""
-        return self._consent is not None and self._consent[0] == source and now <= self._consent[1]
+        """Whether this coordinator passes a flush request of that one on to its members, and holds still from then on.
+
+        Not from when it agreed: the other one may not hear it, and would ask again and again.
+        """
+        if self._consent is None or self._consent[0] != source or now > self._consent[1]:
+            return False
+        if not self._follows:
+            if self._leader.busy():
+                return False
+            self._follows = True
+            self._consent = (source, now + self._times.follow_s)
+            self._leader.hold(now + self._times.follow_s)
+        return True
 
     def _begin(self, now: float) -> list[Effect]:
         view, agreed = self._member.view, self._agreed

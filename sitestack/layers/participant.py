@@ -10,7 +10,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from sitestack.address import UUID_BYTES, Address
-from sitestack.layers.membership_headers import FlushReject, PartState, Prepare
+from sitestack.frame import Header
+from sitestack.layers.membership_headers import FlushReject, Prepare
 from sitestack.view import View, ViewId
 
 NO_VIEW = ViewId(0, Address(bytes(UUID_BYTES)))
@@ -54,11 +55,10 @@ class Participant:
             return proposal >= self.promised and me in prepare.view.members
         return proposal == self.promised and prepare.base is not None
 
-    def share(self, parts: tuple[PartState, ...]) -> None:
-        """What the other parts of a merge bring along belongs to what is prepared; one's own part brings nothing new."""
+    def share(self, states: tuple[Header, ...]) -> None:
+        """What the other parts of a merge bring along belongs to what is prepared."""
         assert self.prepare is not None
-        others = [state for part in parts if part.base != self.prepare.base for state in part.states]
-        self.prepare = replace(self.prepare, states=tuple(others))
+        self.prepare = replace(self.prepare, states=states)
 
     def install(self, view: View) -> View | None:
         """The view is in force; returns the one before."""

@@ -219,7 +219,7 @@ def test_a_joiner_that_dies_on_the_way_in_does_not_hold_the_others_for_long() ->
     a, b = script["A"], script["B"]
     assert script.world.run_until(lambda: membership(b).blocked, 5.0)
     script.kill("C")
-    assert script.world.run_until(lambda: not membership(a).blocked and not membership(b).blocked, 4.0)
+    assert script.world.run_until(lambda: not membership(a).blocked and not membership(b).blocked, 5.0)
     a.send(b"on we go", Scope.SITE)
     script.run(1.0)
     assert script.delivered("B") == ["on we go"]

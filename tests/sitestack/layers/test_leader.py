@@ -12,7 +12,6 @@ from sitestack.layers.membership_headers import (
     FlushRequest,
     JoinOffer,
     JoinRequest,
-    PartState,
     Prepare,
     Prepared,
     Share,
@@ -118,6 +117,23 @@ def test_what_a_member_asked_in_an_earlier_view_counts_no_more() -> None:
     assert leader.join(C, JoinRequest("C", False), 5.0) == [Dropped("join_of_member")]
 
 
+def test_a_merge_that_comes_forward_is_not_given_up() -> None:
+    """What the parts tell each other can be large."""
+    leader, other = leader_of("A"), view_of(7, "EF")
+    proposal, patience_s = ViewId(8, A), LeaderTimes().merge_timeout_s
+    leader.start_merge((other,), 1.0)
+    assert leader.deadline() == 1.0 + patience_s
+    for n, member in enumerate((A, B, C, D, E)):
+        leader.replied(member, FlushReply(proposal, view_of(1, "ABCD").id, None, {}), 2.0 + n)
+        assert leader.deadline() == 2.0 + n + patience_s
+    leader.replied(E, FlushReply(proposal, other.id, None, {}), 8.0)
+    leader.replied(F, FlushReply(proposal, other.id, None, {}), 9.0)
+    leader.prepared(B, Prepared(proposal, ()), 10.0)
+    assert leader.deadline() == 10.0 + patience_s
+    leader.prepared(B, Prepared(proposal, ()), 11.0)
+    assert leader.deadline() == 10.0 + patience_s, "twice is not further"
+
+
 def test_a_merge_is_not_committed_before_all_have_what_the_other_parts_bring() -> None:
     """So that whoever has to finish it, when its leader dies while committing, has all that it needs."""
     leader, other = leader_of("A"), view_of(7, "EF")
@@ -130,8 +146,8 @@ def test_a_merge_is_not_committed_before_all_have_what_the_other_parts_bring() -
     for member in members:
         states = (SuspectReport((member,)),) if member in (A, E) else ()
         effects = leader.prepared(member, Prepared(proposal, states), 1.2)
-    share = Share(proposal, (PartState(ViewId(1, A), (SuspectReport((A,)),)), PartState(other.id, (SuspectReport((E,)),))))
-    assert effects == [Down(Frame(A, member, (share,))) for member in members]
+    mine, others = Share(proposal, (SuspectReport((A,)),)), Share(proposal, (SuspectReport((E,)),))
+    assert effects == [Down(Frame(A, member, (others if member < E else mine,))) for member in members]
     for member in members[1:]:
         assert leader.shared(member, Shared(proposal), 1.3) == []
     assert said(leader.shared(A, Shared(proposal), 1.4), Commit) == [*members[1:], A]

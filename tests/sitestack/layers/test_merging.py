@@ -123,37 +123,63 @@ def test_a_coordinator_looks_around_from_time_to_time_at_once_after_a_hint_and_s
 # -- agreeing ------------------------------------------------------------------------------------------------------------
 
 
-def test_who_agrees_gives_its_view_and_holds_still_for_a_while() -> None:
+def test_who_agrees_gives_its_view_and_passes_the_flush_request_on() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     assert c.merging.requested(A, 1.0) == [c.says(A, MergeReply(c.view))]
-    c.leader.join(E, JoinRequest("E", True), 1.1)
-    assert c.leader.deadline() == 1.0 + TIMES.consent_s, "held: whoever wants in waits for the merge"
-    assert c.merging.forwards(A, 1.0 + TIMES.consent_s)
     assert not c.merging.forwards(B, 1.0), "only who was agreed with leads"
+    assert c.merging.forwards(A, 1.0 + TIMES.consent_s)
+
+
+def test_who_has_passed_a_request_on_holds_still_for_a_while() -> None:
+    c = Coordinator("C", view_of(2, "CD"))
+    c.merging.requested(A, 1.0)
+    assert c.merging.forwards(A, 1.2)
+    c.leader.join(E, JoinRequest("E", True), 1.3)
+    assert c.leader.deadline() == 1.2 + TIMES.follow_s, "held: whoever wants in waits for the merge"
+    assert c.merging.requested(B, 1.5) == REFUSED
+    assert c.merging.forwards(A, 1.2 + TIMES.follow_s), "another proposal of the same leader"
+
+
+def test_a_consent_alone_holds_nothing_back() -> None:
+    """A may die, or not hear C and ask again and again. And a merge is not begun beside another change."""
+    c = Coordinator("C", view_of(2, "CD"))
+    c.merging.requested(A, 1.0)
+    assert not c.leader.busy()
+    c.leader.join(E, JoinRequest("E", True), 1.1)
+    assert not c.merging.forwards(A, 1.12)
+    assert flush_requests(c.leader.expire(1.2)) == [C, D]
 
 
 def test_a_consent_that_nothing_came_of_expires() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
-    after = 1.0 + TIMES.consent_s + 0.01
-    assert not c.merging.forwards(A, after)
+    assert not c.merging.forwards(A, 1.0 + TIMES.consent_s + 0.01)
+
+
+def test_after_a_merge_that_never_came_the_next_attempt_is_agreed_to() -> None:
+    c = Coordinator("C", view_of(2, "CD"))
+    c.merging.requested(A, 1.0)
+    c.merging.forwards(A, 1.0)
+    after = 1.0 + TIMES.follow_s + 0.01
     assert c.leader.expire(after) == [], "nothing has changed, so nobody is disturbed"
     assert not c.leader.busy()
-    assert c.merging.requested(A, after) == [c.says(A, MergeReply(c.view))], "and the next attempt is agreed to"
+    assert c.merging.requested(A, after) == [c.says(A, MergeReply(c.view))]
 
 
 def test_what_was_held_back_for_a_merge_that_never_came_is_done_then() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
+    c.merging.forwards(A, 1.0)
     c.leader.join(E, JoinRequest("E", True), 1.1)
-    assert flush_requests(c.leader.expire(1.0 + TIMES.consent_s)) == [C, D]
+    assert flush_requests(c.leader.expire(1.0 + TIMES.follow_s)) == [C, D]
 
 
-def test_a_second_request_within_the_time_is_refused() -> None:
+def test_as_long_as_nothing_was_passed_on_the_last_one_who_asks_leads() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
-    assert c.merging.requested(B, 1.5) == REFUSED
-    assert c.merging.forwards(A, 1.5)
+    assert c.merging.requested(B, 1.5) == [c.says(B, MergeReply(c.view))]
+    assert not c.merging.forwards(A, 1.6)
+    assert c.merging.forwards(B, 1.6)
 
 
 def test_a_new_view_ends_the_consent() -> None:

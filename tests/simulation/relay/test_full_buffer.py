@@ -1,0 +1,45 @@
+"""A site that holds much for another one changes its view as at any other time: who joins or comes back is handed all of it."""
+
+from __future__ import annotations
+
+from relay.layer import RelayLayer
+from sitestack.frame import Header
+from tests.simulation.relay.sites import Sites, two_sites
+from tests.simulation.stories import layer
+
+#: Together more than any frame of the application is, and well within the budget.
+WORDS = [str(n) * (1 << 20) for n in range(8)] + [letter * (1 << 20) for letter in "qrstuvwxyz"]
+
+
+def held(script: Sites, name: str) -> int:
+    """Bytes that a member holds for other sites."""
+    return layer(script, name, RelayLayer).state.buffer.bytes
+
+
+def test_who_joins_and_who_comes_back_gets_what_is_held_and_relays_it_in_the_end() -> None:
+    """The bridge is cut all the while; then nobody is left of those who were there when the messages were sent."""
+    script = two_sites(spare="XYZ")
+    mend = script.stall("ABCXYZ", "DEF"), script.stall("DEF", "ABCXYZ")
+    for word in WORDS:
+        script.send("B", word)
+        script.run(0.2)
+    script.everywhere("ABC", *WORDS)
+    assert held(script, "A") > 16 << 20
+    script.start("NYC", "X")
+    script.view("A", "B", "C", "X", within=3.0)
+    apart = script.hold("ABX", "C", Header), script.hold("C", "ABX", Header)
+    script.view("A", "B", "X")
+    script.view("C")
+    for silence in apart:
+        silence.stop()
+    script.view("A", "B", "C", "X", within=15.0)
+    for name in "YZ":
+        script.start("NYC", name)
+        script.view("A", "B", "C", "X", *"YZ"[: "YZ".index(name) + 1], within=3.0)
+    for name in "ABCX":
+        script.kill(name)
+    script.view("Y", "Z", within=20.0)
+    assert held(script, "Y") == held(script, "Z") > 16 << 20
+    for each in mend:
+        each()
+    script.everybody_has("DEF", *WORDS)
