@@ -39,6 +39,8 @@ CONNECT_TIMEOUT_S = 5.0
 PAUSE_S = 0.2
 #: How long the other end may leave unacknowledged what was sent, before the connection is given up.
 SILENT_MS_MAX = 10_000
+#: The process or the machine can open nothing more for now.
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class TcpTransport:
         self._listener = listen(host, config.port, again=config.port != 0)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
+        self._listening = True
         port: int = self._listener.getsockname()[1]
         self._physical = Physical(config.external_host or host, config.external_port or port)
         #: Bounded by CONNECTIONS_MAX; what is sent to a member takes the one that is in `_by_peer`.
@@ -120,6 +123,9 @@ class TcpTransport:
         """What has arrived: from each connection at most READ_BYTES, so that one cannot starve the others."""
         now = trio.current_time()
         arrived: list[tuple[bytes, Physical]] = []
+        if not self._listening and now >= self._reap_at:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+            self._listening = True
         for key, ready in self._selector.select(0):
             if key.fileobj is self._listener:
                 self._accept(now)
@@ -168,8 +174,12 @@ class TcpTransport:
         while True:
             try:
                 sock, _ = self._listener.accept()
-            except OSError:
-                return  # nobody is left, or no descriptor: the next turn tries again
+            except OSError as error:
+                if error.errno in EXHAUSTED:
+                    # Who waits stays there, and would wake this member again and again: look away until the next reaping.
+                    self._selector.unregister(self._listener)
+                    self._listening = False
+                return  # nobody is left
             if len(self._connections) >= CONNECTIONS_MAX:
                 sock.close()
                 continue
@@ -180,7 +190,11 @@ class TcpTransport:
         """Begin to connect; the first frame says who this is. None when it cannot be, or should not be so soon."""
         if len(self._connections) >= CONNECTIONS_MAX or self._pauses.get(to, now) > now or not is_address(to.host):
             return None
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        except OSError:
+            self._pauses[to] = now + PAUSE_S
+            return None
         connection = _Connection(sock, to, now)
         self._add(connection)
         self._made += 1

@@ -135,30 +135,38 @@ class Watcher:
     async def _connect(self, member: Address, place: Physical) -> Outcome:
         """Connect, and hold the connection if it is the member that answers."""
         self._attempts += 1
-        with trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-            try:
-                answer = b""
-                with trio.fail_after(ANSWER_TIMEOUT_S):
-                    await sock.connect(place)
-                    while len(answer) < len(self._answer):
-                        data = await sock.recv(len(self._answer) - len(answer))
-                        if not data:
-                            return Outcome.UNKNOWN
-                        answer += data
-            except ConnectionRefusedError:
-                return Outcome.REFUSED
-            except (OSError, trio.TooSlowError):
-                return Outcome.UNKNOWN
-            if not answer.startswith(MAGIC):
-                return Outcome.UNKNOWN
-            if answer[-UUID_BYTES:] != member:
-                return Outcome.OTHER
-            self._watching += 1
-            try:
-                await _wait_closed(sock)
-            finally:
-                self._watching -= 1
-            return Outcome.CLOSED
+        try:
+            sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        except OSError:
+            return Outcome.UNKNOWN  # no descriptors are left
+        with sock:
+            outcome = await self._ask(sock, member, place)
+            if outcome is Outcome.CLOSED:
+                self._watching += 1
+                try:
+                    await _wait_closed(sock)
+                finally:
+                    self._watching -= 1
+            return outcome
+
+    async def _ask(self, sock: trio.socket.SocketType, member: Address, place: Physical) -> Outcome:
+        """Who is there. CLOSED: the member, and it remains to be seen when it closes the connection."""
+        answer = b""
+        try:
+            with trio.fail_after(ANSWER_TIMEOUT_S):
+                await sock.connect(place)
+                while len(answer) < len(self._answer):
+                    data = await sock.recv(len(self._answer) - len(answer))
+                    if not data:
+                        return Outcome.UNKNOWN
+                    answer += data
+        except ConnectionRefusedError:
+            return Outcome.REFUSED
+        except (OSError, trio.TooSlowError):
+            return Outcome.UNKNOWN
+        if not answer.startswith(MAGIC):
+            return Outcome.UNKNOWN
+        return Outcome.CLOSED if answer[-UUID_BYTES:] == member else Outcome.OTHER
 
     # -- being watched ---------------------------------------------------------------------------------------------
 

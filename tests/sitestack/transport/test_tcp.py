@@ -19,6 +19,7 @@ from sitestack.opening import open_channel
 from sitestack.transport import tcp
 from sitestack.transport.tcp import TcpStatistics, TcpTransport
 from tests.sitestack.channel_sites import take, view_of
+from tests.sitestack.transport.descriptors import no_descriptors
 
 CONFIG = TransportConfig(kind="tcp", interface="127.0.0.1")
 GROUP = Physical("239.192.0.1", 7600)
@@ -165,6 +166,33 @@ async def test_the_number_of_connections_is_bounded(monkeypatch: pytest.MonkeyPa
         await until(lambda: c.statistics().connections == 0, c.receive, a.receive)
         a.send([(place(c), b"x")])
         assert (a.statistics().connections, a.statistics().unsent_datagrams) == (1, 1)
+
+
+async def test_without_a_descriptor_what_is_sent_is_counted_and_later_there_is_a_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tcp, "PAUSE_S", 0.0)
+    with transports(2) as (a, b):
+        with no_descriptors():
+            a.send([(place(b), b"lost")])
+        assert a.statistics().unsent_datagrams == 1
+        a.send([(place(b), b"found")])
+        assert await arriving(b, a, count=1) == [(b"found", place(a))]
+
+
+async def test_without_a_descriptor_a_connection_that_waits_wakes_nobody_and_is_taken_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tcp, "CONNECT_TIMEOUT_S", 0.05)
+    with transports(1) as [transport], socket.create_connection(place(transport)):
+        with no_descriptors():
+            await transport.wait()
+            transport.receive()
+            with trio.move_on_after(0.04) as scope:
+                await transport.wait()
+            assert scope.cancelled_caught
+            assert transport.statistics().connections_taken == 0
+        await until(lambda: transport.statistics().connections_taken == 1, transport.receive)
 
 
 async def test_a_name_is_not_looked_up_and_there_is_no_multicast() -> None:

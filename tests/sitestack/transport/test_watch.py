@@ -18,6 +18,7 @@ from sitestack.events import CheckMember, Event, Gone
 from sitestack.transport import watch
 from sitestack.transport.ports import bind_pair
 from sitestack.transport.watch import MAGIC, Watcher
+from tests.sitestack.transport.descriptors import no_descriptors
 
 A, B, C = (Address(bytes([n]) * 16) for n in (1, 2, 3))
 #: Long enough for anything that must not happen.
@@ -258,3 +259,13 @@ async def test_the_end_leaves_no_descriptor_and_no_task() -> None:
         assert len(os.listdir("/proc/self/fd")) > len(before)
     assert set(os.listdir("/proc/self/fd")) == before
     assert trio.lowlevel.current_statistics().tasks_living == tasks
+
+
+async def test_without_descriptors_nobody_is_gone_and_the_member_is_watched_as_soon_as_there_is_one() -> None:
+    with process(A) as (_, place):
+        async with member() as site:
+            with no_descriptors():
+                site.watcher.watch([(A, place)])
+                await site.until(lambda: site.watcher.statistics().attempts >= 2)
+            await site.watching()
+            assert site.heard == []
