@@ -22,7 +22,7 @@ HOPS_MAX = 16
 
 
 class Inflow:
-    """The numbers reached per site, counting what is on its way. Bounds: `ORIGINS_MAX` per site; the caster's bytes."""
+    """The numbers reached by what is on its way, per site. Bounds: `ORIGINS_MAX` per site; the caster's bytes."""
 
     def __init__(self, site: str, state: ReplicatedState, caster: Caster) -> None:
         self._site = site
@@ -56,10 +56,9 @@ class Inflow:
             raise ProtocolError("foreign_site")
         if self._site in frame.visited:
             return Admission.DUPLICATE  # X6: it has been here, whatever its numbers say
-        reached = self._numbers(peer)
-        answer = admission(reached.get(batch.origin, 0), batch.first, batch.last)
+        answer = admission(self._number(peer, batch.origin), batch.first, batch.last)
         if answer is Admission.NEXT:
-            self._raise(reached, batch.origin, batch.last)
+            self._raise(peer, batch.origin, batch.last)
             self._caster.cast(Relayed((*frame.visited, self._site)), batch)
         return answer
 
@@ -67,12 +66,11 @@ class Inflow:
         """Cast a gap if it begins at or below the next number."""
         if frame.site != peer or not 0 < frame.first <= frame.last:
             raise ProtocolError("foreign_site")
-        reached = self._numbers(peer)
-        number = reached.get(frame.origin, 0)
+        number = self._number(peer, frame.origin)
         # A gap may overlap what is here already: only the part above it counts.
         answer = admission(number, max(frame.first, number + 1), frame.last)
         if answer is Admission.NEXT:
-            self._raise(reached, frame.origin, frame.last)
+            self._raise(peer, frame.origin, frame.last)
             self._caster.cast(frame)
         return answer
 
@@ -80,10 +78,9 @@ class Inflow:
         """Cast a baseline; it counts for origins that nothing is known of."""
         if frame.site != peer:
             raise ProtocolError("foreign_site")
-        reached = self._numbers(peer)
         for origin, n in frame.origins.items():
-            if n > 0 and origin not in reached:
-                self._raise(reached, origin, n)
+            if n > 0 and not self._number(peer, origin):
+                self._raise(peer, origin, n)
         self._caster.cast(frame)
         return Admission.NEXT
 
@@ -98,14 +95,14 @@ class Inflow:
         self._caster.cast(frame)
         return Admission.NEXT
 
-    def _numbers(self, site: str) -> dict[Address, int]:
-        found = self._reached.get(site)
-        if found is None:
-            remote = self._state.remotes.get(site)
-            found = self._reached[site] = {} if remote is None else dict(remote.admitted)
-        return found
+    def _number(self, site: str, origin: Address) -> int:
+        """How far an origin is. What was forgotten here is not on its way any more: it has been admitted."""
+        remote = self._state.remotes.get(site)
+        admitted = 0 if remote is None else remote.admitted.get(origin, 0)
+        return max(self._reached.get(site, {}).get(origin, 0), admitted)
 
-    @staticmethod
-    def _raise(reached: dict[Address, int], origin: Address, n: int) -> None:
+    def _raise(self, site: str, origin: Address, n: int) -> None:
+        reached = self._reached.setdefault(site, {})
+        reached.pop(origin, None)
         reached[origin] = n
         bound(reached)

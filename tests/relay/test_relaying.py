@@ -142,3 +142,25 @@ def test_without_a_link_the_site_goes_on_and_everything_is_relayed_later() -> No
     world.run(10)
     for member in sfo.members:
         assert member.delivered() == [f"{n}" for n in range(50)]
+
+
+def test_who_was_there_before_thousands_of_others_is_still_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One relay may see more senders of another site come and go than it remembers; those that live are not forgotten."""
+    monkeypatch.setattr("relay.vectors.ORIGINS_MAX", 8)
+    world, nyc, sfo = two_sites(2)
+    world.run(1.0)
+    nyc.relay.send("first")
+    world.run(1.0)
+    for n in range(12):
+        worker = nyc.join(f"W{n}")
+        world.settle()
+        worker.send(f"w{n}")
+        world.settle()
+        nyc.kill(worker)
+        world.settle()
+    nyc.relay.send("second")
+    world.run(1.0)
+    words = sfo.members[1].delivered()
+    assert [word for word in words if not word.startswith("w")] == ["first", "second"]
+    assert sfo.members[1].gaps() == []
+    assert "relay_hole" not in sfo.relay.drops
