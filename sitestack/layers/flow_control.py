@@ -1,9 +1,9 @@
 """FlowControl: a sender is never more than a window ahead of the slowest receiver.
 
 Both sides only count, from zero: the sender the bytes it sent, each receiver the bytes that it consumed, per sender. The
-receiver returns its two totals (`Credits`) when a quarter of the window was consumed since the last time; being totals,
-they need no care when one is late or repeated. A sender that is a whole window ahead of a receiver queues, in order; so one
-frame passes whenever nothing is on its way, however large it is.
+receiver returns its two totals (`Credits`) when a quarter of the window, or 256 KiB, was consumed since the last time; being
+totals, they need no care when one is late or repeated. A sender that is a whole window ahead of a receiver queues, in order;
+so one frame passes whenever nothing is on its way, however large it is.
 
 Totals of multicasts are per view, and start again with each; those of unicasts last while both are members. (When a part of
 the site comes back in a merge, all sides have forgotten the totals at the split.) Frames without a batch cost nothing, but keep
@@ -25,6 +25,8 @@ from sitestack.view import View, ViewId
 
 #: Beyond this many, what strangers send is not counted, and they get no credit.
 ACCOUNTS_MAX = 10_000
+#: Credit is returned after so much, whatever the window: its sender may have a smaller one, and would wait for it for ever.
+OWED_BYTES_MAX = 256 * 1024
 
 
 @unguarded
@@ -41,7 +43,7 @@ class Credits(Header):
 class FlowControlConfig:
     """The window bounds what a slow receiver must hold, and what every member holds for retransmission because of it."""
 
-    #: How far a sender may be ahead of the slowest receiver; the same at all members.
+    #: How far a sender may be ahead of the slowest receiver. Members may differ while none has less than 256 KiB.
     window_bytes: int = 2 * 1024 * 1024
     #: While the application leaves more than this untaken, nothing is returned, and so the senders stop.
     backlog_bytes_max: int = 8 * 1024 * 1024
@@ -84,7 +86,7 @@ class FlowControl(Layer):
         self._me = local.address
         self._config = config
         self._window = config.window_bytes
-        self._quarter = config.window_bytes // 4
+        self._owed_max = min(config.window_bytes // 4, OWED_BYTES_MAX)
         self._view: View | None = None
         self._blocked = True
         #: To everybody; acknowledged is what the slowest member has consumed.
@@ -196,7 +198,7 @@ class FlowControl(Layer):
         else:
             account.unicast_consumed += size
             owed = account.unicast_consumed - account.unicast_returned
-        if owed >= self._quarter:
+        if owed >= self._owed_max:
             self._due[frame.source] = None
 
     def flush(self, now: float) -> list[Effect]:

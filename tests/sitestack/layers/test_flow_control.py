@@ -155,6 +155,13 @@ def test_a_receiver_returns_its_totals_at_most_once_a_turn_when_a_quarter_was_co
     assert credits_of(flow.flush(0.0)) == [(B, 6_000, 4_000)]
 
 
+def test_a_large_window_returns_credit_before_a_sender_with_a_smaller_one_has_to_stop() -> None:
+    flow = flow_of(FlowControlConfig(window_bytes=16 << 20))
+    for n in range(1, 271):
+        flow.up(replace(frame(n, origin=B), source=B, seqno=n), 0.0)
+    assert credits_of(flow.flush(0.0)) == [(B, 270_000, 0)]
+
+
 def test_while_the_application_takes_nothing_credits_are_withheld() -> None:
     flow = flow_of()
     assert flow.down(Credit(3_001), 0.0) == []
