@@ -149,12 +149,16 @@ class Remote:
         return [name for name, each in self.lineages.items() if each.view is not None and member in each.view.members]
 
     def lineage(self, name: ViewId) -> Lineage:
-        """The lineage of this name, made when it is new; at the bound the oldest is forgotten."""
-        found = self.lineages.get(name)
-        if found is None:
-            while len(self.lineages) >= LINEAGES_MAX:
-                del self.lineages[next(iter(self.lineages))]
-            found = self.lineages[name] = Lineage()
+        """The lineage of this name, made when it is new. Something of it has come, so it is the last to be forgotten now.
+
+        At the bound one goes that shows no view, else the one that was heard of least recently: not the one that lives while
+        strays of its site come and go.
+        """
+        found = self.lineages.pop(name, None) or Lineage()
+        while len(self.lineages) >= LINEAGES_MAX:
+            hidden = [each for each, lineage in self.lineages.items() if lineage.view is None]
+            del self.lineages[next(iter(hidden or self.lineages))]
+        self.lineages[name] = found
         return found
 
     def pinning(self) -> list[Lineage]:

@@ -7,11 +7,16 @@ import pytest
 from relay.buffer import BufferConfig
 from relay.headers import SiteDown
 from relay.layer import RelayConfig
+from relay.remote_site import LINEAGES_MAX, Remote
 from relay.statistics import RelayStatistics, SiteStatistics
+from sitestack.address import Address
+from sitestack.view import View, ViewId
 from tests.relay.fake_member import Member
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import two_sites
 from tests.relay.fake_world import World
+
+ADDRESS = Address(bytes(16))
 
 
 def sfo_at(member: Member) -> SiteStatistics:
@@ -119,3 +124,36 @@ def test_a_site_that_was_replaced_as_a_whole_is_not_behind() -> None:
         assert numbers.lost_parts_entries > 0
     world.run(70)
     assert [len(member.layer.state.buffer) for member in nyc.members] == [0, 0]
+
+
+def test_strays_of_a_site_do_not_push_out_the_lineage_of_the_one_that_lives() -> None:
+    """At the bound the lineages go first that show no view, and then the one that was heard of least recently."""
+    world, nyc, sfo = two_sites(2)
+    world.run(1)
+    assert sfo.view is not None
+    for n in range(LINEAGES_MAX + 1):
+        world.seed += 1  # another process
+        stray = world.sites[f"SFO, stray {n}"] = FakeSite(world, "SFO", 1, sfo.config)
+        stray.install()
+        world.run(3)
+        world.vanish(stray.relay)
+        del world.sites[f"SFO, stray {n}"]
+        world.run(1)
+    for member in nyc.members:
+        lineages = member.layer.state.remotes["SFO"].lineages
+        assert list(lineages) == list(nyc.relay.layer.state.remotes["SFO"].lineages)
+        assert len(lineages) == LINEAGES_MAX
+        assert (lineages[sfo.view.lineage].view, lineages[sfo.view.lineage].epoch) == (sfo.view, sfo.view.id)
+
+
+def test_a_lineage_that_is_heard_of_is_not_the_oldest_any_more() -> None:
+    remote = Remote()
+    names = [ViewId(n, ADDRESS) for n in range(1, LINEAGES_MAX + 2)]
+    for name in names[:-1]:
+        remote.show(View(name, name, (ADDRESS,), ("D",)))
+    remote.lineage(names[0])
+    remote.lineage(names[-1])
+    assert list(remote.lineages) == [*names[2:-1], names[0], names[-1]]
+    remote.hide(names[5], forget=False)
+    remote.lineage(names[1])
+    assert list(remote.lineages) == [*names[2:5], *names[6:-1], names[0], names[-1], names[1]]
