@@ -39,6 +39,8 @@ from sitestack.events import Event
 Handle = Callable[[Event], None]
 
 READ_BYTES = 256 * 1024
+#: The system counts the milliseconds of `unanswered_timeout_s` in an int of C.
+UNANSWERED_S_MAX = (2**31 - 1) // 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ class Bridge:
     async def _dial(self, site: str, address: Physical) -> None:
         """A name is looked up at every call, since a relay that has moved has kept its name; each of its addresses is tried."""
         stream: trio.SocketStream | None = None
-        with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, UnicodeError):
+        with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, ValueError):
             stream = await trio.open_tcp_stream(address.host, address.port)
         if stream is None:
             self._dials_failed += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 import trio
@@ -124,7 +124,7 @@ async def open_channel(
     As `sitestack.open_channel`, and nothing that the site's own members see depends on the other sites. A state is that of the
     site: it comes from a member of the own site, and messages of other sites that were delivered before are in it.
     """
-    require_sound(find_problems(config))
+    require_sound(find_problems(replace(config, name=name or config.name)))
     config, names = await resolve_seeds(config)
     local = make_local(config.site, name or config.name)
     recorder = make_recorder(RelayRecorder, local, config, journal)

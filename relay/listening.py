@@ -58,9 +58,9 @@ class Listener:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 await sock.bind(place)
                 sock.listen(self._backlog)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # a ValueError is for what cannot be the name of a host
                 sock.close()
-                self.error = f"cannot listen on {place}: {error.strerror or error}"
+                self.error = f"cannot listen on {place}: {getattr(error, 'strerror', None) or error}"
                 await trio.sleep(self._interval_s)
             except BaseException:
                 sock.close()

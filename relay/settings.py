@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from relay.bridge import BridgeConfig
+from relay.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.buffer import BufferConfig
 from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
@@ -19,6 +19,11 @@ from sitestack import config as site_config
 from sitestack.address import Physical
 from sitestack.config import SiteConfig
 from sitestack.schema import ITEMS_MAX
+
+#: Of the logical name of a member, which every HELLO has: longer than what is made out of any host's name.
+NAME_CHARS_MAX = 128
+#: Of `relay.link.chunk_bytes`: half a chunk is for unicasts, and a chunk of a few bytes carries next to nothing.
+CHUNK_BYTES_MIN = 1_000
 
 #: Keys that follow from others and cannot be given themselves, with those others.
 DERIVED = {
@@ -151,6 +156,8 @@ def find_problems(config: NodeConfig) -> list[str]:
     ]
     if not config.name.isprintable():
         problems.append("name: has characters that cannot be printed.")
+    if len(config.name) > NAME_CHARS_MAX:
+        problems.append(f"name: must have at most {NAME_CHARS_MAX} characters, not {len(config.name)}.")
     return [*site_config.find_problems(config), *problems]
 
 
@@ -158,14 +165,31 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
     bridge = relay.bridge
     if bridge.bind is not None and bridge.bind.port == 0:
         yield "relay.bridge.bind: the other sites must know the port, so it cannot be 0."
+    if bridge.bind is not None and not _can_be_host(bridge.bind.host):
+        yield f"relay.bridge.bind: {bridge.bind.host!r} cannot be the name of a host."
+    if bridge.unanswered_timeout_s > UNANSWERED_S_MAX:
+        yield f"relay.bridge.unanswered_timeout_s: must be at most {UNANSWERED_S_MAX}."
+    if bridge.dial_timeout_s == 0:
+        yield "relay.bridge.dial_timeout_s: must be more than 0."
     for site, places in bridge.peers.items():
         if not places:
             yield f"relay.bridge.peers.{site}: names no address."
         for index, place in enumerate(places):
             if place.port == 0:
                 yield f"relay.bridge.peers.{site}[{index}]: the port cannot be 0."
+            if not _can_be_host(place.host):
+                yield f"relay.bridge.peers.{site}[{index}]: {place.host!r} cannot be the name of a host."
     if relay.dial_s_max < relay.dial_s:
         yield "relay.dial_s_max: must not be less than relay.dial_s."
+
+
+def _can_be_host(host: str) -> bool:
+    """Whether the system can be asked for this name at all: what it cannot be asked for is no matter of time."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return "\0" not in host
 
 
 def _budget_problems(config: NodeConfig) -> Iterator[str]:
@@ -204,6 +228,11 @@ def _link_problems(config: NodeConfig) -> Iterator[str]:
         yield "relay.link.frame_bytes_max: must be at least one and a half times protocols.batching.message_bytes_max."
     if link.timeout_s < 2 * link.heartbeat_s:
         yield "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s, or one lost heartbeat cuts the link."
+    for name in ("hello_s", "write_s"):
+        if getattr(link, name) == 0:
+            yield f"relay.link.{name}: must be more than 0."
+    if 0 < link.chunk_bytes < CHUNK_BYTES_MIN:
+        yield f"relay.link.chunk_bytes: must be at least {CHUNK_BYTES_MIN}."
     piece = link.chunk_bytes + ROUTED_OVERHEAD_BYTES
     if link.frame_bytes_max < piece:
         yield f"relay.link.frame_bytes_max: must be at least {piece}, a piece of a route (of relay.link.chunk_bytes)."

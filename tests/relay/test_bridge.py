@@ -6,13 +6,14 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
 import trio
 import trio.testing
 
-from relay.bridge import Bridge, BridgeConfig
+from relay.bridge import UNANSWERED_S_MAX, Bridge, BridgeConfig
 from relay.events import (
     BridgeClose,
     BridgeClosed,
@@ -73,19 +74,20 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def two_sites(connections_max: int = 64) -> AsyncIterator[tuple[Site, Site]]:
+async def two_sites(connections_max: int = 64, unanswered_timeout_s: float = 10.0) -> AsyncIterator[tuple[Site, Site]]:
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
+            config = BridgeConfig(unanswered_timeout_s=unanswered_timeout_s, connections_max=connections_max)
             yield (
-                Site(BridgeConfig(bind=Physical("127.0.0.1", free_port()), connections_max=connections_max), nursery),
-                Site(BridgeConfig(bind=Physical("127.0.0.1", free_port())), nursery),
+                Site(replace(config, bind=Physical("127.0.0.1", free_port())), nursery),
+                Site(replace(config, bind=Physical("127.0.0.1", free_port()), connections_max=64), nursery),
             )
             nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def linked() -> AsyncIterator[tuple[Site, int, Site, int]]:
-    async with two_sites() as (nyc, sfo):
+async def linked(unanswered_timeout_s: float = 10.0) -> AsyncIterator[tuple[Site, int, Site, int]]:
+    async with two_sites(unanswered_timeout_s=unanswered_timeout_s) as (nyc, sfo):
         nyc.bridge.carry_out(Listen())
         await nyc.until(lambda: nyc.bridge.statistics().listening)
         sfo.bridge.carry_out(Dial("NYC", nyc.address))
@@ -242,6 +244,30 @@ async def test_a_site_without_a_bind_address_only_dials() -> None:
         site.bridge.carry_out(Listen())
         await trio.testing.wait_all_tasks_blocked()
         assert not site.bridge.statistics().listening
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64, "a\0b"])
+async def test_a_place_that_cannot_be_is_said_and_ends_nothing(host: str) -> None:
+    async with trio.open_nursery() as nursery:
+        site = Site(BridgeConfig(bind=Physical(host, 7700)), nursery)
+        site.bridge.carry_out(Listen())
+        await site.until(lambda: "cannot listen" in site.bridge.statistics().listen_error)
+        assert not site.bridge.statistics().listening
+        site.bridge.carry_out(StopListening())
+
+
+async def test_an_address_that_cannot_be_is_a_call_that_nobody_answers() -> None:
+    async with trio.open_nursery() as nursery:
+        site = Site(BridgeConfig(), nursery)
+        for host in ("a..b", "a\0b"):
+            site.bridge.carry_out(Dial("SFO", Physical(host, 7700)))
+            assert (await site.hears(DialFailed)).address.host == host
+
+
+async def test_the_longest_patience_that_may_be_configured_is_one_that_the_system_takes() -> None:
+    async with linked(unanswered_timeout_s=float(UNANSWERED_S_MAX)) as (nyc, to_sfo, sfo, _):
+        nyc.bridge.carry_out(BridgeSend(to_sfo, b"x"))
+        assert await sfo.receives(1) == b"x"
 
 
 @pytest.mark.conforms("USR-1")

@@ -183,6 +183,15 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ),
         ("relay: {bridge: {forward: [SFO]}}", "relay.bridge.forward: 'SFO' is neither among relay.bridge.peers nor in"),
         ("relay: {bridge: {bind: '0.0.0.0:0'}}", "relay.bridge.bind: the other sites must know the port"),
+        ("relay: {bridge: {bind: 'a..b:7700'}}", "relay.bridge.bind: 'a..b' cannot be the name of a host."),
+        (f"relay: {{bridge: {{bind: '{'x' * 64}.nyc:7700'}}}}", "relay.bridge.bind: 'xxx"),
+        ("relay: {bridge: {peers: {SFO: ['d.sfo:1', 'e..sfo:1']}}}", "relay.bridge.peers.SFO[1]: 'e..sfo' cannot be the name"),
+        ("relay: {bridge: {unanswered_timeout_s: 3000000}}", "relay.bridge.unanswered_timeout_s: must be at most 2147483."),
+        ("relay: {bridge: {dial_timeout_s: 0}}", "relay.bridge.dial_timeout_s: must be more than 0."),
+        ("relay: {link: {chunk_bytes: 1}}", "relay.link.chunk_bytes: must be at least 1000."),
+        ("relay: {link: {hello_s: 0}}", "relay.link.hello_s: must be more than 0."),
+        ("relay: {link: {write_s: 0}}", "relay.link.write_s: must be more than 0."),
+        (f"name: {'x' * 129}", "name: must have at most 128 characters, not 129."),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(load: Load, text: str, sentence: str) -> None:
