@@ -26,8 +26,8 @@ class Acknowledgements:
         """Forget what was not cast: each link begins with all that is stable at the other site."""
         self._collected.clear()
 
-    def take(self, sites: tuple[str, ...]) -> list[Acked]:
-        """What is to be cast now: at most one entry a link, and only what the stream has not said. `sites`: all the others."""
+    def take(self) -> list[Acked]:
+        """What is to be cast now: at most one entry a link, and only what the stream has not said."""
         entries: list[Acked] = []
         for (site, name), vector in self._collected.items():
             remote = self._state.remotes.get(site)
@@ -37,6 +37,6 @@ class Acknowledgements:
             seen = None if known is None else known.acked_view
             view = vector.view if vector.view is not None and (seen is None or seen < vector.view) else None
             if origins or view is not None:
-                entries.append(Acked(site, name, SiteVector(origins, view), sites))
+                entries.append(Acked(site, name, SiteVector(origins, view)))
         self._collected.clear()
         return entries

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from relay.events import Baseline, Gap, GlobalView
 from relay.gateway import Gateway
-from relay.headers import Acked, LinkUp, Relayed, RemoteBaseline, RemoteGap, RemoteView, SiteDown, Trim
+from relay.headers import Acked, HeldFor, LinkUp, Relayed, RemoteBaseline, RemoteGap, RemoteView, SiteDown, Trim
 from relay.horizon import Admitted
 from relay.remote_site import Admission
 from relay.state import ReplicatedState
@@ -20,7 +20,7 @@ from sitestack.layer import Dropped, Effect, Up
 from sitestack.message import Batch
 
 #: What only the coordinator puts into the stream.
-ENTRIES = (Relayed, RemoteView, SiteDown, LinkUp, Acked, Trim, RemoteGap, RemoteBaseline)
+ENTRIES = (Relayed, RemoteView, SiteDown, LinkUp, Acked, HeldFor, Trim, RemoteGap, RemoteBaseline)
 
 
 class Applier:
@@ -50,6 +50,8 @@ class Applier:
             return self._baseline(frame, header)
         if isinstance(header, Acked):
             state.apply_acked(header)
+        elif isinstance(header, HeldFor):
+            return self._held_for(frame, header, now)
         elif isinstance(header, Trim):
             state.buffer.drop_through(header.position)
         elif isinstance(header, LinkUp):
@@ -100,6 +102,12 @@ class Applier:
         self._admitted(Admitted(frame.seqno, entry.site, None, 0, 0, entry.view.id, entry.view.lineage))
         ended = [name for name in before if name not in self._state.remote(entry.site).lineages]
         return [*self._gateway.ended(entry.site, ended, now), *self._show()]
+
+    def _held_for(self, frame: Frame, entry: HeldFor, now: float) -> list[Effect]:
+        position = self._state.apply_held_for(entry, now)
+        if position is not None and self._gateway.active:
+            self._gateway.horizon.appended(frame.stream, frame.seqno, position)
+        return self._gateway.audience.compare()
 
     def _admitted(self, entry: Admitted) -> None:
         if self._gateway.active:

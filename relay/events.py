@@ -107,7 +107,7 @@ class Role(Event):
 
 @dataclass(frozen=True, slots=True)
 class Misconfigured(Event):
-    """A peer cannot be right, and trying again will not help: `sentence` is for the operator."""
+    """A peer or the own list of peers cannot be right, and trying again will not help: `sentence` is for the operator."""
 
     site: str
     sentence: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from relay.acknowledgements import Acknowledgements
+from relay.audience import Audience
 from relay.casting import Caster
 from relay.dialing import Dialer
 from relay.events import BridgeClose, BridgeConnected, Dial, Duty, Listen, Role, StopListening
@@ -57,6 +58,7 @@ class Gateway:
         self.view: View | None = None
         #: Unicasts, replies and pieces that have arrived, with the site they came from; the relay layer takes them.
         self.arrived: list[tuple[str, Unicast | UnicastReply | Routed]] = []
+        self.audience = Audience(local.address, config.peers, state)
         self._site = local.site
         self._state = state
         self._caster = caster
@@ -99,6 +101,7 @@ class Gateway:
         if old is None:
             self._dialer.start(now)
             self._grace.start(now)
+            self.audience.start_over()
             effects.append(Up(Listen()))
         elif old.lineage != view.lineage:
             # Links are keyed by lineage: the other part of a split site may continue the old one.
@@ -111,6 +114,7 @@ class Gateway:
         self._inflow.clear()
         self._acks.clear()
         self._grace.start(now)
+        self.audience.start_over()
         return effects
 
     def resign(self, reason: str, now: float) -> list[Effect]:
@@ -294,8 +298,11 @@ class Gateway:
         effects += [Up(Dial(site, address)) for site, address in self._dialer.due(now)]
         for entry in self._grace.due(self.links, now):
             self._caster.cast(entry)
-        for acked in self._acks.take(tuple(sorted(self.config.peers))):
+        for acked in self._acks.take():
             self._caster.cast(acked)
+        held_for = self.audience.due(now)
+        if held_for is not None:
+            self._caster.cast(held_for)
         self._cast_trim(now)
         return [*effects, *self._links.fill(now)]
 
@@ -313,6 +320,7 @@ class Gateway:
             self._dialer.deadline(),
             self._grace.deadline(self.links),
             self._state.buffer.age_due(self._trimming),  # what a Trim is on its way for is seen to
+            self.audience.deadline(),
             self._links.deadline(),
         ]
         return min([due for due in dues if due is not None], default=None)

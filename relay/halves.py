@@ -40,8 +40,8 @@ def _merge(one: RelayState, other: RelayState) -> RelayState:
     sites = sorted({**mine, **theirs})
     remotes = [_merge_remote(mine.get(site, _nothing(site)), theirs.get(site, _nothing(site))) for site in sites]
     base = _newer(one.base_view, other.base_view)
-    entries, acking = _merge_entries(one.entries, other.entries), other.sites or one.sites
-    return RelayState(other.view, 0, entries, base, produced, tuple(remotes), acking)
+    entries, held_for = _merge_entries(one.entries, other.entries), tuple(sorted({*one.sites, *other.sites}))
+    return RelayState(other.view, 0, entries, base, produced, tuple(remotes), held_for)
 
 
 def _merge_entries(one: tuple[HeldEntry, ...], other: tuple[HeldEntry, ...]) -> tuple[HeldEntry, ...]:

@@ -62,11 +62,17 @@ class LinkUp(Header):
 
 @dataclass(frozen=True, slots=True)
 class Acked(Header):
-    """What is stable in another site. Every member drops from its buffer what all of `sites` have."""
+    """What is stable in another site. Every member drops from its buffer what all sites have that it is held for."""
 
     site: str
     lineage: ViewId
     vector: SiteVector
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFor(Header):
+    """From here on this site's stream is held for these other sites, in order of their names; for none: it is not held."""
+
     sites: tuple[str, ...]
 
 
@@ -94,6 +100,16 @@ class RemoteBaseline(Header):
 
     site: str
     origins: dict[Address, int]
+
+
+# -- inside a site, to its coordinator -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Configured(Header):
+    """The other sites in the configuration of the member that says so: not those that the stream is held for."""
+
+    sites: tuple[str, ...]
 
 
 # -- unicasts to other sites, inside a site --------------------------------------------------------------------------------
@@ -175,7 +191,7 @@ class RelayState(Header):
     base_view: View | None
     produced: dict[Address, int]
     remotes: tuple[RemoteState, ...]
-    #: The other sites, as the last ACK named them: what all of them have is held no more.
+    #: The other sites that the stream is held for: what all of them have is held no more.
     sites: tuple[str, ...]
 
 
@@ -188,8 +204,10 @@ HEADERS: dict[int, type[Header]] = {
     0x105: Trim,
     0x106: RemoteGap,
     0x107: RemoteBaseline,
+    0x108: HeldFor,
     0x110: Forward,
     0x111: Deliver,
     0x112: UnicastReply,
+    0x113: Configured,
     0x118: RelayState,
 }

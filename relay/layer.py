@@ -27,7 +27,7 @@ from relay.events import (
     Unreachable,
 )
 from relay.gateway import Gateway, GatewayConfig
-from relay.headers import HEADERS, Deliver, Forward, RelayState, UnicastReply
+from relay.headers import HEADERS, Configured, Deliver, Forward, RelayState, UnicastReply
 from relay.remote_unicast import UnicastConfig
 from relay.routes import Routes, RoutesConfig
 from relay.state import ReplicatedState
@@ -60,7 +60,7 @@ class RelayLayer(Layer):
     FRAMES_DOWN = "unicasts"
 
     def __init__(self, local: Local, config: RelayConfig) -> None:
-        self.state = ReplicatedState(local.site, config.buffer)
+        self.state = ReplicatedState(local.site, config.buffer, tuple(sorted(config.gateway.peers)))
         self.caster = Caster(local.address)
         self.gateway = Gateway(local, config.gateway, self.state, self.caster)
         self.routes = Routes(local, config.routes, self.gateway)
@@ -69,8 +69,6 @@ class RelayLayer(Layer):
         self._applier = Applier(self.state, self.gateway)
         self._site = local.site
         self._me = local.address
-        #: A site that relays to nobody holds nothing.
-        self._holds = bool(config.gateway.peers)
         self._leaving = False
         #: Until when a leave waits for answers to unicasts; None while none waits.
         self._leave_due: float | None = None
@@ -153,6 +151,10 @@ class RelayLayer(Layer):
         if isinstance(header, Forward | Deliver | UnicastReply):
             self._waiting_since = now
             return self._unicast(frame, header, now)
+        if isinstance(header, Configured):
+            self._waiting_since = now
+            self.gateway.audience.heard(frame.source, header)
+            return []
         if type(header) not in ENTRIES:
             return [Up(frame)]
         if frame.source == self._me:
@@ -170,7 +172,7 @@ class RelayLayer(Layer):
 
     def _hold(self, frame: Frame, batch: Batch, now: float) -> None:
         """Seed 001: "buffers the last N messages"; here everybody does, and drops them when the other sites have them."""
-        if batch.scope is Scope.ALL and self._holds:
+        if batch.scope is Scope.ALL and self.state.sites:
             position = self.state.append(batch, now)
             if self.gateway.active:
                 self.gateway.horizon.appended(frame.stream, frame.seqno, position)
@@ -187,7 +189,7 @@ class RelayLayer(Layer):
             self._parts.clear()
             self.caster.close()
             effects += self.gateway.start_over(now) if self.gateway.active else []
-        self.state.install(view, now, self._holds)
+        self.state.install(view, now)
         if event.previous is None:
             effects += [Up(Baseline(site, origins)) for site, origins in self.state.baselines()]
         if view.coordinator == self._me and not self._leaving:
@@ -196,7 +198,7 @@ class RelayLayer(Layer):
         else:
             effects += self.gateway.resign("not_relay", now)
             self.caster.close()
-        effects += self._applier.installed()
+        effects += [*self._applier.installed(), *self.gateway.audience.installed(view)]
         if old is None or old.coordinator != view.coordinator:
             self.sender.again(now)
             effects += self.unicasts.forward(now)

@@ -11,6 +11,7 @@ from relay.events import GlobalView
 from relay.halves import merge_parts
 from relay.headers import (
     Acked,
+    HeldFor,
     LinkUp,
     RelayState,
     RemoteBaseline,
@@ -29,15 +30,16 @@ from sitestack.view import View, ViewId
 class ReplicatedState:
     """Buffer, own view, and all that is known of the other sites."""
 
-    def __init__(self, site: str, config: BufferConfig) -> None:
+    def __init__(self, site: str, config: BufferConfig, sites: tuple[str, ...] = ()) -> None:
+        """`sites`: what a founder of the site begins with, the others in its own configuration, in order of their names."""
         self.site = site
         self.view: View | None = None
         self.buffer = Buffer(config)
         #: The last number of scope ALL per origin of this site.
         self.produced: dict[Address, int] = {}
         self.remotes: dict[str, Remote] = {}
-        #: The other sites, as the last ACK named them.
-        self._sites: tuple[str, ...] = ()
+        #: The others that what this site sends is held for (`relay/audience.py`). A site that relays to nobody holds nothing.
+        self.sites = sites
 
     def remote(self, site: str) -> Remote:
         """What is known of another site."""
@@ -58,10 +60,10 @@ class ReplicatedState:
             self._drop_acked()  # with `order: fifo` an ACK may come before what it is for
         return position
 
-    def install(self, view: View, now: float, hold: bool) -> None:
+    def install(self, view: View, now: float) -> None:
         """A view of this site is an entry like the batches: no message arrives before the view that knows its origin (G5)."""
         self.view = view
-        if hold:
+        if self.sites:
             self.buffer.append(None, view, now)
         bury(self.produced, view.members)
 
@@ -109,12 +111,22 @@ class ReplicatedState:
         lineage.acked_view = later(lineage.acked_view, entry.vector.view)
         if len(lineage.acked) > ORIGINS_MAX:
             lineage.acked = {origin: n for origin, n in lineage.acked.items() if origin in produced}
-        self._sites = entry.sites
         return self._drop_acked()
+
+    def apply_held_for(self, entry: HeldFor, now: float) -> int | None:
+        """Hold for these sites from now on; the position of the view in force when that begins here, else None."""
+        before, self.sites = self.sites, entry.sites
+        if not self.sites:
+            self.buffer.drop_through(self.buffer.end - 1)
+        elif not before and self.view is not None:
+            return self.buffer.append(None, self.view, now)
+        else:
+            self._drop_acked()
+        return None
 
     def _drop_acked(self) -> int:
         """Drop what all sites have that entries are held for; how many entries that were."""
-        pins = [self.pinning(site) for site in self._sites]
+        pins = [self.pinning(site) for site in self.sites]
         if not pins or not all(pins):
             return 0  # a site that has never been linked has nothing yet
         waiting = [lineage for lineages in pins for lineage in lineages]
@@ -160,7 +172,7 @@ class ReplicatedState:
         remotes = [remote.give(site) for site, remote in self.remotes.items()]
         buffer = self.buffer
         view = None if self.view is None else self.view.id
-        return RelayState(view, buffer.first, buffer.give(), buffer.base_view, dict(self.produced), tuple(remotes), self._sites)
+        return RelayState(view, buffer.first, buffer.give(), buffer.base_view, dict(self.produced), tuple(remotes), self.sites)
 
     def merge(self, parts: list[RelayState], now: float) -> None:
         """Go on from the states of all parts of a split site. What this member has it will not be given again."""
@@ -176,5 +188,5 @@ class ReplicatedState:
         """Start from another member's point of the stream. Nothing of it is delivered here (S9)."""
         self.buffer.take(state.first, state.entries, state.base_view, now)
         self.produced = dict(state.produced)
-        self._sites = state.sites
+        self.sites = state.sites
         self.remotes = {given.site: Remote.taken(given) for given in state.remotes}

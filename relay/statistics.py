@@ -82,7 +82,7 @@ def relay_statistics(
     """Everything at this moment. It looks at every entry of the buffer."""
     buffer, sender = state.buffer, unicasts.sender
     entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
-    names = sorted({*gateway.config.peers, *state.remotes})
+    names = sorted({*gateway.config.peers, *state.sites, *state.remotes})
     return RelayStatistics(
         sites=tuple([_site(name, state, gateway, entries, now) for name in names]),
         buffer_entries=len(entries),

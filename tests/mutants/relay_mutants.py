@@ -80,8 +80,8 @@ RELAY = (
         (
             Edit(
                 "relay/layer.py",
-                "        if batch.scope is Scope.ALL and self._holds:",
-                "        if batch.scope is Scope.ALL and self._holds and (self.gateway.links or not self.gateway.active):",
+                "        if batch.scope is Scope.ALL and self.state.sites:",
+                "        if batch.scope is Scope.ALL and self.state.sites and (self.gateway.links or not self.gateway.active):",
             ),
         ),
         (f"{TAKEOVER}::test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_it",),

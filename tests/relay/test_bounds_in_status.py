@@ -61,6 +61,8 @@ SHOWN = {
     "relay.unicasts.sender.outbox": TURN,
     "relay.unicasts.receiver.reached": "relay.unicast_senders",
     "relay.unicasts.receiver.owed": TURN,
+    "relay.gateway.audience.others": "a list per member of the view, and at most ADDRESSES_MAX until the next one",
+    "relay.gateway.audience.unwanted": "the sites that are held for, which members name",
     "relay.parts": "the parts of one merge",
     "relay.applier.proxies": "relay.origins",
     "state_transfer.holders.standings": VIEW,

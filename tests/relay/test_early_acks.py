@@ -16,10 +16,10 @@ LINEAGE = ViewId(1, D)
 VIEW = View(ViewId(2, A), ViewId(1, A), (A, B), ("A", "B"))
 
 
-def linked() -> ReplicatedState:
+def linked(*sites: str) -> ReplicatedState:
     """A member of NYC that knows of a link to SFO."""
-    state = ReplicatedState("NYC", BufferConfig())
-    state.install(VIEW, 0.0, True)
+    state = ReplicatedState("NYC", BufferConfig(), sites)
+    state.install(VIEW, 0.0)
     state.apply_link_up(LinkUp("SFO", LINEAGE, LINEAGE))
     return state
 
@@ -31,8 +31,8 @@ def batch(first: int) -> Batch:
 @pytest.mark.conforms("REL-13")
 def test_what_was_acknowledged_before_it_came_is_not_held() -> None:
     """Seeds 1 and 332: it was held until the next acknowledgement, and that of a new origin's first message for ever."""
-    state = linked()
-    state.apply_acked(Acked("SFO", LINEAGE, SiteVector({B: 1}, VIEW.id), ("SFO",)))
+    state = linked("SFO")
+    state.apply_acked(Acked("SFO", LINEAGE, SiteVector({B: 1}, VIEW.id)))
     assert len(state.buffer) == 0
     state.append(batch(1), 1.0)
     assert len(state.buffer) == 0
@@ -41,7 +41,7 @@ def test_what_was_acknowledged_before_it_came_is_not_held() -> None:
 
 
 def test_it_is_held_as_long_as_a_third_site_lacks_it() -> None:
-    state = linked()
-    state.apply_acked(Acked("SFO", LINEAGE, SiteVector({B: 1}, VIEW.id), ("LON", "SFO")))
+    state = linked("LON", "SFO")
+    state.apply_acked(Acked("SFO", LINEAGE, SiteVector({B: 1}, VIEW.id)))
     state.append(batch(1), 1.0)
     assert len(state.buffer) == 2

@@ -38,10 +38,10 @@ class LinkModel(RuleBasedStateMachine):
 
     @initialize(budget=st.sampled_from([5, 12, 1_000]))
     def begin(self, budget: int) -> None:
-        self.sender = ReplicatedState("NYC", BufferConfig(budget_entries=budget))
+        self.sender = ReplicatedState("NYC", BufferConfig(budget_entries=budget), ("SFO",))
         self.receiver = ReplicatedState("SFO", BufferConfig())
         self.horizon = Horizon(self.sender)
-        self.sender.install(VIEW, 0.0, True)
+        self.sender.install(VIEW, 0.0)
         self.horizon.installed(alone=True)
         self.log: dict[Address, list[int]] = {origin: [] for origin in ORIGINS}
         self.got: dict[Address, list[int]] = {origin: [] for origin in ORIGINS}
@@ -74,7 +74,7 @@ class LinkModel(RuleBasedStateMachine):
     def install(self) -> None:
         counter = self.sender.view.id.counter + 1 if self.sender.view else 1
         view = View(ViewId(counter, ORIGINS[0]), VIEW.lineage, VIEW.members, VIEW.names)
-        self.sender.install(view, 0.0, True)
+        self.sender.install(view, 0.0)
         self.horizon.installed(alone=True)
 
     # -- the wire ------------------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ CONFIG = LinkConfig(chunk_bytes=1_000)
 
 def session(config: LinkConfig = CONFIG, entries: int = 0, size: int = 100) -> LinkSession:
     """SFO, alone in its site, with some entries in its buffer; the peer is NYC."""
-    state = ReplicatedState("SFO", BufferConfig())
+    state = ReplicatedState("SFO", BufferConfig(), ("NYC",))
     horizon = Horizon(state)
-    state.install(remote_view(1, D), 0.0, True)
+    state.install(remote_view(1, D), 0.0)
     horizon.installed(alone=True)
     for n in range(1, entries + 1):
         body = pack_body([b"x" * size])

@@ -301,9 +301,9 @@ def test_a_joiner_can_relay_what_it_has_never_delivered() -> None:
 def test_a_joiner_drops_what_the_others_drop() -> None:
     """R23: with `order: fifo` an ACK may come before what it is for; a joiner in between has to know whom it waits for."""
     name, epoch = ViewId(1, F), ViewId(2, F)
-    old, joiner = ReplicatedState("NYC", BufferConfig()), ReplicatedState("NYC", BufferConfig())
+    old, joiner = [ReplicatedState("NYC", BufferConfig(), sites) for sites in (("SFO",), ())]
     old.apply_link_up(LinkUp("SFO", name, epoch))
-    old.apply_acked(Acked("SFO", name, SiteVector({D: 5}), ("SFO",)))
+    old.apply_acked(Acked("SFO", name, SiteVector({D: 5})))
     joiner.take(old.give(), 0.0)
     for state in (old, joiner):
         state.append(batch(5, D), 0.0)

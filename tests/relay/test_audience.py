@@ -1,0 +1,180 @@
+"""Members of one site that were started with different peers: what is held is the same at all of them, and for all."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.buffer import BufferConfig
+from relay.events import Misconfigured
+from relay.gateway import GatewayConfig
+from relay.layer import RelayConfig
+from tests.relay.fake_member import Member
+from tests.relay.fake_places import places
+from tests.relay.fake_site import FakeSite
+from tests.relay.fake_sites import sites_of
+from tests.relay.fake_world import World
+
+AGE_S = 60.0
+
+
+def linked_to(*sites: str) -> RelayConfig:
+    peers = {site: places(site) for site in sites}
+    return RelayConfig(gateway=GatewayConfig(peers=peers), buffer=BufferConfig(budget_age_s=AGE_S))
+
+
+def join(site: FakeSite, name: str, *sites: str) -> Member:
+    """A member with this configuration joins."""
+    before, site.config = site.config, linked_to(*sites)
+    member = site.join(name)
+    site.config = before
+    return member
+
+
+def begin(*others: str) -> tuple[World, FakeSite, dict[str, FakeSite]]:
+    """NYC with one member that knows all others, and a message that they have."""
+    world, sites = sites_of({"NYC": 1, **dict.fromkeys(others, 1)}, buffer=BufferConfig(budget_age_s=AGE_S))
+    world.run(2)
+    sites["NYC"].relay.send("0")
+    world.run(1)
+    return world, sites["NYC"], sites
+
+
+def problems(member: Member) -> list[str]:
+    return [event.sentence for event in member.events if isinstance(event, Misconfigured)]
+
+
+def held_for(site: FakeSite) -> tuple[str, ...]:
+    """The same at every member, and so are the positions of what is held."""
+    [sites] = {member.layer.state.sites for member in site.members}
+    assert len({(each.layer.state.buffer.first, each.layer.state.buffer.end) for each in site.members}) == 1
+    return sites
+
+
+@pytest.mark.conforms("REL-13")
+def test_a_coordinator_without_peers_takes_nothing_from_who_joins_through_it() -> None:
+    world, nyc, sites = begin("SFO")
+    m = join(nyc, "M")
+    nyc.kill(nyc.relay)
+    world.run(1)
+    x = nyc.join("X")
+    m.send("1")
+    x.send("2")
+    world.run(1)
+    z = nyc.join("Z")
+    assert held_for(nyc) == ("SFO",)
+    assert z.layer.state.give() == x.layer.state.give() == m.layer.state.give()
+    nyc.kill(m)
+    nyc.kill(x)
+    world.run(20)
+    assert sites["SFO"].relay.delivered() == ["0", "1", "2"]
+    assert sites["SFO"].relay.gaps() == []
+    assert len(z.layer.state.buffer) == 0
+
+
+@pytest.mark.conforms("REL-13")
+def test_a_coordinator_that_lacks_one_peer_drops_nothing_that_this_one_lacks() -> None:
+    world, nyc, sites = begin("LON", "SFO")
+    m, b = join(nyc, "M", "SFO"), nyc.join("B")
+    nyc.kill(nyc.relay)
+    for n in range(1, 4):
+        b.send(str(n))
+        world.run(1)
+    assert held_for(nyc) == ("LON", "SFO")
+    assert sites["SFO"].relay.delivered() == ["0", "1", "2", "3"]
+    nyc.kill(m)
+    world.run(20)
+    for site in ("LON", "SFO"):
+        assert (sites[site].relay.delivered(), sites[site].relay.gaps()) == (["0", "1", "2", "3"], [])
+    assert len(b.layer.state.buffer) == 0
+
+
+def test_who_has_another_list_says_so_once_and_the_others_say_nothing() -> None:
+    world, nyc, _ = begin("LON", "SFO")
+    m, b = join(nyc, "M", "SFO"), nyc.join("B")
+    nyc.kill(nyc.relay)
+    world.run(5)
+    assert [each for each in problems(m) if "configured to be" in each] == [
+        "This member is configured to be linked to 'SFO', its site to 'LON' and 'SFO': "
+        "all members of a site must have the same relay.bridge.peers and via."
+    ]
+    assert problems(b) == []
+    alone = join(nyc, "N")
+    assert "is configured to be linked to no other site, its site to 'LON' and 'SFO'" in problems(alone)[0]
+
+
+def test_a_site_that_was_founded_without_peers_holds_as_soon_as_somebody_has_one() -> None:
+    world = World()
+    nyc, sfo = world.site("NYC", 1, linked_to()), world.site("SFO", 1, linked_to("NYC"))
+    for site in (nyc, sfo):
+        site.install()
+    m, nyc.config = nyc.relay, linked_to("SFO")
+    m.send("of nobody's business")
+    world.run(1)
+    assert held_for(nyc) == ()
+    b = nyc.join("B")
+    world.run(1)
+    assert held_for(nyc) == ("SFO",)
+    m.send("1")
+    b.send("2")
+    world.run(1)
+    c = nyc.join("C")
+    assert held_for(nyc) == ("SFO",)
+    nyc.kill(m)
+    nyc.kill(b)
+    world.run(10)
+    assert sfo.relay.delivered() == ["1", "2"]
+    assert len(c.layer.state.buffer) == 0
+
+
+def test_a_site_that_is_taken_out_on_purpose_pins_nothing_in_the_end() -> None:
+    """All members are started anew, one after the other; the last of the old ones decides until when."""
+    world, nyc, _ = begin("LON", "SFO")
+    world.part("NYC", "LON")
+    b = nyc.join("B")
+    c = join(nyc, "C", "SFO")
+    nyc.kill(nyc.relay)
+    world.run(AGE_S + 1)
+    assert held_for(nyc) == ("LON", "SFO"), "one member has it"
+    nyc.kill(b)
+    d = join(nyc, "D", "SFO")
+    d.send("1")
+    world.run(1)
+    assert (held_for(nyc), len(d.layer.state.buffer) > 0) == (("LON", "SFO"), True)
+    world.run(AGE_S)
+    assert held_for(nyc) == ("SFO",)
+    d.send("2")
+    world.run(1)
+    assert [len(member.layer.state.buffer) for member in (c, d)] == [0, 0]
+
+
+def test_a_site_that_relays_to_nobody_any_more_holds_nothing() -> None:
+    world, nyc, _ = begin("SFO")
+    m = join(nyc, "M")
+    nyc.kill(nyc.relay)
+    m.send("1")
+    world.run(AGE_S + 1)
+    assert (held_for(nyc), len(m.layer.state.buffer)) == ((), 0)
+    m.send("2")
+    assert len(m.layer.state.buffer) == 0
+
+
+def test_a_peer_that_one_restarted_member_has_more_is_held_for_at_once_by_all() -> None:
+    world, nyc, _ = begin("SFO")
+    join(nyc, "B", "LON", "SFO")
+    world.run(1)
+    assert held_for(nyc) == ("LON", "SFO")
+    assert "'SFO', its site to 'LON' and 'SFO'" in problems(nyc.relay)[0]
+
+
+def test_parts_that_merge_hold_for_what_either_was_held_for() -> None:
+    world, sites = sites_of({"NYC": 2, "SFO": 1, "LON": 1}, buffer=BufferConfig(budget_age_s=AGE_S))
+    nyc = sites["NYC"]
+    world.run(2)
+    other = nyc.split(nyc.members[1:])
+    join(other, "M", "SFO")
+    other.kill(other.relay)
+    world.run(AGE_S + 1)
+    assert (held_for(nyc), held_for(other)) == (("LON", "SFO"), ("SFO",))
+    nyc.merge(other)
+    world.run(1)
+    assert held_for(nyc) == ("LON", "SFO")
