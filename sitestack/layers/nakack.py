@@ -3,6 +3,8 @@
 A sender numbers its multicasts 1, 2, 3 ... in each view and sends each once. A receiver that notices a hole asks for what is
 missing: the sender first, then any other member, because everybody keeps everything until everybody has it. A sender that
 falls silent says how far its stream goes until all of it is stable, so that a lost last message is noticed too (JGRP-1548).
+Who gets no multicasts at all, for its switch or its configuration, is told by unicast and asks for everything: the site goes
+on, at its pace.
 
 In a flush (`Blocked` to `ViewInstalled`) nothing is delivered but what `ReachCut` says, exactly; that is what makes all
 survivors of a view deliver the same messages in it (traps S5, S6).
@@ -42,6 +44,9 @@ class NakAckConfig:
     quiet_interval_s: float = 0.1
     #: While nothing becomes stable, the time to the next announcement doubles up to this.
     quiet_interval_s_max: float = 1.0
+    #: A sender of whose stream nothing became stable for this long announces it to each member by unicast, and again after each
+    #: such time. In a healthy site everything is stable much sooner.
+    stuck_interval_s: float = 1.0
     #: Numbers of one stream that are held and not yet stable. Flow control should stop a sender long before.
     window_count_max: int = 65_536
     #: Bytes of one stream that are held ahead of a hole.
@@ -96,7 +101,7 @@ class NakAck(Layer):
         self._streams = Streams((), config.window_count_max, config.ahead_bytes_max)
         self._gaps = Gaps(local.rng, config.ask_delay_s, config.ask_interval_s_max)
         self._answers = Answers(config.answer_period_s, config.answer_bytes_max, config.ask_count_max)
-        self._announcer = Announcer(config.quiet_interval_s, config.quiet_interval_s_max)
+        self._announcer = Announcer(config.quiet_interval_s, config.quiet_interval_s_max, config.stuck_interval_s)
         self._later = LaterViews(config.later_count_max, config.later_bytes_max)
         self._retained_bytes_high = 0
         self._sent = self._delivered = self._requests_sent = self._requests_received = 0
@@ -189,15 +194,16 @@ class NakAck(Layer):
         self._sent += 1
         self._delivered += 1
         if len(self._view.members) > 1:
-            self._announcer.restart(now)
+            self._announcer.sent(now)
         return [Down(wire_frame(own, self._view.id)), Up(own)]
 
     def _announce(self, now: float) -> list[Effect]:
         assert self._view is not None
-        self._announcer.said(now)
-        self._highest_sent += 1
+        others = [member for member in self._view.members if member != self._me]
         header = Highest(self._view.id, self._streams.windows[self._me].contiguous)
-        return [Down(Frame(self._me, None, (header,), None, True))]
+        dests: list[Address | None] = [*others] if self._announcer.said(now) else [None]
+        self._highest_sent += len(dests)
+        return [Down(Frame(self._me, dest, (header,), None, True)) for dest in dests]
 
     def _purge(self, vector: dict[Address, int], now: float) -> None:
         mine = self._streams.windows.get(self._me)
@@ -208,7 +214,7 @@ class NakAck(Layer):
         if mine.stable == mine.contiguous:
             self._announcer.stop()
         else:
-            self._announcer.restart(now)
+            self._announcer.advanced(now)
 
     # -- receiving -------------------------------------------------------------------------------------------------
 

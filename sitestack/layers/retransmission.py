@@ -150,24 +150,47 @@ class Answers:
 
 
 class Announcer:
-    """When a sender says how far its stream goes: after a quiet interval, then less and less often while nothing changes."""
+    """When a sender says how far its stream goes.
 
-    def __init__(self, interval_s: float, interval_s_max: float) -> None:
+    To everybody after a quiet interval, then less and less often while nothing changes. And to each by unicast when nothing has
+    become stable for long, however busy it is: somebody may get no multicasts at all, and then sees no hole to ask about.
+    """
+
+    def __init__(self, interval_s: float, interval_s_max: float, stuck_s: float) -> None:
         self._interval_s = interval_s
         self._interval_s_max = interval_s_max
+        self._stuck_s = stuck_s
         self._wait_s = interval_s
-        self.due: float | None = None
+        self._quiet_at: float | None = None
+        #: Sending does not push this on, only stability does. It means nothing while `_quiet_at` is None.
+        self._stuck_at = 0.0
 
-    def restart(self, now: float) -> None:
-        """Something was sent, or became stable: it is not quiet."""
+    @property
+    def due(self) -> float | None:
+        """When it is to be said next."""
+        return None if self._quiet_at is None else min(self._quiet_at, self._stuck_at)
+
+    def sent(self, now: float) -> None:
+        """It is not quiet."""
+        if self._quiet_at is None:
+            self._stuck_at = now + self._stuck_s
         self._wait_s = self._interval_s
-        self.due = now + self._interval_s
+        self._quiet_at = now + self._interval_s
 
-    def said(self, now: float) -> None:
-        """It was said once more."""
+    def advanced(self, now: float) -> None:
+        """Something became stable, but not all: it is neither quiet nor stuck."""
+        self.stop()
+        self.sent(now)
+
+    def said(self, now: float) -> bool:
+        """It is being said once more: answers whether to each by unicast."""
+        stuck = now >= self._stuck_at
+        if stuck:
+            self._stuck_at = now + self._stuck_s
         self._wait_s = min(2 * self._wait_s, self._interval_s_max)
-        self.due = now + self._wait_s
+        self._quiet_at = now + self._wait_s
+        return stuck
 
     def stop(self) -> None:
         """There is nothing to say: everybody has everything."""
-        self.due = None
+        self._quiet_at = None

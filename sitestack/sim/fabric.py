@@ -98,7 +98,7 @@ class Fabric:
         targets = [to] if to is not None else [member for member in self._groups.get(group, ()) if member != source]
         for target in targets:
             self.sent += 1
-            self._route(Packet(source, target, data, self.latency.draw(self._rng), self._schedule.now))
+            self._route(Packet(source, target, data, self.latency.draw(self._rng), self._schedule.now, to is None))
 
     def _route(self, packet: Packet) -> None:
         if any(packet.source.host in a and packet.target.host in b for a, b in self.cuts):

@@ -27,6 +27,8 @@ class Packet:
     delay: float
     #: Virtual time at which it was sent.
     sent: float
+    #: Whether it was sent to the group: a copy for one of its members.
+    multicast: bool = False
 
 
 Rule = Callable[[Packet, random.Random], list[Packet]]
@@ -40,6 +42,11 @@ def loss(rate: float) -> Rule:
 def burst_loss(start: float, length: float) -> Rule:
     """Everything is lost from `start` for `length` seconds (F1)."""
     return lambda packet, rng: [] if start <= packet.sent < start + length else [packet]
+
+
+def deaf(target: Physical) -> Rule:
+    """Multicasts do not reach this socket, unicasts do: what a switch does that forgot who listens, or another group."""
+    return lambda packet, rng: [] if packet.multicast and packet.target == target else [packet]
 
 
 def between(one: Physical, other: Physical, start: float, length: float, rate: float, late_by: float) -> Rule:

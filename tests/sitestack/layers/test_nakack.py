@@ -246,31 +246,6 @@ def test_the_frames_of_later_views_are_bounded_and_the_earliest_view_gives_way(b
     assert layer.up(ViewInstalled(V2, None), 0.0) == [Dropped("nak_later_view", 1), delivery_of("A", 1)]
 
 
-def test_a_quiet_sender_announces_its_highest_number_until_all_is_stable() -> None:
-    """JGRP-1548; B5: when everything is stable it says nothing."""
-    layer = member_of_v1("A", NakAckConfig(quiet_interval_s=0.1, quiet_interval_s_max=0.3))
-    layer.down(frame_of("A", 1), 0.0)
-    layer.down(frame_of("A", 2), 0.05)
-    said = [0.05]
-    for _ in range(4):
-        due = layer.deadline()
-        assert due is not None
-        assert layer.expire(due) == [Down(Frame(A, None, (Highest(V1.id, 2),), None, True))]
-        said.append(due)
-    now = said[-1]
-    layer.down(frame_of("A", 3), now)
-    for pause in (0.1, 0.2):
-        now += pause
-        assert layer.deadline() == pytest.approx(now)
-        assert layer.expire(now + 1e-9) == [Down(Frame(A, None, (Highest(V1.id, 3),), None, True))]
-    pauses = [later - earlier for earlier, later in pairwise(said)]
-    assert pauses == pytest.approx([0.1, 0.2, 0.3, 0.3])
-    layer.down(Stable({A: 1}), now)
-    assert layer.deadline() == pytest.approx(now + 0.1)
-    layer.down(Stable({A: 3}), now)
-    assert layer.deadline() is None
-
-
 def test_a_new_view_ends_requests_and_announcements_of_the_last_one() -> None:
     layer = member_of_v1("A")
     layer.down(frame_of("A", 1), 0.0)
@@ -280,35 +255,7 @@ def test_a_new_view_ends_requests_and_announcements_of_the_last_one() -> None:
     assert layer.expire(60.0) == []
 
 
-def test_a_member_alone_announces_nothing() -> None:
-    layer = layer_of("A")
-    layer.up(ViewInstalled(view_of(1, "A"), None), 0.0)
-    layer.down(frame_of("A", 1), 0.0)
-    assert layer.deadline() is None
-
-
 # -- a lossy wire ------------------------------------------------------------------------------------------------------
-
-
-LAST_MESSAGE_STORY = """\
- 100 ms A -> all: Highest(view=(1|A), seqno=5)
- 121 ms B -> A: Retransmit(view=(1|A), sender=A, ranges=((5, 5),))
- 122 ms A -> B: Cast(view=(1|A), sender=A, seqno=5)"""
-
-
-def test_a_lost_last_message_is_recovered_within_two_intervals_without_further_traffic() -> None:
-    """F1: the last message of a burst arrives within 2 x interval."""
-    config = NakAckConfig(quiet_interval_s=0.1)
-    world = World("ABC", nakack=config)
-    world.install(V1)
-    world.send("A", 4)
-    world.drop = lambda source, dest, data: dest == "B"
-    world.send("A")
-    world.drop = lambda source, dest, data: False
-    world.story = []
-    world.run(2 * config.quiet_interval_s)
-    assert [world[name].of("A") for name in "ABC"] == [[1, 2, 3, 4, 5]] * 3
-    assert "\n".join(world.story) == LAST_MESSAGE_STORY
 
 
 @pytest.mark.parametrize("loss", [0.01, 0.05, 0.2, 0.4])

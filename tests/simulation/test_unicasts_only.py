@@ -1,0 +1,56 @@
+"""A member that no multicast of anybody reaches, and every unicast: it delivers like the others, and the site goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.config import Order
+from sitestack.sim.rules import deaf
+from sitestack.sim.script import Script
+from tests.simulation.stories import say, site, verdict
+
+
+def with_a_deaf_member(name: str, order: Order) -> Script:
+    """As after an interface came back: the member is in the view already when the multicasts stop."""
+    script = site("A", "B", "C", order=order)
+    script.world.fabric.rules.append(deaf(script[name].physical))
+    return script
+
+
+@pytest.mark.parametrize("order", ["total", "fifo"])
+@pytest.mark.parametrize("name", ["A", "B", "C"])
+def test_one_message_and_then_silence_is_delivered_by_everybody(name: str, order: Order) -> None:
+    script = with_a_deaf_member(name, order)
+    for sender in "ABC":
+        say(script, sender, f"{sender}1")
+    script.run(5.0)
+    assert [sorted(script.delivered(each)) for each in "ABC"] == [["A1", "B1", "C1"]] * 3
+    verdict(script, order=order)
+
+
+@pytest.mark.parametrize("order", ["total", "fifo"])
+@pytest.mark.parametrize("name", ["A", "C"])
+def test_senders_that_never_pause_are_delivered_by_everybody(name: str, order: Order) -> None:
+    """The sum is several times what flow control lets be on its way: it comes back."""
+    script = with_a_deaf_member(name, order)
+    accepted: list[str] = []
+    for number in range(600):
+        word = f"{number}".ljust(30_000, ".")
+        if script["B"].send(word.encode()):
+            accepted.append(word)
+        script.run(0.03)
+    assert len(accepted) > 250
+    script.run(10.0)
+    assert [script.delivered(each) == accepted for each in "ABC"] == [True] * 3
+    verdict(script, order=order)
+
+
+def test_a_deaf_joiner_is_let_in_and_delivers() -> None:
+    script = site("A", "B")
+    late = script.start("NYC", "C")
+    script.world.fabric.rules.append(deaf(late.physical))
+    script.view("A", "B", "C", within=10.0)
+    say(script, "B", "1", "2")
+    script.run(3.0)
+    assert script.delivered("C") == ["1", "2"]
+    verdict(script)

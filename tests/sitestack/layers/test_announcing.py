@@ -1,0 +1,129 @@
+"""How far a sender's stream goes is said when it falls silent and when it is stuck, and not otherwise."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from sitestack.events import Stable, ViewInstalled
+from sitestack.frame import Frame
+from sitestack.layer import Down, Effect
+from sitestack.layers.nakack import NakAckConfig, NakAckStatistics
+from sitestack.layers.nakack_headers import Highest
+from sitestack.layers.stability import StabilityConfig
+from tests.sitestack.layers.multicast_world import (
+    V1,
+    A,
+    B,
+    C,
+    World,
+    frame_of,
+    layer_of,
+    member_of_v1,
+    view_of,
+)
+
+
+def test_a_quiet_sender_announces_its_highest_number_until_all_is_stable() -> None:
+    """JGRP-1548; B5: when everything is stable it says nothing."""
+    layer = member_of_v1("A", NakAckConfig(quiet_interval_s=0.1, quiet_interval_s_max=0.3, stuck_interval_s=60.0))
+    layer.down(frame_of("A", 1), 0.0)
+    layer.down(frame_of("A", 2), 0.05)
+    said = [0.05]
+    for _ in range(4):
+        due = layer.deadline()
+        assert due is not None
+        assert layer.expire(due) == [Down(Frame(A, None, (Highest(V1.id, 2),), None, True))]
+        said.append(due)
+    now = said[-1]
+    layer.down(frame_of("A", 3), now)
+    for pause in (0.1, 0.2):
+        now += pause
+        assert layer.deadline() == pytest.approx(now)
+        assert layer.expire(now + 1e-9) == [Down(Frame(A, None, (Highest(V1.id, 3),), None, True))]
+    pauses = [later - earlier for earlier, later in pairwise(said)]
+    assert pauses == pytest.approx([0.1, 0.2, 0.3, 0.3])
+    layer.down(Stable({A: 1}), now)
+    assert layer.deadline() == pytest.approx(now + 0.1)
+    layer.down(Stable({A: 3}), now)
+    assert layer.deadline() is None
+
+
+def test_a_sender_of_whose_stream_nothing_becomes_stable_announces_it_to_each_by_unicast_however_busy_it_is() -> None:
+    """Somebody may get unicasts only: it sees no hole, and the sender is never quiet."""
+    layer = member_of_v1("B", NakAckConfig(quiet_interval_s=0.1, stuck_interval_s=1.0))
+    said: list[tuple[int, Effect]] = []
+    for n in range(1, 101):
+        now = n * 0.05
+        said += [(n, effect) for effect in layer.expire(now)]
+        layer.down(frame_of("B", n), now)
+        if n == 50:
+            layer.down(Stable({B: 30}), now)
+    expected = [(21, 20), (41, 40), (70, 69), (90, 89)]
+    assert said == [(n, Down(Frame(B, to, (Highest(V1.id, last),), None, True))) for n, last in expected for to in (A, C)]
+    statistics = layer.statistics()
+    assert isinstance(statistics, NakAckStatistics)
+    assert statistics.highest_sent == 8
+    layer.down(Stable({B: 100}), 5.0)
+    assert layer.deadline() is None
+
+
+def test_a_quiet_sender_that_is_stuck_tells_each_by_unicast_as_often_as_it_told_all() -> None:
+    layer = member_of_v1("A", NakAckConfig(quiet_interval_s=0.1, quiet_interval_s_max=1.0, stuck_interval_s=1.0))
+    layer.down(frame_of("A", 1), 0.0)
+    story: list[tuple[float, list[object]]] = []
+    while len(story) < 6:
+        due = layer.deadline()
+        assert due is not None
+        dests = [each.event.dest for each in layer.expire(due) if isinstance(each, Down) and isinstance(each.event, Frame)]
+        story.append((round(due, 3), list(dests)))
+    assert story == [(0.1, [None]), (0.3, [None]), (0.7, [None]), (1.0, [B, C]), (2.0, [B, C]), (3.0, [B, C])]
+
+
+def test_a_member_alone_announces_nothing() -> None:
+    layer = layer_of("A")
+    layer.up(ViewInstalled(view_of(1, "A"), None), 0.0)
+    layer.down(frame_of("A", 1), 0.0)
+    assert layer.deadline() is None
+
+
+# -- on a wire -----------------------------------------------------------------------------------------------------------
+
+
+LAST_MESSAGE_STORY = """\
+ 100 ms A -> all: Highest(view=(1|A), seqno=5)
+ 121 ms B -> A: Retransmit(view=(1|A), sender=A, ranges=((5, 5),))
+ 122 ms A -> B: Cast(view=(1|A), sender=A, seqno=5)"""
+
+
+def test_a_lost_last_message_is_recovered_within_two_intervals_without_further_traffic() -> None:
+    """F1: the last message of a burst arrives within 2 x interval."""
+    config = NakAckConfig(quiet_interval_s=0.1)
+    world = World("ABC", nakack=config)
+    world.install(V1)
+    world.send("A", 4)
+    world.drop = lambda source, dest, data: dest == "B"
+    world.send("A")
+    world.drop = lambda source, dest, data: False
+    world.story = []
+    world.run(2 * config.quiet_interval_s)
+    assert [world[name].of("A") for name in "ABC"] == [[1, 2, 3, 4, 5]] * 3
+    assert "\n".join(world.story) == LAST_MESSAGE_STORY
+
+
+def test_who_gets_unicasts_only_delivers_everything_all_the_same() -> None:
+    world = World("ABC", stability=StabilityConfig())
+    codec = world["A"].stack.codec
+    world.drop = lambda source, dest, data: dest == "C" and any(frame.dest is None for frame in codec.decode(data).frames)
+    world.install(V1)
+    for _ in range(200):
+        world.send("A")
+        world.send("B")
+        world.run(0.02)
+    assert len(world["C"].of("A")) > 100, "while the others are busy, too"
+    world.run(3.0)
+    assert [member.of(owner) for member in world.living() for owner in "AB"] == [list(range(1, 201))] * 6
+    before = world.datagrams
+    world.run(60.0)
+    assert world.datagrams == before
