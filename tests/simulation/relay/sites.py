@@ -14,6 +14,7 @@ from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.wire import FrameParser
 from sitestack import records
 from sitestack.address import Physical, ProxyUUID
+from sitestack.config import SiteConfig
 from sitestack.events import Event
 from sitestack.frame import Frame, Header
 from sitestack.sim.process import Process
@@ -43,7 +44,8 @@ class Sites(Script):
         }
         self.home = {name: site for site, names in sites.items() for name in names}
         bridges = {site: tuple([Physical(self.hosts[name].host, BRIDGE_PORT) for name in sites[site]]) for site in sites}
-        configs = {}
+        #: What a process of each site is started with.
+        self.configs = configs = dict[str, tuple[SiteConfig, RelayConfig]]()
         for site in sites:
             way = routes.get(site, RoutesConfig())
             peers = {other: bridges[other] for other in sites if other != site} | route_places(way.via)

@@ -1,0 +1,34 @@
+"""A member that was started without the peers of its site founds it, and relays nothing; whole stacks."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.buffer import BufferConfig
+from relay.events import Misconfigured
+from relay.layer import RelayConfig
+from tests.simulation.relay.sites import Sites
+from tests.simulation.stories import say
+
+
+@pytest.mark.conforms("REL-13")
+def test_what_was_sent_while_it_coordinated_is_relayed_when_it_is_gone() -> None:
+    script = Sites({"NYC": "ABC", "SFO": "DE"}, BufferConfig())
+    site, right = script.configs["NYC"]
+    script.configs["NYC"] = (site, RelayConfig())
+    script.form("A")
+    script.configs["NYC"] = (site, right)
+    script.form("D", "E")
+    script.start("NYC", "B")
+    script.view("A", "B")
+    script.run(1.0)
+    script.start("NYC", "C")
+    script.view("A", "B", "C")
+    for name in "ABC":
+        say(script, name, f"{name.lower()}1")
+    script.run(1.0)
+    told = [event.sentence for event in script["A"].events if isinstance(event, Misconfigured)]
+    assert any("to be linked to no other site, its site to 'SFO'" in each for each in told)
+    script.kill("A")
+    script.linked("B", "C", "D", "E")
+    script.everybody_has("BCDE", "a1", "b1", "c1")
