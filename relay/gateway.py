@@ -43,14 +43,15 @@ class GatewayConfig:
     #: First pause between two calls of an address; it doubles up to the maximum, with jitter.
     dial_s: float = 0.2
     dial_s_max: float = 5.0
-    #: Connections at a time, those that have not said HELLO included.
+    #: Connections at a time that others have made to this relay, those that have not said HELLO included. Its own calls are
+    #: one for each address, and routes have a bound of their own (`ROUTES_MAX`): whoever fills this keeps it from neither.
     connections_max: int = 64
     #: Bytes from other sites that wait to be sequenced; a link that brings more is closed and replays later.
     waiting_bytes_max: int = 64 * 1024 * 1024
 
 
 class Gateway:
-    """This site's relay. Bounds: `connections_max` sessions, each bounded by `LinkConfig`."""
+    """This site's relay. Bounds: `connections_max` sessions and one for each call and route, each bounded by `LinkConfig`."""
 
     def __init__(self, local: Local, config: GatewayConfig, state: ReplicatedState, caster: Caster) -> None:
         self.config = config
@@ -80,6 +81,11 @@ class Gateway:
     def connections(self) -> dict[int, Connection]:
         """All of them by their numbers, those that are no link yet included."""
         return self._links.connections
+
+    @property
+    def accepted(self) -> int:
+        """How many connections others have made to this relay: those that count against `connections_max`."""
+        return sum(number > 0 and each.dialed is None for number, each in self.connections.items())
 
     @property
     def links(self) -> dict[Key, int]:
@@ -143,7 +149,8 @@ class Gateway:
 
     def connected(self, event: BridgeConnected, now: float) -> list[Effect]:
         """A connection is ready: say HELLO at once."""
-        if self.view is None or len(self.connections) >= self.config.connections_max:
+        incoming = event.dialed is None and event.connection > 0
+        if self.view is None or (incoming and self.accepted >= self.config.connections_max):
             self._hung_up(event.dialed, now)
             return [Dropped("bridge_refused"), Up(BridgeClose(event.connection, "not_relay"))]
         self._links.greet(event, self.view, now)

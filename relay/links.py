@@ -42,7 +42,7 @@ class Connection:
 
 
 class Links:
-    """Who is connected. Bound: the gateway's `connections_max`, each bounded by `LinkConfig`."""
+    """Who is connected. Bounds: the gateway's, and for each connection `LinkConfig`."""
 
     def __init__(self, local: Local, config: LinkConfig, state: ReplicatedState, horizon: Horizon) -> None:
         #: By their numbers, those that are no link yet included.

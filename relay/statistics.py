@@ -64,6 +64,7 @@ class RelayStatistics:
     routed_bytes_max: int
     routes: int
     routes_max: int
+    #: Made by others to this relay.
     connections: int
     connections_max: int
     #: Of the site of which most senders are remembered, and its lineages.
@@ -101,7 +102,7 @@ def relay_statistics(
         routed_bytes_max=gateway.config.link.routed_bytes_max,
         routes=len(routes),
         routes_max=ROUTES_MAX,
-        connections=len(gateway.connections),
+        connections=gateway.accepted,
         connections_max=gateway.config.connections_max,
         origins=max([len(numbers) for numbers in (state.produced, *[each.admitted for each in state.remotes.values()])]),
         origins_max=ORIGINS_MAX,

@@ -192,6 +192,30 @@ def test_at_most_so_many_connections() -> None:
     assert nyc.relay.drops["bridge_refused"] == 1
 
 
+def test_strangers_that_say_nothing_do_not_keep_a_relay_from_calling_out() -> None:
+    """Nor do calls take the places of those that call."""
+    world, nyc, _sfo = two_sites(1, gateway={"connections_max": 2})
+    world.part("NYC", "SFO")
+    world.settle()
+    strangers = [Puppet(nyc) for _ in range(2)]
+    assert places_taken(nyc.relay) == (2, 2)
+    world.heal()
+    world.run(2.5)
+    assert all(stranger.open for stranger in strangers), "they are waited for"
+    assert linked(nyc.relay) == ["SFO"]
+    assert places_taken(nyc.relay) == (2, 2)
+    for stranger in strangers:
+        stranger.close()
+    assert places_taken(nyc.relay) == (0, 2)
+    assert [puppet.open for puppet in [Puppet(nyc) for _ in range(3)]] == [True, True, False]
+
+
+def places_taken(member: Member) -> tuple[int, int]:
+    """The connections that count against the bound, and the bound."""
+    found = member.layer.statistics()
+    return found.connections, found.connections_max
+
+
 def test_who_does_not_relay_hangs_up() -> None:
     world, nyc = alone()
     nyc.members[1].say(BridgeConnected(77, None))
