@@ -289,9 +289,7 @@ class Gateway:
         """Put it on the link to the part of the site in which the member is; why not, or an empty string."""
         remote = self._state.remotes.get(site)
         session = self._links.session_to(site, [] if remote is None else remote.lineages_of(member))
-        if session is None:
-            return "no_link"
-        return "" if session.send_unicast(frame) else "queue_full"
+        return "no_link" if session is None else session.send_unicast(frame)
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from relay.outflow import Outflow
 from relay.state import ReplicatedState
 from relay.vectors import later, raise_to
 from relay.wire import (
-    DATA_OVERHEAD_BYTES,
     HELLO_BYTES_MAX,
     Ack,
     Bye,
@@ -33,7 +32,6 @@ from relay.wire import (
 from sitestack.address import Address
 from sitestack.errors import ProtocolError
 from sitestack.frame import Header
-from sitestack.message import Batch
 from sitestack.view import ViewId
 
 #: Above `routed_bytes_max` there is room for ends of routes without data only: hundreds of them, then they are dropped too.
@@ -61,14 +59,15 @@ class LinkConfig:
     chunk_bytes: int = 64 * 1024
     #: The largest frame; a batch that does not fit becomes a gap.
     frame_bytes_max: int = 16 * 1024 * 1024
-    #: Unicasts that wait for the link; those above it are dropped, and their origins try again.
+    #: Unicasts that wait for the link. While there are fewer bytes it takes one more of any size that has a frame; what comes
+    #: on top is refused, and its origin tries again.
     unicast_bytes_max: int = 4 * 1024 * 1024
     #: Pieces of routes that wait for the link; beyond, the route is ended and tried again. More than its window and a frame.
     routed_bytes_max: int = 32 * 1024 * 1024
 
 
 class LinkSession:
-    """One connection. Bounds: the window, one chunk, one frame being parsed, `unicast_bytes_max`, a handful of answers."""
+    """One connection. Bounds: the window, one chunk, one frame being parsed, a unicast above `unicast_bytes_max`."""
 
     def __init__(self, hello: Hello, state: ReplicatedState, horizon: Horizon, config: LinkConfig, now: float) -> None:
         self.local = hello
@@ -160,14 +159,16 @@ class LinkSession:
             self._hole, self._resynced = False, now
             self._answers.append(self._state_frame(admitted))
 
-    def send_unicast(self, frame: Unicast | UnicastReply) -> bool:
-        """Queue a unicast or its answer; False when the queue is full."""
+    def send_unicast(self, frame: Unicast | UnicastReply) -> str:
+        """Queue a unicast or its answer; why not, or an empty string. What is too large for a frame will always be."""
         data = encode(frame)
-        if self._unicast_bytes + len(data) > self._config.unicast_bytes_max:
-            return False
+        if len(data) > self._config.frame_bytes_max:
+            return "too_large"
+        if self._unicast_bytes >= self._config.unicast_bytes_max:
+            return "queue_full"
         self._unicasts.append(data)
         self._unicast_bytes += len(data)
-        return True
+        return ""
 
     def send_routed(self, piece: Routed) -> bool:
         """Queue a piece of a route; False when the queue is full. An end without data has a small reserve above that."""
@@ -274,8 +275,3 @@ class LinkSession:
         if self._hole:
             dues.append(self._resynced + config.resync_s)
         return min(dues)
-
-
-def fits(batch: Batch, config: LinkConfig) -> bool:
-    """True when a unicast batch fits into a frame of the bridge."""
-    return len(batch.body) + DATA_OVERHEAD_BYTES <= config.frame_bytes_max

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from relay.events import Certainty, Unreachable
 from relay.headers import UnicastReply
@@ -18,6 +19,10 @@ from sitestack.message import Batch
 
 #: Reason of a refusal after which trying again is useless: no part of its site has the target, and a uuid seldom comes back.
 NO_MEMBER = "no_member"
+#: Reason of a refusal for one that no frame of the link can hold, however often it is tried; it alone is given up.
+TOO_LARGE = "too_large"
+#: There is no room just now, at the origin or on the link.
+QUEUE_FULL = "queue_full"
 #: Senders that a target remembers; the one heard least recently is forgotten, and could then repeat itself.
 SENDERS_MAX = 16_384
 
@@ -33,8 +38,9 @@ class UnicastConfig:
     give_up_s: float = 30.0
     #: How long a graceful leave waits for acknowledgements; what is still on its way then is reported.
     leave_wait_s: float = 1.0
-    #: Bytes of this member's batches that may wait, over all targets; what comes on top is reported at once.
-    pending_bytes_max: int = 8 * 1024 * 1024
+    #: Bytes of this member's batches that may wait, over all targets; what comes on top is reported at once. When none waits,
+    #: one of any size may. It should exceed the largest message, or nothing may follow one of those.
+    pending_bytes_max: int = 16 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -69,13 +75,13 @@ class UnicastSender:
         self._lines: dict[ProxyUUID, _Line] = {}
         self._outbox: list[Unicast] = []
 
-    def send(self, dest: ProxyUUID, batch: Batch, now: float) -> None:
-        """A new batch of mine for a member of another site."""
+    def send(self, dest: ProxyUUID, batch: Batch, now: float) -> bool:
+        """A new batch of mine for a member of another site; False when it may not wait and has failed."""
         if batch.target != dest.original or batch.target_site != dest.site:
             batch = replace(batch, target=dest.original, target_site=dest.site)
-        if self.pending_bytes + len(batch.body) > self.config.pending_bytes_max:
-            self.failures.append(_failure(dest, batch, "queue_full", Certainty.NOT_DELIVERED))
-            return
+        if self.pending_bytes and self.pending_bytes + len(batch.body) > self.config.pending_bytes_max:
+            self.failures.append(_failure(dest, batch, QUEUE_FULL, Certainty.NOT_DELIVERED))
+            return False
         line = self._lines.get(dest)
         if line is None:
             line = self._lines[dest] = _Line()
@@ -85,6 +91,7 @@ class UnicastSender:
         self.pending_bytes += len(batch.body)
         self.pending_bytes_high = max(self.pending_bytes_high, self.pending_bytes)
         self._forward(after, line.attempt, batch)
+        return True
 
     def _forward(self, after: int, attempt: int, batch: Batch) -> None:
         self.forwarded += 1
@@ -105,11 +112,12 @@ class UnicastSender:
         line.wait_s, line.refused_s = self.config.retry_s, self.config.retry_s / 8
         line.due = now + line.wait_s
 
-    def _repeat(self, line: _Line, now: float) -> None:
+    def _repeat(self, line: _Line, now: float, start: int = 0) -> None:
+        """Forward again what waits from this place in the line on."""
         line.attempt += 1
         line.due = now + line.wait_s
-        after = 0
-        for each in line.pending:
+        after = line.pending[start - 1].batch.last if start else 0
+        for each in islice(line.pending, start, None):
             each.open.add(line.attempt)
             self._forward(after, line.attempt, each.batch)
             after = each.batch.last
@@ -138,6 +146,19 @@ class UnicastSender:
             line.refused_s *= 2
         if reply.reason == NO_MEMBER:
             self._give_up(dest, line, len(line.pending), NO_MEMBER)
+        if reply.reason == TOO_LARGE:
+            self._pass_over(dest, line, reply.n, now)
+
+    def _pass_over(self, dest: ProxyUUID, line: _Line, n: int, now: float) -> None:
+        """One alone is given up. What is behind it was to be delivered after it, so it is forwarded again without that."""
+        place = next((place for place, each in enumerate(line.pending) if each.batch.last == n), None)
+        if place is None:
+            return
+        each = line.pending[place]
+        del line.pending[place]
+        self._fail(dest, each, TOO_LARGE)
+        if place < len(line.pending):
+            self._repeat(line, now, place)
 
     def expire(self, now: float) -> None:
         """Give up what is too old, forward again what has waited long enough."""
@@ -158,10 +179,12 @@ class UnicastSender:
 
     def _give_up(self, dest: ProxyUUID, line: _Line, count: int, reason: str) -> None:
         for _ in range(count):
-            each = line.pending.popleft()
-            self.pending_bytes -= len(each.batch.body)
-            certainty = Certainty.UNKNOWN if each.open else Certainty.NOT_DELIVERED
-            self.failures.append(_failure(dest, each.batch, reason, certainty))
+            self._fail(dest, line.pending.popleft(), reason)
+
+    def _fail(self, dest: ProxyUUID, each: _Pending, reason: str) -> None:
+        self.pending_bytes -= len(each.batch.body)
+        certainty = Certainty.UNKNOWN if each.open else Certainty.NOT_DELIVERED
+        self.failures.append(_failure(dest, each.batch, reason, certainty))
 
     def deadline(self) -> float | None:
         """When `expire` wants to be called."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from relay.events import Unreachable
 from relay.gateway import Gateway
 from relay.headers import Deliver, Forward, UnicastReply
-from relay.remote_unicast import NO_MEMBER, UnicastConfig, UnicastReceiver, UnicastSender
+from relay.remote_unicast import NO_MEMBER, QUEUE_FULL, TOO_LARGE, UnicastConfig, UnicastReceiver, UnicastSender
 from relay.state import ReplicatedState
 from relay.wire import Unicast
 from sitestack.address import ProxyUUID
@@ -35,28 +35,32 @@ class UnicastRoutes:
 
     def send(self, dest: ProxyUUID, batch: Batch, now: float) -> list[Effect]:
         """A batch of mine for a member of another site."""
-        self.sender.send(dest, batch, now)
-        return self.forward(now)
+        kept = self.sender.send(dest, batch, now)
+        return [*([] if kept else [Dropped("relay_unicast_pending_full")]), *self.forward(now)]
 
     def forward(self, now: float) -> list[Effect]:
         """Seed 001, forwardToCoord: to the relay, or at once onto the bridge when that is this member."""
         effects: list[Effect] = []
-        view = self._state.view
-        for unicast in self.sender.take():
-            batch, reason = unicast.batch, ""
-            if self._gateway.active:
-                reason = self._send(unicast)
-            elif view is None or view.coordinator == self._me:
-                reason = "no_relay"
-            else:
-                header = Forward(unicast.after, unicast.attempt)
-                effects.append(Down(Frame(self._me, view.coordinator, (header,), batch)))
-            if reason:
-                self.sender.handle_reply(_refusal(unicast, reason), now)
+        while unicasts := self.sender.take():  # what follows one that can never go is forwarded again
+            for unicast in unicasts:
+                effects += self._forward(unicast, now)
         failures: list[Unreachable] = self.sender.failures
         effects += [Up(failure) for failure in failures]
         failures.clear()
         return effects
+
+    def _forward(self, unicast: Unicast, now: float) -> list[Effect]:
+        view = self._state.view
+        if self._gateway.active:
+            reason = self._send(unicast)
+        elif view is None or view.coordinator == self._me:
+            reason = "no_relay"
+        else:
+            header = Forward(unicast.after, unicast.attempt)
+            return [Down(Frame(self._me, view.coordinator, (header,), unicast.batch))]
+        if reason:
+            self.sender.handle_reply(_refusal(unicast, reason), now)
+        return _count(reason)
 
     # -- the relays ----------------------------------------------------------------------------------------------------
 
@@ -67,7 +71,7 @@ class UnicastRoutes:
             return [Dropped("relay_malformed")]
         unicast = Unicast(header.after, header.attempt, batch)
         reason = self._send(unicast) if self._gateway.active else "not_relay"
-        return [Down(Frame(self._me, frame.source, (_refusal(unicast, reason),)))] if reason else []
+        return [*_count(reason), Down(Frame(self._me, frame.source, (_refusal(unicast, reason),)))] if reason else []
 
     def _send(self, unicast: Unicast) -> str:
         """Onto the bridge; why not, or an empty string."""
@@ -126,6 +130,11 @@ class UnicastRoutes:
         if reply.target == self._me and view.coordinator != self._me:
             return [Down(Frame(self._me, view.coordinator, (reply,)))]
         return [Dropped("relay_reply_no_relay")]
+
+
+def _count(reason: str) -> list[Effect]:
+    """What a link has no room for, now or ever, is a drop. Where there is none yet a unicast waits at its origin."""
+    return [Dropped(f"relay_unicast_{reason}")] if reason in (QUEUE_FULL, TOO_LARGE) else []
 
 
 def _refusal(unicast: Unicast, reason: str) -> UnicastReply:

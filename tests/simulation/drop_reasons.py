@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 #: Their ProtocolErrors are damage in a file, which `relay check` tells; nothing is dropped.
 NOT_DROPS = "relay/journal/"
 
-#: Where a reason is not written down in the call: "path: expression" -> "path: functions or class" that have the words.
+#: Where a reason is not written down in the call: "path: expression" -> "path: functions or class; ..." that have the words.
 COMPUTED = {
     "relay/applying.py: answer.value": "relay/remote_site.py: Admission",
     "relay/gateway.py: answer.value": "relay/remote_site.py: Admission",
@@ -21,7 +21,8 @@ COMPUTED = {
     "relay/gateway.py: f'hello_{reason}'": "relay/fence.py: objection refusal",
     "relay/gateway.py: f'link_{reason}'": "relay/link.py: overdue",
     "relay/routes.py: reason": "relay/routes.py: arrived _hand_on",
-    "relay/unicast_routes.py: f'relay_reply_{reason}'": "relay/gateway.py: send_unicast",
+    "relay/unicast_routes.py: f'relay_reply_{reason}'": "relay/gateway.py: send_unicast; relay/link.py: send_unicast",
+    "relay/unicast_routes.py: f'relay_unicast_{reason}'": "relay/link.py: send_unicast",
     "sitestack/layers/batching.py: reason": "sitestack/layers/batching.py: _maybe_leave",
     "sitestack/layers/nakack.py: refused": "sitestack/layers/window.py: add",
     "sitestack/layers/sequencer.py: verdict.value": "sitestack/layers/received.py: Verdict",
@@ -72,7 +73,7 @@ def words(path: str, argument: ast.expr) -> list[str]:
     if plain := constants(argument):
         return plain
     place = COMPUTED[f"{path}: {ast.unparse(argument)}"]
-    return [prefix(argument) + word for word in words_at(place)]
+    return [prefix(argument) + word for part in place.split("; ") for word in words_at(part)]
 
 
 def constants(argument: ast.expr) -> list[str]:

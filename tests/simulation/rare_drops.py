@@ -52,6 +52,11 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "nak_busy": "sitestack/layers/test_nakack.py::test_a_storm_of_requests_is_answered_once_a_period_and_within_the_budget",
         "nak_window": "sitestack/layers/test_nakack.py::test_the_window_is_bounded_by_count_and_by_bytes_and_recovers",
         "relay_reply_queue_full": "relay/test_relay_refusals.py::test_a_reply_for_which_the_link_has_no_room_is_counted",
+        "relay_reply_too_large": "relay/test_large_unicasts.py::test_a_reply_that_has_no_frame_is_counted",
+        "relay_unicast_pending_full": "relay/test_large_unicasts.py::test_what_the_origin_may_not_keep_is_counted",
+        "relay_unicast_queue_full": "relay/test_large_unicasts.py::test_what_a_full_link_refuses_is_counted_and_tried_again",
+        "relay_unicast_too_large": "relay/test_large_unicasts.py"
+        "::test_one_without_a_frame_is_told_to_its_sender_at_once_and_blocks_nothing",
         "too_large": "sitestack/layers/test_fragment.py::test_a_message_above_the_maximum_is_dropped_and_a_unicast_reported",
         "too_many_contacts": "sitestack/layers/test_discovery.py::test_nobody_speaks_for_another_and_addresses_must_make_sense",
         "too_many_peers": "sitestack/layers/test_discovery.py::test_contacts_are_bounded",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from relay.buffer import BufferConfig
+from relay.events import Unreachable
 from relay.wire import Unicast
+from sitestack.layers.batching import BatchingConfig
+from sitestack.message import Scope
 from tests.simulation.relay.sites import ACROSS, Sites, two_sites
 from tests.simulation.stories import SETTLED, say, verdict
 
@@ -62,6 +65,21 @@ def test_a_unicast_goes_to_the_site_of_its_target_and_to_no_other() -> None:
     assert crossed == ["A => D"]
     assert all(script.delivered(name) == [] for name in "ABDGH")
     assert all(not script[name].stack.drops.get("unresolved", 0) for name in "GH")
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-9")
+@pytest.mark.parametrize("sender", ["A", "B"])
+def test_a_unicast_to_another_site_may_be_as_large_as_any_message(sender: str) -> None:
+    """With the defaults nothing on the way is smaller, and what follows it does not wait for long."""
+    script = two_sites()
+    largest = BatchingConfig().message_bytes_max
+    assert script[sender].send(b"x" * largest, Scope.UNICAST, script.proxy("E"))
+    script.until(lambda: script[sender].batching.writable, "there is credit again")
+    script.send(sender, "after", to=script.proxy("E"))
+    script.until(lambda: len(script.delivered("E")) == 2, "E has both", within=5.0)
+    assert [len(text) for text in script.delivered("E")] == [largest, len("after")]
+    assert not [event for event in script[sender].events if isinstance(event, Unreachable)]
     verdict(script)
 
 

@@ -1,0 +1,165 @@
+"""Unicasts to other sites as large as messages may be: they go, or their sender hears at once why not; what follows goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.events import Certainty, Unreachable
+from relay.headers import UnicastReply
+from relay.link import LinkConfig
+from relay.remote_unicast import TOO_LARGE, UnicastConfig, UnicastSender
+from relay.wire import Unicast, encode
+from sitestack.frame import Frame
+from sitestack.layer import Dropped
+from tests.relay.fake_member import Member
+from tests.relay.fake_site import FakeSite
+from tests.relay.fake_sites import two_sites
+from tests.relay.fake_world import World
+from tests.relay.puppet import D, E, Puppet, alone
+from tests.relay.test_link_session import drain, greet, session
+from tests.relay.test_remote_unicast import TARGET, ack, failures, proxy, unicast
+
+pytestmark = pytest.mark.conforms("REL-34")
+
+
+def linked(**link: int) -> tuple[World, FakeSite, FakeSite]:
+    world, nyc, sfo = two_sites(2, gateway={"link": LinkConfig(**link)})
+    world.run(1)
+    return world, nyc, sfo
+
+
+def told(member: Member) -> list[tuple[int, str, Certainty]]:
+    return [(each.first, each.reason, each.certainty) for each in failures(member)]
+
+
+# -- the link ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_queue_with_room_takes_one_of_any_size_that_has_a_frame() -> None:
+    """Otherwise what is larger than the queue would never go, however empty it is."""
+    link = session(LinkConfig(unicast_bytes_max=1_000, frame_bytes_max=10_000))
+    greet(link)
+    assert link.send_unicast(Unicast(0, 0, unicast(1))) == ""
+    assert link.send_unicast(Unicast(0, 0, unicast(2, 5_000))) == ""
+    assert link.send_unicast(Unicast(0, 0, unicast(3))) == "queue_full"
+    drain(link)
+    assert link.send_unicast(Unicast(0, 0, unicast(3))) == ""
+
+
+def test_what_has_no_frame_is_not_called_a_full_queue() -> None:
+    link = session(LinkConfig(frame_bytes_max=10_000))
+    room = 10_000 - len(encode(Unicast(0, 0, unicast(1, 9_000)))) + 9_000
+    assert link.send_unicast(Unicast(0, 0, unicast(1, room))) == ""
+    assert link.send_unicast(Unicast(0, 0, unicast(2, room + 1))) == "too_large"
+
+
+# -- the origin ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_lone_unicast_waits_however_large_it_is() -> None:
+    """One of the largest message is larger than that by what goes around it."""
+    sender = UnicastSender(UnicastConfig(pending_bytes_max=1_000))
+    assert sender.send(TARGET, unicast(1, 1_000), 0.0)
+    assert not sender.send(TARGET, unicast(2), 0.0)
+    assert [(each.first, each.reason) for each in sender.failures] == [(2, "queue_full")]
+    sender.handle_reply(ack(1), 0.0)
+    assert sender.send(TARGET, unicast(3, 2_000), 0.0)
+
+
+def test_what_the_origin_may_not_keep_is_counted() -> None:
+    world, nyc, sfo = two_sites(2, unicast=UnicastConfig(pending_bytes_max=1_000))
+    world.run(1)
+    for n in range(3):
+        nyc.members[1].send(f"{n}{'x' * 600}", dest=proxy(sfo.members[1]))
+    assert told(nyc.members[1]) == [(n, "queue_full", Certainty.NOT_DELIVERED) for n in (2, 3)]
+    assert nyc.members[1].drops["relay_unicast_pending_full"] == 2
+
+
+def test_one_that_can_never_go_is_given_up_and_the_rest_is_forwarded_without_it() -> None:
+    sender = UnicastSender(UnicastConfig())
+    for n in (1, 2, 3, 4):
+        sender.send(TARGET, unicast(n), 0.0)
+    sender.take()
+    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, TOO_LARGE), 0.1)
+    assert sender.failures == [Unreachable(TARGET, 2, 2, TOO_LARGE, Certainty.NOT_DELIVERED)]
+    assert [(each.after, each.attempt, each.batch.first) for each in sender.take()] == [(1, 1, 3), (3, 1, 4)]
+    assert sender.pending_bytes == 3 * len(unicast(1).body)
+    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, TOO_LARGE), 0.2)
+    assert (len(sender.failures), sender.take()) == (1, []), "said twice"
+    sender.handle_reply(ack(4), 0.3)
+    assert (sender.pending_bytes, sender.deadline()) == (0, None)
+
+
+def test_it_is_uncertain_when_another_attempt_may_have_come_to_something() -> None:
+    sender = UnicastSender(UnicastConfig())
+    sender.send(TARGET, unicast(1), 0.0)
+    sender.again(0.5)
+    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 1, 1, TOO_LARGE), 0.6)
+    assert sender.failures == [Unreachable(TARGET, 1, 1, TOO_LARGE, Certainty.UNKNOWN)]
+
+
+# -- all together --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sender", [0, 1])
+def test_one_larger_than_the_queue_of_the_link_arrives_and_blocks_nothing(sender: int) -> None:
+    world, nyc, sfo = linked(unicast_bytes_max=1_000)
+    there = sfo.members[1]
+    for text in ("before", "x" * 5_000, "after"):
+        nyc.members[sender].send(text, dest=proxy(there))
+    world.run(3)
+    assert there.delivered() == ["before", "x" * 5_000, "after"]
+    assert failures(nyc.members[sender]) == []
+
+
+@pytest.mark.parametrize("sender", [0, 1])
+def test_one_without_a_frame_is_told_to_its_sender_at_once_and_blocks_nothing(sender: int) -> None:
+    world, nyc, sfo = linked(frame_bytes_max=5_000)
+    here, there = nyc.members[sender], sfo.members[1]
+    for text in ("before", "x" * 6_000, "after", "y" * 6_000, "last"):
+        here.send(text, dest=proxy(there))
+    world.run(0.1)
+    assert there.delivered() == ["before", "after", "last"]
+    assert told(here) == [(2, TOO_LARGE, Certainty.NOT_DELIVERED), (4, TOO_LARGE, Certainty.NOT_DELIVERED)]
+    assert nyc.relay.drops["relay_unicast_too_large"] == 2
+    assert here.layer.sender.pending_bytes == 0
+
+
+def test_one_that_waited_for_a_link_is_told_when_there_is_one() -> None:
+    """At the relay itself the answer comes while the rest of what waited is being forwarded."""
+    world, nyc, sfo = two_sites(2, gateway={"link": LinkConfig(frame_bytes_max=5_000)})
+    for text in ("before", "x" * 6_000, "after"):
+        nyc.relay.send(text, dest=proxy(sfo.members[1]))
+    world.run(0.5)
+    assert sfo.members[1].delivered() == ["before", "after"]
+    assert told(nyc.relay) == [(2, TOO_LARGE, Certainty.NOT_DELIVERED)]
+
+
+def test_what_is_behind_it_does_not_wait_for_the_next_turn() -> None:
+    world, nyc, _ = linked(frame_bytes_max=5_000)
+    layer = nyc.relay.layer
+    layer.sender.send(TARGET, unicast(1, 6_000), world.now)
+    layer.sender.send(TARGET, unicast(2), world.now)
+    layer.unicasts.forward(world.now)
+    assert layer.sender.take() == []
+
+
+def test_what_a_full_link_refuses_is_counted_and_tried_again() -> None:
+    world, nyc, sfo = linked(unicast_bytes_max=300)
+    here, there = nyc.members[1], sfo.members[1]
+    for n in range(10):
+        here.send(f"{n}{'x' * 100}", dest=proxy(there))
+    world.run(5)
+    assert [text[0] for text in there.delivered()] == [f"{n}" for n in range(10)]
+    assert nyc.relay.drops["relay_unicast_queue_full"] > 0
+    assert failures(here) == []
+
+
+def test_a_reply_that_has_no_frame_is_counted() -> None:
+    """A peer that takes no frame of a hundred bytes is not in its right mind."""
+    _world, nyc = alone(frame_bytes_max=50)
+    member = nyc.members[1]
+    Puppet(nyc).greet()
+    reply = UnicastReply("SFO", D, "NYC", member.address, 1, 0, "")
+    drops = nyc.relay.layer.up(Frame(member.address, nyc.relay.address, (reply,)), 0.0)
+    assert drops == [Dropped("relay_reply_too_large")]
