@@ -40,7 +40,10 @@ ROUTE_ENDS_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LinkConfig:
-    """One link. The two ends need not agree, except that heartbeats must be much rarer than the other end's timeout."""
+    """One link. The two ends need not agree: each says in HELLO what it takes, and the smaller window and frame count for both.
+
+    Only heartbeats must be much rarer than the other end's timeout.
+    """
 
     #: The peer must have said HELLO this long after the connection was made (C17), and STATE `timeout_s` later. The end that
     #: has called hears HELLO a whole round trip after the connection, so this is the longest round trip that links.
@@ -57,7 +60,7 @@ class LinkConfig:
     window_bytes: int = 8 * 1024 * 1024
     #: The most that is handed to the socket at once: what a heartbeat may have to wait for.
     chunk_bytes: int = 64 * 1024
-    #: The largest frame; a batch that does not fit becomes a gap.
+    #: The largest frame that is taken, and sent. A batch that does not fit becomes a gap, a unicast is told to its sender.
     frame_bytes_max: int = 16 * 1024 * 1024
     #: Unicasts that wait for the link. While there are fewer bytes it takes one more of any size that has a frame; what comes
     #: on top is refused, and its origin tries again.
@@ -74,7 +77,7 @@ class LinkSession:
         self.peer: Hello | None = None
         self.accepted = False
         self._config = config
-        self._outflow = Outflow(hello.site, state, horizon, config.frame_bytes_max)
+        self._outflow = Outflow(hello.site, state, horizon)
         self._parser = FrameParser(HELLO_BYTES_MAX)
         #: Encoded and not yet taken: less than a chunk and one frame; and how much of it was taken.
         self._out = b""
@@ -97,6 +100,12 @@ class LinkSession:
     def answered(self) -> bool:
         """The peer has said STATE, so it takes this connection for a link, too."""
         return self._outflow.begun
+
+    @property
+    def _frame_bytes_max(self) -> int:
+        """The largest frame to send, as both ends see it."""
+        own = self._config.frame_bytes_max
+        return own if self.peer is None else min(own, self.peer.frame_bytes_max)
 
     @property
     def in_flight_bytes(self) -> int:
@@ -162,7 +171,7 @@ class LinkSession:
     def send_unicast(self, frame: Unicast | UnicastReply) -> str:
         """Queue a unicast or its answer; why not, or an empty string. What is too large for a frame will always be."""
         data = encode(frame)
-        if len(data) > self._config.frame_bytes_max:
+        if len(data) > self._frame_bytes_max:
             return "too_large"
         if self._unicast_bytes >= self._config.unicast_bytes_max:
             return "queue_full"
@@ -171,8 +180,10 @@ class LinkSession:
         return ""
 
     def send_routed(self, piece: Routed) -> bool:
-        """Queue a piece of a route; False when the queue is full. An end without data has a small reserve above that."""
+        """Queue a piece of a route; False when it is full, or the piece too large. An end without data has a small reserve."""
         data = encode(piece)
+        if len(data) > self._frame_bytes_max:
+            return False
         reserve = ROUTE_ENDS_BYTES if piece.ended and not piece.data else 0
         if self.routed_bytes + len(data) > self._config.routed_bytes_max + reserve:
             return False
@@ -247,7 +258,7 @@ class LinkSession:
         """The next frame of this site's stream, as far as the windows of both ends allow."""
         if not self.accepted or self.peer is None:
             return None
-        return self._outflow.next_frame(min(self._config.window_bytes, self.peer.window_bytes))
+        return self._outflow.next_frame(min(self._config.window_bytes, self.peer.window_bytes), self._frame_bytes_max)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 

@@ -62,7 +62,8 @@ class Links:
         self._made += 1
         local, config = self._local, self._config
         window = min(config.window_bytes, ROUTE_WINDOW_BYTES if event.connection < 0 else 1 << 62)
-        hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, self._made, window)
+        frame_max = config.frame_bytes_max
+        hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, self._made, window, frame_max)
         session = LinkSession(hello, self._state, self._horizon, config, now)
         self.connections[event.connection] = Connection(session, event.dialed, event.certified)
 

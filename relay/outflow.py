@@ -22,13 +22,12 @@ from sitestack.view import ViewId
 class Outflow:
     """What one connection has sent of the stream, and what is next. Bound: what is in flight, by the window given."""
 
-    def __init__(self, site: str, state: ReplicatedState, horizon: Horizon, frame_bytes_max: int) -> None:
+    def __init__(self, site: str, state: ReplicatedState, horizon: Horizon) -> None:
         #: Sent, and not known to be stable at the peer.
         self.in_flight_bytes = 0
         self._site = site
         self._state = state
         self._horizon = horizon
-        self._frame_bytes_max = frame_bytes_max
         #: Where the peer's knowledge of this site stands as far as this connection goes; the cursor is None before its STATE.
         self._cursor: int | None = None
         self._sent: dict[Address, int] = {}
@@ -68,8 +67,11 @@ class Outflow:
 
     # -- what the peer lacks -------------------------------------------------------------------------------------------
 
-    def next_frame(self, window_bytes: int) -> bytes | None:
-        """The next frame of the stream that the peer lacks, held by one more member here, and that fits into the window."""
+    def next_frame(self, window_bytes: int, frame_bytes_max: int) -> bytes | None:
+        """The next frame of the stream that the peer lacks, held by one more member here, and that fits into the window.
+
+        A batch that does not fit into a frame becomes a gap.
+        """
         if self._cursor is None:
             return None
         buffer = self._state.buffer
@@ -85,10 +87,10 @@ class Outflow:
             entry = buffer.at(self._cursor)
             self._cursor += 1
             if not _covers(self._sent, self._sent_view, entry):
-                self._send(entry)
+                self._send(entry, frame_bytes_max)
         return self._ahead.popleft()
 
-    def _send(self, entry: Entry) -> None:
+    def _send(self, entry: Entry, frame_bytes_max: int) -> None:
         if entry.view is not None:
             self._sent_view = entry.view.id
             frame: Header = RemoteView(self._site, entry.view)
@@ -96,7 +98,7 @@ class Outflow:
             assert entry.batch is not None
             batch = entry.batch
             self._skip_to(batch.origin, batch.first, "missing")
-            if len(batch.body) + DATA_OVERHEAD_BYTES > self._frame_bytes_max:
+            if len(batch.body) + DATA_OVERHEAD_BYTES > frame_bytes_max:
                 self._skip_to(batch.origin, batch.last + 1, "too_large")
                 return
             self._sent[batch.origin] = batch.last

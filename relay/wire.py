@@ -40,6 +40,8 @@ class Hello(Header):
     link: int
     #: How many bytes may be on their way to this relay without being acknowledged.
     window_bytes: int
+    #: The largest frame that it takes.
+    frame_bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)

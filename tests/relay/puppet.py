@@ -36,8 +36,9 @@ def hello(
     relay: Address = D,
     version: int = VERSION,
     window_bytes: int = 1 << 20,
+    frame_bytes_max: int = 1 << 24,
 ) -> Hello:
-    return Hello(version, site, ViewId(lineage, D), ViewId(epoch, relay), relay, "D", link, window_bytes)
+    return Hello(version, site, ViewId(lineage, D), ViewId(epoch, relay), relay, "D", link, window_bytes, frame_bytes_max)
 
 
 def batch(n: int, origin: Address = D, site: str = "SFO", scope: Scope = Scope.ALL) -> Batch:

@@ -30,7 +30,7 @@ CONFIG = LinkConfig(window_bytes=1_500, chunk_bytes=400, resync_s=0.0)
 
 def greeting(site: str, epoch: int) -> Hello:
     who = ORIGINS[0] if site == "NYC" else RECEIVER
-    return Hello(VERSION, site, ViewId(1, who), ViewId(epoch, who), who, "x", 1, 2_000)
+    return Hello(VERSION, site, ViewId(1, who), ViewId(epoch, who), who, "x", 1, 2_000, 1 << 24)
 
 
 class LinkModel(RuleBasedStateMachine):

@@ -127,7 +127,7 @@ def test_a_stranger_may_not_make_us_buffer_more_than_a_hello() -> None:
     assert link.receive((5_000).to_bytes(4, "big"), 0.0) == []
 
 
-@pytest.mark.parametrize("second", [hello(site="NYC"), Hello(1, "NYC", hello().lineage, hello(9).epoch, E, "n", 2, 1)])
+@pytest.mark.parametrize("second", [hello(site="NYC"), Hello(1, "NYC", hello().lineage, hello(9).epoch, E, "n", 2, 1, 1 << 24)])
 def test_a_connection_has_one_hello(second: Hello) -> None:
     link = session()
     greet(link)

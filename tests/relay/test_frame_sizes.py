@@ -1,0 +1,83 @@
+"""Two ends of a link that take frames of different sizes: the smaller one counts, and says what cannot go (R21, C11)."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.events import Certainty, Gap
+from relay.gateway import GatewayConfig
+from relay.layer import RelayConfig
+from relay.link import LinkConfig
+from relay.remote_unicast import TOO_LARGE
+from relay.wire import ROUTED_OVERHEAD_BYTES, Hello, Routed, State, encode
+from tests.relay.fake_places import places
+from tests.relay.fake_site import FakeSite
+from tests.relay.fake_world import World
+from tests.relay.puppet import D, Puppet, alone, hello
+from tests.relay.test_large_unicasts import told
+from tests.relay.test_link_session import session
+from tests.relay.test_remote_unicast import proxy
+
+SMALL = 10_000
+#: What a frame of that size certainly holds, and what none does.
+FITS, TOO_MUCH = "x" * (SMALL - 5_000), "y" * 2 * SMALL
+
+
+def unequal() -> tuple[World, FakeSite, FakeSite]:
+    """NYC takes what the defaults allow, SFO much less: a limit that was raised at one site first."""
+    world = World()
+    for name, other, link in (("NYC", "SFO", LinkConfig()), ("SFO", "NYC", LinkConfig(frame_bytes_max=SMALL))):
+        world.site(name, 2, RelayConfig(GatewayConfig(peers={other: places(other)}, link=link)))
+    for site in world.sites.values():
+        site.install()
+    world.run(1)
+    return world, world.sites["NYC"], world.sites["SFO"]
+
+
+def test_what_the_other_end_does_not_take_is_a_gap_there_and_the_link_goes_on() -> None:
+    world, nyc, sfo = unequal()
+    links = list(nyc.relay.pipes)
+    for text in ("before", FITS, TOO_MUCH, "after"):
+        nyc.relay.send(text)
+    for text in ("1", TOO_MUCH, "2"):
+        sfo.members[1].send(text)
+    world.run(5)
+    number = nyc.relay.sent - 1
+    for member in sfo.members:
+        assert [text for text in member.delivered() if text not in ("1", TOO_MUCH, "2")] == ["before", FITS, "after"]
+        gaps = [(each.first, each.last, each.reason) for each in member.events if isinstance(each, Gap)]
+        assert gaps == [(number, number, "too_large")]
+    for member in nyc.members:
+        assert [text for text in member.delivered() if text in ("1", "2")] == ["1", "2"]
+        assert len(member.gaps()) == 1, "SFO may not send what it does not take itself"
+    assert list(nyc.relay.pipes) == links
+    assert "bridge_length" not in sfo.relay.drops
+    assert nyc.relay.layer.state.buffer.bytes == 0
+
+
+@pytest.mark.conforms("REL-34")
+@pytest.mark.parametrize("sender", [0, 1])
+def test_a_unicast_that_the_other_end_does_not_take_is_told_to_its_sender(sender: int) -> None:
+    world, nyc, sfo = unequal()
+    here, there = nyc.members[sender], sfo.members[1]
+    for text in ("before", FITS, TOO_MUCH, "after"):
+        here.send(text, dest=proxy(there))
+    world.run(0.5)
+    assert there.delivered() == ["before", FITS, "after"]
+    assert told(here) == [(3, TOO_LARGE, Certainty.NOT_DELIVERED)]
+    assert "bridge_length" not in sfo.relay.drops
+
+
+def test_hello_says_what_this_end_takes() -> None:
+    _world, nyc = alone(frame_bytes_max=70_000)
+    said = Puppet(nyc).heard()[0]
+    assert isinstance(said, Hello)
+    assert said.frame_bytes_max == 70_000
+
+
+def test_a_piece_of_a_route_that_the_other_end_does_not_take_does_not_close_the_link() -> None:
+    """The route ends instead, and that is counted."""
+    link = session()
+    link.receive(encode(hello(site="NYC", frame_bytes_max=SMALL)) + encode(State({})), 0.0)
+    assert link.send_routed(Routed("A", "C", D, 1, 0, (), False, bytes(SMALL - ROUTED_OVERHEAD_BYTES)))
+    assert not link.send_routed(Routed("A", "C", D, 1, 1, (), False, bytes(SMALL)))
