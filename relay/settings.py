@@ -17,7 +17,7 @@ from relay.routes import RoutesConfig, route_places
 from relay.wire import ROUTED_OVERHEAD_BYTES
 from sitestack import config as site_config
 from sitestack.address import Physical
-from sitestack.config import SiteConfig
+from sitestack.config import SiteConfig, datagrams_of
 from sitestack.schema import ITEMS_MAX
 
 #: Of the logical name of a member, which every HELLO has: longer than what is made out of any host's name.
@@ -226,6 +226,13 @@ def _link_problems(config: NodeConfig) -> Iterator[str]:
         yield "relay.link.frame_bytes_max: must be at most protocols.fragment.frame_bytes_max, or what arrives stops the site."
     if link.frame_bytes_max * 2 < 3 * config.protocols.batching.message_bytes_max:
         yield "relay.link.frame_bytes_max: must be at least one and a half times protocols.batching.message_bytes_max."
+    datagram, datagrams_max = config.transport.datagram_bytes_max, config.protocols.nakack.window_count_max
+    arriving = datagrams_of(link.frame_bytes_max, datagram)
+    if datagrams_of(config.protocols.batching.message_bytes_max, datagram) <= datagrams_max < arriving:
+        yield (
+            f"protocols.nakack.window_count_max: must be at least {arriving}, as many datagrams as a frame of "
+            "relay.link.frame_bytes_max takes."
+        )
     if link.timeout_s < 2 * link.heartbeat_s:
         yield "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s, or one lost heartbeat cuts the link."
     for name in ("hello_s", "write_s"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sitestack.config import SiteConfig
+from sitestack.config import HEADERS_BELOW_BYTES, SiteConfig
 from sitestack.errors import ConfigurationError
 from sitestack.layer import Layer, Local
 from sitestack.layers.batching import Batching
@@ -23,8 +23,6 @@ from sitestack.layers.unicast import Unicast
 from sitestack.layers.uniform import Uniform, UniformConfig
 from sitestack.stack import Stack
 
-#: Room in each datagram for the headers of the layers below fragmentation, and for the datagram's own.
-HEADERS_BELOW_BYTES = 256
 #: Layer -> the layers that must be somewhere below it.
 NEEDS_BELOW: dict[type[Layer], tuple[type[Layer], ...]] = {
     Batching: (Membership,),

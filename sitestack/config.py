@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 from sitestack.address import Physical
 from sitestack.codec import DATAGRAM_BYTES_MAX
-from sitestack.layers.batching import BatchingConfig
+from sitestack.layers.batching import SIZE_BYTES, BatchingConfig
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.layers.flow_control import FlowControlConfig
 from sitestack.layers.fragment import FragmentConfig
+from sitestack.layers.fragment_headers import PIECE_OVERHEAD_BYTES
 from sitestack.layers.membership import MembershipConfig
 from sitestack.layers.nakack import NakAckConfig
 from sitestack.layers.resolver import ResolverConfig
@@ -31,6 +32,8 @@ Agreement = Literal["survivors", "uniform"]
 DATAGRAM_BYTES_MIN = 1_024
 #: What may come on top of a message's payload in a frame: its batch's size table and identity, and the headers of the layers.
 MESSAGE_OVERHEAD_BYTES = 1024 * 1024
+#: Room in each datagram for the headers of the layers below fragmentation, and for the datagram's own.
+HEADERS_BELOW_BYTES = 256
 SITE_CHARS_MAX = 64
 #: How the names of bounds and intervals end.
 POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
@@ -154,7 +157,18 @@ def seeded(site: str, seeds: tuple[Physical, ...], port: int) -> SiteConfig:
 
 def find_problems(config: SiteConfig) -> list[str]:
     """What is wrong with a configuration, everything at once: sentences that begin with the path of a key."""
-    return [*_site_problems(config), *_transport_problems(config.transport), *implausible_numbers(config)]
+    return [
+        *_site_problems(config),
+        *_size_problems(config),
+        *_transport_problems(config.transport),
+        *implausible_numbers(config),
+    ]
+
+
+def datagrams_of(message_bytes: int, datagram_bytes_max: int) -> int:
+    """How many datagrams a frame with a message of this size takes at most."""
+    piece_bytes = max(datagram_bytes_max, DATAGRAM_BYTES_MIN) - HEADERS_BELOW_BYTES - PIECE_OVERHEAD_BYTES
+    return -(-(message_bytes + MESSAGE_OVERHEAD_BYTES) // piece_bytes)
 
 
 def _site_problems(config: SiteConfig) -> Iterator[str]:
@@ -171,8 +185,6 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
     if discovery.dns is not None and discovery.dns.port == 0:
         yield "discovery.dns: the port cannot be 0; it is the transport.port of all members."
     protocols = config.protocols
-    if protocols.batching.batch_bytes_max > protocols.flow_control.window_bytes:
-        yield "protocols.batching.batch_bytes_max: a batch must fit into protocols.flow_control.window_bytes."
     detection = protocols.failure_detection
     if config.membership.leader.flush_timeout_s <= detection.timeout_s + detection.verify_timeout_s:
         yield (
@@ -181,13 +193,37 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
         )
     if protocols.fragment.idle_s <= protocols.unicast.give_up_s:
         yield "protocols.fragment.idle_s: must be longer than protocols.unicast.give_up_s, or what is still sent is discarded."
-    if protocols.batching.message_bytes_max > protocols.flow_control.backlog_bytes_max:
+
+
+def _size_problems(config: SiteConfig) -> Iterator[str]:
+    protocols = config.protocols
+    batching, fragment = protocols.batching, protocols.fragment
+    if batching.batch_bytes_max > protocols.flow_control.window_bytes:
+        yield "protocols.batching.batch_bytes_max: a batch must fit into protocols.flow_control.window_bytes."
+    if batching.message_bytes_max > protocols.flow_control.backlog_bytes_max:
         yield "protocols.batching.message_bytes_max: a message must fit into protocols.flow_control.backlog_bytes_max."
-    fragment = protocols.fragment
-    if fragment.frame_bytes_max < protocols.batching.message_bytes_max + MESSAGE_OVERHEAD_BYTES:
+    if fragment.frame_bytes_max < batching.message_bytes_max + MESSAGE_OVERHEAD_BYTES:
         yield "protocols.fragment.frame_bytes_max: must be at least 1 MiB more than protocols.batching.message_bytes_max."
     if fragment.partial_bytes_max < 2 * fragment.frame_bytes_max:
         yield "protocols.fragment.partial_bytes_max: must be at least twice protocols.fragment.frame_bytes_max."
+    body = max(batching.message_bytes_max + SIZE_BYTES, batching.batch_bytes_max)
+    # Two scopes: each may send a batch while nothing of it is on its way, whatever is on its way of the other.
+    sent = batching.window_bytes + 2 * body
+    if protocols.sequencer.undelivered_bytes_max < sent:
+        yield (
+            f"protocols.sequencer.undelivered_bytes_max: must be at least {sent}, protocols.batching.window_bytes and two "
+            "of the largest batches."
+        )
+    # Only whole frames become stable: one that takes more numbers than a stream may have stops there for ever.
+    datagrams = datagrams_of(body, config.transport.datagram_bytes_max)
+    if protocols.nakack.window_count_max < datagrams:
+        yield (
+            f"protocols.nakack.window_count_max: must be at least {datagrams}, as many datagrams of "
+            "transport.datagram_bytes_max as a message of protocols.batching.message_bytes_max takes."
+        )
+    forwarded = 2 * (body + MESSAGE_OVERHEAD_BYTES)
+    if protocols.unicast.queue_bytes_max < forwarded:
+        yield f"protocols.unicast.queue_bytes_max: must be at least {forwarded}, twice the largest batch and 1 MiB."
 
 
 def _transport_problems(config: TransportConfig) -> Iterator[str]:

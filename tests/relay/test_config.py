@@ -175,6 +175,29 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
             "relay: {budget: {bytes: 400000}, link: {frame_bytes_max: 900000}}",
             "protocols.fragment.frame_bytes_max: must be at least 1 MiB more than protocols.batching.message_bytes_max.",
         ),
+        (
+            "protocols: {batching: {window_bytes: 60000000}}",
+            "protocols.sequencer.undelivered_bytes_max: must be at least 76777224, protocols.batching.window_bytes and two",
+        ),
+        (
+            "protocols: {batching: {batch_bytes_max: 40000000}, flow_control: {window_bytes: 40000000}}",
+            "protocols.sequencer.undelivered_bytes_max: must be at least 81048576, protocols.batching.window_bytes and two",
+        ),
+        (
+            "transport: {datagram_bytes_max: 1400}\nprotocols: {nakack: {window_count_max: 16505}}",
+            "protocols.nakack.window_count_max: must be at least 16506, as many datagrams as a frame of relay.link.",
+        ),
+        (
+            "transport: {datagram_bytes_max: 1400}\nprotocols: {batching: {message_bytes_max: 70000000},"
+            " sequencer: {undelivered_bytes_max: 200000000}, flow_control: {backlog_bytes_max: 70000000},"
+            " nakack: {window_count_max: 65785}, unicast: {queue_bytes_max: 200000000}}\n"
+            "relay: {link: {frame_bytes_max: 105000000, routed_bytes_max: 200000000}}",
+            "protocols.nakack.window_count_max: must be at least 65786, as many datagrams of transport.datagram_bytes_max as",
+        ),
+        (
+            "protocols: {unicast: {queue_bytes_max: 18874375}}",
+            "protocols.unicast.queue_bytes_max: must be at least 18874376, twice the largest batch and 1 MiB.",
+        ),
         ("relay: {bridge: {peers: {SFO: []}}}", "relay.bridge.peers.SFO: names no address."),
         ("relay: {bridge: {via: {LON: SFO}}}", "relay.bridge.via.LON: 'SFO' is not among relay.bridge.peers."),
         (
