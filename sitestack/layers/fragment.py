@@ -89,7 +89,8 @@ class Fragment(Layer):
         if len(data) <= self._config.fragment_bytes_max:
             return [Down(event)]
         if event.unreliable or len(data) > self._config.frame_bytes_max:
-            # Nobody makes such a frame: what is unreliable is small, and the configuration keeps all else below the maximum.
+            # Nobody makes such a frame: what is unreliable comes in small frames (`stability`), and the configuration keeps all
+            # else below the maximum.
             return [Dropped("too_large"), *_report(event)]
         return self._cut(event, data)
 

@@ -2,7 +2,8 @@
 
 Members tell the coordinator how far they are while something of theirs is not stable; the coordinator tells all the minimum.
 Both ways are unreliable: a lost report is followed by another, and a member that missed the minimum keeps reporting and
-is told again. When everything is stable there is no traffic at all (B5).
+is told again. When everything is stable there is no traffic at all (B5). What is unreliable cannot be cut on its way, so with
+many senders both go in several frames; who gets some of them knows more than before.
 
 The second in line also reports once a turn. So the coordinator, which relays to the other sites, knows within a round trip what
 would survive it (safe relay, X4).
@@ -21,11 +22,14 @@ from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.unguarded import unguarded
 from sitestack.view import View, ViewId
 
+#: Streams that one frame tells of: at most 500 bytes, which fit into the smallest datagrams.
+STREAMS_MAX = 16
+
 
 @unguarded
 @dataclass(frozen=True, slots=True)
 class Report(Header):
-    """Member to coordinator: how far the streams are delivered here of which something is not stable."""
+    """Member to coordinator: how far streams are delivered here of which something is not stable."""
 
     view: ViewId
     digest: dict[Address, int]
@@ -36,7 +40,7 @@ class Report(Header):
 @unguarded
 @dataclass(frozen=True, slots=True)
 class StableVector(Header):
-    """Coordinator to everybody: everybody has delivered each stream up to here."""
+    """Coordinator to everybody: everybody has delivered each of these streams up to here."""
 
     view: ViewId
     vector: dict[Address, int]
@@ -58,7 +62,7 @@ class StabilityConfig:
 
 @dataclass(frozen=True, slots=True)
 class StabilityStatistics:
-    """What was said, and how much is delivered here and not known to be stable: numbers of all streams together."""
+    """What was said, in frames, and how much is delivered here and not known to be stable: numbers of all streams together."""
 
     reports_sent: int
     reports_received: int
@@ -180,9 +184,10 @@ class Stability(Layer):
             return []
         self._unstable_high = max(self._unstable_high, sum(unstable.values()) - sum(stable.get(owner, 0) for owner in unstable))
         self._report_due = self._next_report(now)
-        self._reports_sent += 1
-        header = Report(self._view.id, unstable, sum(stable.values()))
-        return [Down(Frame(self._me, self._view.coordinator, (header,), None, True))]
+        known = sum(stable.values())
+        headers = [Report(self._view.id, part, known) for part in _in_parts(unstable)]
+        self._reports_sent += len(headers)
+        return [Down(Frame(self._me, self._view.coordinator, (header,), None, True)) for header in headers]
 
     def _next_report(self, now: float) -> float:
         """With some jitter, so that the members do not all report at the same instant."""
@@ -226,7 +231,7 @@ class Stability(Layer):
                     held = True
         effects: list[Effect] = [Up(Held(dict(self._held)))] if held else []
         if header.known < sum(self._stable.values()) and now >= self._vector_earliest:
-            effects.append(self._say_vector(source))  # it has missed the last vector: there was time for it to arrive
+            effects += self._say_vector(source)  # it has missed the last vector: there was time for it to arrive
         return effects
 
     def _coordinate(self, view: View, now: float) -> list[Effect]:
@@ -254,10 +259,16 @@ class Stability(Layer):
         if not effects:
             return []
         self._vector_earliest = now + self._config.vector_interval_s
-        return [*effects, self._say_vector(None)]
+        return [*effects, *self._say_vector(None)]
 
-    def _say_vector(self, to: Address | None) -> Effect:
+    def _say_vector(self, to: Address | None) -> list[Effect]:
         assert self._view is not None
-        self._vectors_sent += 1
-        header = StableVector(self._view.id, dict(self._stable))
-        return Down(Frame(self._me, to, (header,), None, True))
+        headers = [StableVector(self._view.id, part) for part in _in_parts(self._stable)]
+        self._vectors_sent += len(headers)
+        return [Down(Frame(self._me, to, (header,), None, True)) for header in headers]
+
+
+def _in_parts(numbers: dict[Address, int]) -> list[dict[Address, int]]:
+    """What fits into a frame each, in the order in which it is here."""
+    items = list(numbers.items())
+    return [dict(items[at : at + STREAMS_MAX]) for at in range(0, len(items), STREAMS_MAX)]
