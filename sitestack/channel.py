@@ -102,8 +102,8 @@ class Channel:
         self._leaving = False
         self._inbox: Inbox[Event | View | Mark] = Inbox()
         self._state = StateAtMarks(state, self._inbox)
-        report_step_bytes = max(1, config.protocols.flow_control.backlog_bytes_max // 8)
-        self._receive_end = ReceiveEnd(self._inbox, self._state, self._hand_in, report_step_bytes)
+        backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
+        self._receive_end = ReceiveEnd(self._inbox, self._state, self._hand_in, backlog_bytes_max)
         self._messages: Iterator[Message] = iter(())
         self._writers = trio.lowlevel.ParkingLot()
         self._burst_messages = self._burst_bytes = 0
@@ -125,6 +125,9 @@ class Channel:
         With `oob`, out of band, a message to one member of this site is delivered on arrival, also while others that were sent
         to it before are still missing; it is delivered once like them. One that fits into no datagram keeps its place.
         It waits only while this member has no credit, and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`.
+        A member that only sends has to read all the same, if only to forget it: with `backlog_bytes_max` untaken it stops all.
+        The task that receives does not wait while all wait for it to take more, or a joiner for its state: what it sends then
+        is kept in memory, beyond `send_credit_bytes`. It must not wait for another task that sends.
         Raises MessageTooLarge, ChannelClosed, and LocalError for `oob` to others than one member of this site; then nothing
         was sent.
         """
@@ -148,7 +151,8 @@ class Channel:
             await trio.lowlevel.checkpoint()
 
     async def _wait_for_credit(self) -> None:
-        while self._full and not self._leaving:
+        task = trio.lowlevel.current_task()
+        while self._full and not self._leaving and not self._receive_end.waits_for(task):
             await self._writers.park()
         if self._gone.is_set():
             raise ChannelClosed("the channel is closed")
@@ -255,7 +259,8 @@ class Channel:
 
     def _take_turn(self, events: Sequence[Event | Frame]) -> None:
         """What came out of the stack in one turn goes to the application."""
-        inbox = self._inbox
+        inbox, receive_end = self._inbox, self._receive_end
+        awaited = receive_end.is_awaited
         for event in events:
             if isinstance(event, Frame):
                 if event.batch is not None and not self._batching.is_silent(event.batch):
@@ -265,7 +270,9 @@ class Channel:
         if self._full and self._batching.writable:
             self._full = False
             self._writers.unpark_all()
-        self._receive_end.refresh()
+        receive_end.refresh()
+        if self._full and receive_end.is_awaited and not awaited:
+            self._writers.unpark_all()  # one of them may be the task that has to take; the others go on waiting
 
     def _handle(self, event: Event) -> None:
         """One event that is no delivery. Those that only the stack's inside cares about are passed over."""

@@ -27,17 +27,20 @@ class ReceiveEnd:
         inbox: Inbox[Event | View | Mark],
         state: StateAtMarks,
         hand_in: Callable[[Event], None],
-        report_step_bytes: int,
+        backlog_bytes_max: int,
     ) -> None:
-        """`hand_in` takes what the stack is to know; it is told of the backlog in steps of so many bytes."""
+        """`hand_in` takes what the stack is to know; it is told of the backlog in steps of an eighth of its bound."""
         self._inbox = inbox
         self._state = state
         self._hand_in = hand_in
-        self._report_step_bytes = report_step_bytes
+        self._backlog_bytes_max = backlog_bytes_max
+        self._report_step_bytes = max(1, backlog_bytes_max // 8)
         self._reported_bytes = 0
         self._taken_messages = 0
         self._closed = False
         self._readers = trio.lowlevel.ParkingLot()
+        #: Who took last; one task should.
+        self._taker: trio.lowlevel.Task | None = None
 
     def __aiter__(self) -> AsyncIterator[Delivery | View | Event]:
         return self
@@ -45,6 +48,7 @@ class ReceiveEnd:
     async def __anext__(self) -> Delivery | View | Event:
         """The oldest. Ends when the channel is closed; raises StateTooLarge."""
         inbox = self._inbox
+        self._taker = trio.lowlevel.current_task()
         if self._taken_messages >= TAKE_MESSAGES:
             self._taken_messages = 0
             await trio.lowlevel.checkpoint()
@@ -66,6 +70,15 @@ class ReceiveEnd:
                 if self._reported_bytes - inbox.backlog_bytes >= self._report_step_bytes:
                     self._report_backlog()
             return item
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether others can only go on when something is taken: they get no credit, or a joiner gets no state, before."""
+        return self._reported_bytes > self._backlog_bytes_max or self._state.is_awaited
+
+    def waits_for(self, task: trio.lowlevel.Task) -> bool:
+        """Whether it is this task that has to take, so that it must not wait for credit itself."""
+        return task is self._taker and self.is_awaited
 
     def refresh(self) -> None:
         """Something was put into the inbox, perhaps."""

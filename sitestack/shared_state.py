@@ -53,6 +53,11 @@ class StateAtMarks:
             if event.data is not None:
                 self._inbox.restart(Mark(event.point))
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a joiner waits for this member's application to come to the view before which it gives its state."""
+        return self._give_at is not None
+
     def check(self) -> None:
         """Raises StateTooLarge when there is no state to wait for."""
         if self._refused is not None:
