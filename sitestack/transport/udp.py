@@ -22,6 +22,7 @@ import trio
 from sitestack.address import Physical
 from sitestack.config import TransportConfig
 from sitestack.errors import ConfigurationError
+from sitestack.transport.group_membership import GroupMembership
 from sitestack.transport.interfaces import find_interface, is_address
 from sitestack.transport.ports import bind_pair, bind_udp, why_not_bound
 
@@ -74,6 +75,7 @@ class UdpTransport:
         self._selector = selectors.DefaultSelector()
         self._sockets: list[socket.socket] = []
         self._listener: socket.socket | None = None
+        self._membership: GroupMembership | None = None
         self._queue: deque[tuple[Physical, bytes]] = deque()
         self._numeric: set[str] = set()
         self._queued_bytes = self._queued_bytes_high = 0
@@ -103,7 +105,6 @@ class UdpTransport:
 
     def _open_multicast(self, host: str) -> None:
         """Members on one machine share the group's port; nothing but this group arrives at the socket (C24)."""
-        ours = socket.inet_aton(host)
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._add(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -111,11 +112,11 @@ class UdpTransport:
             sock.bind(self._group)
         except OSError as error:
             raise ConfigurationError(why_not_bound(error, *self._group)) from error
+        membership = GroupMembership(sock, self._unicast, self._group, host)
         try:
             if sys.platform == "linux":
                 sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(self._group.host) + ours)
-            self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, ours)
+            membership.join()
             self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, self._config.multicast_ttl_hops)
             self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
         except OSError as error:
@@ -123,6 +124,7 @@ class UdpTransport:
                 f"transport.multicast: the interface {host} has no multicast ({error.strerror}); choose another "
                 "transport.interface, or set transport.multicast to false and name discovery.seeds."
             ) from error
+        self._membership = membership
 
     def _add(self, sock: socket.socket) -> None:
         self._sockets.append(sock)
@@ -168,6 +170,8 @@ class UdpTransport:
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
         """Send in order. What the kernel has no room for waits in a bounded queue; beyond the bound it is given up."""
+        if self._membership is not None and self._membership.lost:
+            self._membership.renew()
         for to, data in datagrams:
             address = self._group if to is None else to
             if to is None and not self._config.multicast:
@@ -194,6 +198,8 @@ class UdpTransport:
                 return False
             if error.errno == errno.ECONNREFUSED:
                 self._network_errors += 1  # about an earlier datagram to somebody else
+            if self._membership is not None and address == self._group:
+                self._membership.failed(error)
             self._unsent += 1
             return True
         self._sent += 1
