@@ -131,6 +131,6 @@ async def open_channel(
     state = shared_state(get_state, set_state)
     relay_layer = RelayLayer(local, config.relay_layer())
     stack = build_stack(local, config, relay_layer=relay_layer, shares_state=state is not None)
-    carrier = transport or open_transport(config)
+    carrier = transport or await open_transport(config)
     async with member(RelayChannel(local, stack, carrier, config, recorder, state), names) as channel:
         yield channel

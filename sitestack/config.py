@@ -35,6 +35,8 @@ MESSAGE_OVERHEAD_BYTES = 1024 * 1024
 #: Room in each datagram for the headers of the layers below fragmentation, and for the datagram's own.
 HEADERS_BELOW_BYTES = 256
 SITE_CHARS_MAX = 64
+#: Listens everywhere, and is nobody's address.
+ANY_INTERFACE = "0.0.0.0"
 #: How the names of bounds and intervals end.
 POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
 
@@ -47,7 +49,8 @@ class TransportConfig:
     #: `discovery.seeds`. The same for all members of the site.
     kind: TransportKind = "udp"
     #: The network interface to use: its IPv4 address, its name, or the subnet that it is in (10.1.0.0/24), which suits machines
-    #: that are on several networks. Empty: the one by which the machine reaches the group.
+    #: that are on several networks. Empty: the one by which the machine reaches the group,
+    #: or else a seed.
     interface: str = ""
     #: UDP port of this member, and the TCP port at which others watch whether it lives; 0 takes one that is free in both.
     #: Fix it when others name this member in `discovery.seeds`, or when a firewall has to let them in.
@@ -98,6 +101,7 @@ class ChannelConfig:
     #: How long opening a channel may take before it fails: finding the others, joining, installing the first view.
     join_timeout_s: float = 60.0
     #: How long to try again while no name in `discovery.seeds` or `discovery.dns` is known; then this member starts without.
+    #: As long does it wait for a network when `transport.interface` is empty; without one it does not start.
     resolve_timeout_s: float = 10.0
     #: How often these names are looked up again: members move.
     resolve_interval_s: float = 10.0
@@ -236,6 +240,11 @@ def _transport_problems(config: TransportConfig) -> Iterator[str]:
         yield "transport.multicast_group: must be an IPv4 multicast address, such as 239.192.0.1."
     if config.external_host and not _is_address(config.external_host, multicast=False):
         yield "transport.external_host: must be an IPv4 address."
+    if config.interface == ANY_INTERFACE and not config.external_host:
+        yield (
+            f"transport.interface: {ANY_INTERFACE} is no address at which others reach this member; "
+            "name one, or say transport.external_host."
+        )
     if config.multicast_ttl_hops > 255:
         yield "transport.multicast_ttl_hops: at most 255."
     if not DATAGRAM_BYTES_MIN <= config.datagram_bytes_max <= DATAGRAM_BYTES_MAX:

@@ -21,6 +21,7 @@ from sitestack.layer import Local
 from sitestack.recorder import Recorder, Write
 from sitestack.shared_state import SharedState
 from sitestack.transport import Transport
+from sitestack.transport.interfaces import route_towards
 from sitestack.transport.names import Names
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.udp import UdpTransport
@@ -56,7 +57,7 @@ async def open_channel(
     recorder = make_recorder(Recorder, local, config, journal)
     state = shared_state(get_state, set_state)
     stack = build_stack(local, config, shares_state=state is not None)
-    carrier = transport or open_transport(config)
+    carrier = transport or await open_transport(config)
     async with member(Channel(local, stack, carrier, config, recorder, state), names) as channel:
         yield channel
 
@@ -92,12 +93,16 @@ async def resolve_seeds(config: S) -> tuple[S, Names]:
     return replace(config, discovery=replace(discovery, seeds=seeds)), names
 
 
-def open_transport(config: SiteConfig) -> Transport:
-    """The sockets. Raises ConfigurationError."""
-    if config.transport.kind == "tcp":
-        return TcpTransport(config.transport, config.transport.group(config.site))
-    watched = config.protocols.failure_detection.watch
-    return UdpTransport(config.transport, config.transport.group(config.site), watched=watched)
+async def open_transport(config: SiteConfig) -> Transport:
+    """The sockets, as soon as this machine has a network; a configured interface has to be there. Raises ConfigurationError."""
+    group = config.transport.group(config.site)
+    # A seed on this machine says nothing about how others reach it.
+    hosts = [group.host, *[seed.host for seed in config.discovery.seeds if not seed.host.startswith("127.")]]
+    interface = config.transport.interface or await route_towards(hosts, config.channel.resolve_timeout_s)
+    transport = replace(config.transport, interface=interface)
+    if transport.kind == "tcp":
+        return TcpTransport(transport, group)
+    return UdpTransport(transport, group, watched=config.protocols.failure_detection.watch)
 
 
 def make_local(site: str, name: str) -> Local:
@@ -113,7 +118,10 @@ def read_clocks() -> tuple[int, int]:
 
 @asynccontextmanager
 async def member(channel: C, names: Names) -> AsyncIterator[C]:
-    """Run a channel: joined inside the block, left after it. Cancelling it leaves no task and no socket."""
+    """Run a channel: joined inside the block, left after it. Cancelling it leaves no task and no socket.
+
+    After the block nobody can take what was delivered; it must not count as backlog while this member leaves.
+    """
     try:
         with unwrapped():
             async with trio.open_nursery() as nursery:
@@ -125,6 +133,7 @@ async def member(channel: C, names: Names) -> AsyncIterator[C]:
                 try:
                     yield channel
                 finally:
+                    channel.abandon()
                     await channel.leave()
                     nursery.cancel_scope.cancel()
     finally:

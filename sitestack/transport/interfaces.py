@@ -6,14 +6,20 @@ import fcntl
 import ipaddress
 import socket
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
 
+import trio
+
+from sitestack.config import ANY_INTERFACE
 from sitestack.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
 #: ioctl of Linux that answers with the IPv4 address of an interface.
 _SIOCGIFADDR = 0x8915
 _NAME_BYTES_MAX = 15
+#: How often to look again while there is no route.
+RETRY_S = 0.5
 
 
 def is_address(host: str) -> bool:
@@ -34,7 +40,10 @@ def find_interface(interface: str, group: str) -> str:
     Raises ConfigurationError.
     """
     if not interface:
-        return _towards(group)
+        found = _towards(group)
+        if found is None:
+            raise _unreachable([group])
+        return found
     if "/" in interface:
         return _within(interface)
     try:
@@ -43,15 +52,37 @@ def find_interface(interface: str, group: str) -> str:
         return _address_of(interface)
 
 
-def _towards(group: str) -> str:
-    """Connecting a datagram socket sends nothing; it only makes the kernel choose a route."""
+async def route_towards(hosts: Sequence[str], timeout_s: float) -> str:
+    """The address by which this machine reaches the first of these that it has a route to.
+
+    When a machine starts, its network may come after its services: it is waited for. Raises ConfigurationError when the time is
+    up; a member at the loopback interface would find nobody, and found a site of its own.
+    """
+    with trio.move_on_after(timeout_s):
+        while True:
+            for host in hosts:
+                if found := _towards(host):
+                    return found
+            await trio.sleep(RETRY_S)
+    raise _unreachable(hosts)
+
+
+def _unreachable(hosts: Sequence[str]) -> ConfigurationError:
+    return ConfigurationError(
+        f"transport.interface: this machine has no route to {' or '.join(hosts)}; name the interface to use, "
+        f"{LOOPBACK} for a site on this machine only."
+    )
+
+
+def _towards(host: str) -> str | None:
+    """Connecting a datagram socket sends nothing; it only makes the kernel choose a route. None: there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((group, 9))
+            probe.connect((host, 9))
         except OSError:
-            return LOOPBACK  # no route to anywhere: a machine on its own
-        host: str = probe.getsockname()[0]
-        return host
+            return None
+        found: str = probe.getsockname()[0]
+        return None if found == ANY_INTERFACE else found
 
 
 def _within(subnet: str) -> str:

@@ -116,6 +116,11 @@ def test_without_multicast_a_name_for_all_members_will_do(load: Load) -> None:
     ]
 
 
+def test_all_interfaces_will_do_with_an_address_for_the_others(load: Load) -> None:
+    config = load("{site: NYC, transport: {interface: 0.0.0.0, external_host: 10.0.0.2}}")
+    assert config.transport.interface == "0.0.0.0"
+
+
 def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> None:
     assert problems(
         load, "site: NYC\ntransport: {prot: 1, multicast_ttl_hops: many}\nrelay: {bridge: {peers: {SFO: [d.sfo]}}}"
@@ -147,6 +152,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("transport: {datagram_bytes_max: 100}", "transport.datagram_bytes_max: must be from 1024 to 65507."),
         ("transport: {multicast: false}", "discovery.seeds: without multicast some members must be named here"),
         ("transport: {external_host: me.example}", "transport.external_host: must be an IPv4 address."),
+        ("transport: {interface: 0.0.0.0}", "transport.interface: 0.0.0.0 is no address at which others reach this member; "),
         ("membership: {join_timeout_s: -1}", "membership.join_timeout_s: must not be negative."),
         ("relay: {link: {window_bytes: -1}}", "relay.link.window_bytes: must not be negative."),
         ("membership: {leader: {flush_timeout_s: 3}}", "membership.leader.flush_timeout_s: must be longer than"),

@@ -17,6 +17,7 @@ import trio
 from sitestack.address import Physical
 from sitestack.config import TransportConfig
 from sitestack.errors import ConfigurationError
+from sitestack.transport import interfaces
 from sitestack.transport.udp import UdpTransport
 
 LOOPBACK = TransportConfig(interface="127.0.0.1")
@@ -205,11 +206,12 @@ def test_a_group_that_is_no_multicast_address_is_refused() -> None:
         UdpTransport(LOOPBACK, Physical("127.0.0.1", 0))
 
 
-def test_an_interface_may_be_given_by_name_or_subnet_or_left_open(udp: Open) -> None:
+def test_an_interface_may_be_given_by_name_or_subnet_or_left_open(udp: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     assert udp(TransportConfig(interface="127.0.0.0/8")).physical()[0].host == "127.0.0.1"
     assert udp(TransportConfig(interface="127.0.0.1/32")).physical()[0].host == "127.0.0.1"
     assert udp(TransportConfig(interface="lo")).physical()[0].host == "127.0.0.1"
-    assert udp(TransportConfig(multicast=False)).physical()[0].host
+    monkeypatch.setattr(interfaces, "_towards", lambda group: "127.0.0.2")
+    assert udp(TransportConfig(multicast=False)).physical()[0].host == "127.0.0.2"
 
 
 async def test_closing_gives_back_every_descriptor_and_may_be_repeated(udp: Open) -> None:
