@@ -211,6 +211,11 @@ class Channel:
             self._writers.unpark_all()
         await self._gone.wait()
 
+    def abandon(self) -> None:
+        """The application takes nothing any more: all that is delivered is dropped. The end of the block does this."""
+        if not self._gone.is_set():
+            self._receive_end.abandon()
+
     def set_seeds(self, seeds: tuple[Physical, ...]) -> None:
         """Members may be found at these addresses now, instead of those in the configuration."""
         self._stack.down(SetSeeds(seeds), trio.current_time())

@@ -52,12 +52,15 @@ class Inbox(Generic[E]):
         self._items: deque[Delivery | E] = deque()
         self.backlog_bytes = 0
         self.backlog_bytes_high = 0
+        self._abandoned = False
 
     def __len__(self) -> int:
         return len(self._items)
 
     def put(self, item: Delivery | E) -> None:
         """Append what was delivered."""
+        if self._abandoned:
+            return
         self._items.append(item)
         if isinstance(item, Delivery):
             self.backlog_bytes += len(item.batch.body)
@@ -70,11 +73,19 @@ class Inbox(Generic[E]):
             self.backlog_bytes -= len(item.batch.body)
         return item
 
+    def abandon(self) -> None:
+        """Nobody takes anything any more: drop what is there, and what is still put in."""
+        self._abandoned = True
+        self._items.clear()
+        self.backlog_bytes = 0
+
     def restart(self, mark: Mark) -> None:
         """The state at this mark is there: what led to it is forgotten, and the mark is the next to be taken.
 
         What was not sent to all is in no state; it follows the view of the mark, so that a view comes first.
         """
+        if self._abandoned:
+            return
         before: list[Delivery | E] = []
         while (item := self.take()) != mark:
             if not isinstance(item, Mark | View) and not (isinstance(item, Delivery) and item.batch.target is None):

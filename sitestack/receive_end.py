@@ -92,6 +92,11 @@ class ReceiveEnd:
         self._reported_bytes = self._inbox.backlog_bytes
         self._hand_in(Credit(self._reported_bytes))
 
+    def abandon(self) -> None:
+        """Nobody takes any more. What was delivered is dropped and nothing is backlog from now on, so the senders go on."""
+        self._inbox.abandon()
+        self._report_backlog()
+
     def close(self) -> None:
         """Nothing will be put into the inbox any more; what is in it can be taken."""
         self._closed = True

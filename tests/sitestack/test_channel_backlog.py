@@ -14,7 +14,7 @@ from sitestack.config import Order, SiteConfig
 from sitestack.message import Message
 from sitestack.opening import open_channel
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel_sites import NYC, members, with_batching
+from tests.sitestack.channel_sites import NYC, members, one, view_of, with_batching
 
 
 def with_backlog(order: Order = "total") -> SiteConfig:
@@ -84,3 +84,33 @@ async def test_who_answers_comes_to_where_a_joiner_waits_for_its_state(autojump_
                 await count(c, seen)
             assert (taken, seen) == ([b"state"], {"r": 200})
             nursery.cancel_scope.cancel()
+
+
+async def test_who_leaves_its_block_with_a_full_inbox_stops_nobody(autojump_clock: MockClock) -> None:
+    """Nothing is its backlog any more, so the others have credit, and what it sent last is delivered."""
+    network, config = MemoryNetwork(), with_backlog()
+    async with one(network, "A", config) as a, trio.open_nursery() as nursery:
+        async with one(network, "B", config) as b:
+            await view_of(a, 2)
+            seen: dict[str, int] = {}
+            nursery.start_soon(count, a, seen)
+
+            async def flood() -> None:
+                while True:
+                    await a.send(b"x" * 1_000)
+                    await trio.sleep(0.001)
+
+            nursery.start_soon(flood)
+            await trio.sleep(1)
+            before = seen["x"]
+            await trio.sleep(1)
+            assert seen == {"x": before}, "B takes nothing, so A has no credit"
+            await b.send(b"last word")
+            started = trio.current_time()
+        assert trio.current_time() - started < 1
+        assert seen["l"] == 1
+        assert seen["x"] > before
+        assert "uncertain_at_stop" not in b._stack.drops
+        assert b.statistics().backlog_bytes == 0
+        assert [event async for event in b] == []
+        nursery.cancel_scope.cancel()
