@@ -33,7 +33,7 @@ from sitestack.frame import Frame
 from sitestack.inbox import Delivery, Inbox, Mark
 from sitestack.layer import Local
 from sitestack.layers.batching import Batching
-from sitestack.message import Message, Scope
+from sitestack.message import Buffer, Message, Scope, copy_buffer
 from sitestack.receive_end import ReceiveEnd
 from sitestack.recorder import Recorder
 from sitestack.shared_state import SharedState, StateAtMarks
@@ -112,7 +112,7 @@ class Channel:
 
     async def send(
         self,
-        payload: bytes,
+        payload: Buffer,
         scope: Literal["all", "site"] = "all",
         target: Address | None = None,
         *,
@@ -128,9 +128,11 @@ class Channel:
         A member that only sends has to read all the same, if only to forget it: with `backlog_bytes_max` untaken it stops all.
         The task that receives does not wait while all wait for it to take more, or a joiner for its state: what it sends then
         is kept in memory, beyond `send_credit_bytes`. It must not wait for another task that sends.
-        Raises MessageTooLarge, ChannelClosed, and LocalError for `oob` to others than one member of this site; then nothing
-        was sent.
+        Another buffer than `bytes` is copied at once. Raises TypeError for what is none, MessageTooLarge, ChannelClosed, and
+        LocalError for `oob` to others than one member of this site; then nothing was sent.
         """
+        if type(payload) is not bytes:
+            payload = copy_buffer("a message", payload)
         if self._full:
             await self._wait_for_credit()
         kind = _SCOPES[scope] if target is None else Scope.OOB if oob else Scope.UNICAST

@@ -32,6 +32,9 @@ class Scope(IntEnum):
     OOB = 3
 
 
+#: What an application may hand over as bytes.
+Buffer = bytes | bytearray | memoryview
+
 #: The scopes of messages to one member. Their batches have a target, the others' have none.
 UNICASTS = (Scope.UNICAST, Scope.OOB)
 
@@ -65,6 +68,14 @@ class Batch:
     def payloads(self) -> Iterator[bytes]:
         """The payloads in order. Raises ProtocolError("body") when the body does not hold exactly `count` messages."""
         return unpack_body(self.body, self.count)
+
+
+def copy_buffer(what: str, data: Buffer) -> bytes:
+    """The bytes of a buffer as they are now. Raises TypeError for all else, also an `int`: `bytes` would make zeros of it."""
+    try:
+        return memoryview(data).tobytes()
+    except TypeError:
+        raise TypeError(f"{what} must be bytes, not {type(data).__name__}") from None
 
 
 def pack_body(payloads: Sequence[bytes]) -> bytes:

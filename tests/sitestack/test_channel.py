@@ -179,6 +179,24 @@ async def test_what_is_too_large_is_refused_and_nothing_is_sent(autojump_clock: 
         assert [(message.payload, message.id.n) for message in await take(a, 1)] == [(b"next", 1)]
 
 
+async def test_what_is_no_buffer_is_refused_at_once_and_nothing_is_sent(autojump_clock: MockClock) -> None:
+    async with members("A") as (a,):
+        for bad in ("text", 5, None, [b"x"]):
+            with pytest.raises(TypeError, match=f"a message must be bytes, not {type(bad).__name__}"):
+                await a.send(bad)  # type: ignore[arg-type] # as an application without types would
+        await a.send(b"next")
+        assert [(message.payload, message.id.n) for message in await take(a, 1)] == [(b"next", 1)]
+
+
+async def test_a_buffer_is_sent_as_it_was_when_it_was_handed_over(autojump_clock: MockClock) -> None:
+    async with members("A", "B") as (a, b):
+        buffer = bytearray(b"before")
+        await a.send(buffer)
+        await a.send(memoryview(buffer)[::2])
+        buffer[:] = b"after!"
+        assert [message.payload for message in await take(b, 2)] == [b"before", b"bfr"]
+
+
 async def test_a_large_message_travels_in_pieces(autojump_clock: MockClock) -> None:
     async with members("A", "B") as (a, b):
         large = random.Random(1).randbytes(1_000_000)
@@ -354,6 +372,7 @@ async def test_a_multicast_that_its_sender_does_not_want_back_is_one_like_all_ot
         assert [m.payload for m in taken if m.source == b.address] == [b"b%d" % n for n in range(100)]
         assert await take(a, 134) == [m for m in taken if m.source != a.address or (m.id.n - 1) % 3 == 0]
         assert await take(b, 125) == [m for m in taken if m.source != b.address or (m.id.n - 1) % 4 == 0]
+        await trio.sleep(1)  # what is not wanted back comes last
         for channel in (a, b):
             batching = channel.statistics().stack["batching"]
             assert isinstance(batching, BatchingStatistics)
