@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from sitestack.address import Address, ProxyUUID
     from sitestack.channel import Channel, ChannelStatistics
     from sitestack.config import SiteConfig, lan, local, seeded
-    from sitestack.errors import ChannelClosed, ConfigurationError, JoinFailed, MessageTooLarge, SiteStackError, StateTooLarge
+    from sitestack.errors import (
+        ChannelClosed,
+        ConfigurationError,
+        JoinFailed,
+        MessageTooLarge,
+        SiteStackError,
+        StateTooLarge,
+        StateUnavailable,
+    )
     from sitestack.inbox import Delivery
     from sitestack.message import Batch, Message, MessageId, Scope
     from sitestack.opening import open_channel
@@ -35,6 +43,7 @@ __all__ = [
     "SiteConfig",
     "SiteStackError",
     "StateTooLarge",
+    "StateUnavailable",
     "View",
     "ViewId",
     "lan",
@@ -47,7 +56,15 @@ _MODULES = {
     "address": ("Address", "ProxyUUID"),
     "channel": ("Channel", "ChannelStatistics"),
     "config": ("SiteConfig", "lan", "local", "seeded"),
-    "errors": ("ChannelClosed", "ConfigurationError", "JoinFailed", "MessageTooLarge", "SiteStackError", "StateTooLarge"),
+    "errors": (
+        "ChannelClosed",
+        "ConfigurationError",
+        "JoinFailed",
+        "MessageTooLarge",
+        "SiteStackError",
+        "StateTooLarge",
+        "StateUnavailable",
+    ),
     "inbox": ("Delivery",),
     "message": ("Batch", "Message", "MessageId", "Scope"),
     "opening": ("open_channel",),

@@ -25,6 +25,7 @@ from sitestack.events import (
     GiveState,
     SetSeeds,
     StateArrived,
+    StateNotGiven,
     StateRefused,
     ViewInstalled,
     WatchAt,
@@ -290,7 +291,7 @@ class Channel:
             self._joined.set()
         elif isinstance(event, WatchAt) and self._watcher is not None:
             self._watcher.watch(event.targets)
-        elif isinstance(event, GiveState | StateArrived | StateRefused):
+        elif isinstance(event, GiveState | StateArrived | StateRefused | StateNotGiven):
             self._state.handle(event)
 
 

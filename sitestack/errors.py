@@ -38,6 +38,10 @@ class StateTooLarge(LocalError):
     """The state of the site is larger than `state_bytes_max`, so that this member cannot start with it."""
 
 
+class StateUnavailable(LocalError):
+    """The application that has the state of the site failed to give it; who joins again asks again."""
+
+
 class RemoteError(SiteStackError):
     """Somebody else's fault."""
 

@@ -299,10 +299,10 @@ class GiveState(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateGiven(Event):
-    """Down from the shell to state transfer: the answer to `GiveState`."""
+    """Down from the shell to state transfer: the answer to `GiveState`. None: the application failed to give it."""
 
     point: ViewId
-    data: bytes
+    data: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,3 +322,10 @@ class StateRefused(Event):
 
     state_bytes: int
     state_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateNotGiven(Event):
+    """Up from state transfer to the application of a joiner: the application that has the state failed to give it."""
+
+    provider: Address

@@ -50,6 +50,7 @@ async def open_channel(
     With `get_state` and `set_state` the members share a state that follows from the multicasts. A joiner's `set_state` is
     called before it is shown its first view, with what another member's `get_state` gave when it had taken everything before
     that view and nothing after. Both are called in the task that iterates the channel: it must do so all the time.
+    When `get_state` raises, or gives no bytes, the joiner is told: it iterates in vain and gets StateUnavailable.
     """
     require_sound(find_problems(config))
     config, names = await resolve_seeds(config)

@@ -46,7 +46,7 @@ class ReceiveEnd:
         return self
 
     async def __anext__(self) -> Delivery | View | Event:
-        """The oldest. Ends when the channel is closed; raises StateTooLarge."""
+        """The oldest. Ends when the channel is closed; raises StateTooLarge, StateUnavailable, and what callbacks raise."""
         inbox = self._inbox
         self._taker = trio.lowlevel.current_task()
         if self._taken_messages >= TAKE_MESSAGES:
@@ -61,9 +61,7 @@ class ReceiveEnd:
                 await self._readers.park()
             item = inbox.take()
             if isinstance(item, Mark):
-                given = self._state.reach(item)
-                if given is not None:
-                    self._hand_in(given)
+                self._state.reach(item, self._hand_in)
                 continue
             if isinstance(item, Delivery):
                 self._taken_messages += item.batch.count

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sitestack.errors import StateTooLarge
-from sitestack.events import Event, GiveState, StateArrived, StateGiven, StateRefused
+from sitestack.errors import StateTooLarge, StateUnavailable
+from sitestack.events import Event, GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused
 from sitestack.inbox import Inbox, Mark
+from sitestack.message import copy_buffer
 from sitestack.view import View, ViewId
 
 
@@ -34,21 +35,21 @@ class StateAtMarks:
         #: Before which view the state of this member's application is wanted, and what it is to be given before which.
         self._give_at: ViewId | None = None
         self._arrived: StateArrived | None = None
-        self._refused: StateRefused | None = None
+        self._refused: StateRefused | StateNotGiven | None = None
 
     def mark(self, view: ViewId) -> None:
         """What was put into the inbox until now is before this view."""
         if self._state is not None:
             self._inbox.put(Mark(view))
 
-    def handle(self, event: GiveState | StateArrived | StateRefused) -> None:
+    def handle(self, event: GiveState | StateArrived | StateRefused | StateNotGiven) -> None:
         """What the stack has to say of the state."""
         if isinstance(event, GiveState):
             self._give_at = event.point
-        elif isinstance(event, StateRefused):
+        elif isinstance(event, StateRefused | StateNotGiven):
             self._refused = event
         else:
-            self._arrived = event
+            self._arrived, self._refused = event, None
             self.withheld = False
             if event.data is not None:
                 self._inbox.restart(Mark(event.point))
@@ -59,17 +60,27 @@ class StateAtMarks:
         return self._give_at is not None
 
     def check(self) -> None:
-        """Raises StateTooLarge when there is no state to wait for."""
+        """Raises StateTooLarge or StateUnavailable when there is no state to wait for."""
+        if isinstance(self._refused, StateNotGiven):
+            raise StateUnavailable(f"the application of {self._refused.provider} failed to give its state, see its error")
         if self._refused is not None:
             raise StateTooLarge(f"the state has {self._refused.state_bytes} bytes, of {self._refused.state_bytes_max} at most")
 
-    def reach(self, mark: Mark) -> StateGiven | None:
-        """The application has done with all that was before this view. Answers its state if it is wanted here."""
+    def reach(self, mark: Mark, hand_in: Callable[[Event], None]) -> None:
+        """The application has done with all that was before this view. Hands in its state if it is wanted here.
+
+        What `get_state` raises comes out, and so does TypeError for a state that is no bytes; the joiners are told that they
+        get none.
+        """
         assert self._state is not None
         if self._arrived is not None and self._arrived.data is not None and self._arrived.point == mark.view:
             data, self._arrived = self._arrived.data, None
             self._state.set(data)
         if self._give_at != mark.view:
-            return None
+            return
         self._give_at = None
-        return StateGiven(mark.view, self._state.get())
+        mine: bytes | None = None
+        try:
+            mine = copy_buffer("a state", self._state.get())
+        finally:
+            hand_in(StateGiven(mark.view, mine))

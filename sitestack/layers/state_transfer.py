@@ -9,6 +9,8 @@ Who has the state, and who waits for it, is written into the stream, so at every
 before it is done (the provider may have died), it starts again at the new view, with its provider: so there is one snapshot at
 most, and never a point between two views, which with `order: fifo` would not be the same for everybody.
 
+An application that fails to give its state is asked again at the next view; the joiners are told at once (StateRefusal).
+
 When nobody has the state any more, the first that waits goes on with what it has, and the others take that.
 """
 
@@ -18,11 +20,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sitestack.address import Address
-from sitestack.events import Event, GiveState, StateArrived, StateGiven, StateRefused, ViewInstalled
+from sitestack.events import Event, GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused, ViewInstalled
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.state_holders import StateHolders
-from sitestack.layers.state_transfer_headers import Standing, Standings, StateChunk, StateReport, StateRequest, StateStanding
+from sitestack.layers.state_transfer_headers import (
+    Standing,
+    Standings,
+    StateChunk,
+    StateRefusal,
+    StateReport,
+    StateRequest,
+    StateStanding,
+)
 from sitestack.view import View, ViewId
 
 
@@ -65,6 +75,7 @@ class StateTransfer(Layer):
         0xA2: Standings,
         0xA3: StateRequest,
         0xA4: StateChunk,
+        0xA5: StateRefusal,
     }
     FRAMES_UP = "own"
     FRAMES_DOWN = "none"
@@ -80,6 +91,7 @@ class StateTransfer(Layer):
         self._view: View | None = None
         #: At the provider: the state before this view, and up to where each joiner that asked too early has it.
         self._snapshot: bytes | None = None
+        self._failed = False
         self._asked: dict[Address, int] = {}
         #: At a joiner: what has arrived, bounded by `state_bytes_max`, and when to ask again.
         self._pieces: list[bytes] = []
@@ -100,6 +112,8 @@ class StateTransfer(Layer):
             match header:
                 case StateChunk():
                     return self._chunk(event.source, header, now)
+                case StateRefusal():
+                    return self._refusal(event.source, header)
                 case StateRequest():
                     return self._request(event.source, header)
                 case StateReport():
@@ -139,6 +153,7 @@ class StateTransfer(Layer):
         view = self._view = event.view
         self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
+        self._failed = False
         self._holders.enter(view.members)
         effects = self._inherit(view.id)
         if event.blocked:
@@ -190,18 +205,24 @@ class StateTransfer(Layer):
         """The application stood where it was asked to; those that asked before can be answered."""
         if self._view is None or state.point != self._view.id or self._holders.provider != self._me:
             return [Dropped("state_of_an_old_view")]
-        self._snapshot = state.data
+        self._snapshot, self._failed = state.data, state.data is None
         asked, self._asked = self._asked, {}
-        return [effect for member, offset in asked.items() for effect in self._give(state.data, member, offset)]
+        return [effect for member, offset in asked.items() for effect in self._answer(member, offset)]
 
     def _request(self, member: Address, request: StateRequest) -> list[Effect]:
         view = self._view
         if view is None or request.point != view.id or self._holders.provider != self._me or member not in view.members:
             return [Dropped("state_request_astray")]
+        return self._answer(member, request.offset_bytes)
+
+    def _answer(self, member: Address, offset: int) -> list[Effect]:
+        assert self._view is not None
+        if self._failed:
+            return [Dropped("state_not_given"), Down(Frame(self._me, member, (StateRefusal(self._view.id),)))]
         if self._snapshot is None:
-            self._asked[member] = request.offset_bytes
+            self._asked[member] = offset
             return []
-        return self._give(self._snapshot, member, request.offset_bytes)
+        return self._give(self._snapshot, member, offset)
 
     def _give(self, state: bytes, member: Address, offset: int) -> list[Effect]:
         assert self._view is not None
@@ -246,6 +267,14 @@ class StateTransfer(Layer):
         self._complete = True
         self._taken_states += 1
         return [Up(StateArrived(view.id, state)), *self._say_standing()]
+
+    def _refusal(self, source: Address, refusal: StateRefusal) -> list[Effect]:
+        """Nothing comes in this view: the application is told, and does not wait for what may never come."""
+        view = self._view
+        if view is None or self._complete or source != self._holders.provider or refusal.point != view.id:
+            return [Dropped("state_chunk_astray")]
+        self._ask_at = None
+        return [Up(StateNotGiven(source))]
 
     def statistics(self) -> StateTransferStatistics:
         """Bounds, levels and counters."""

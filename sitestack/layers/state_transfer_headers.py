@@ -68,3 +68,12 @@ class StateChunk(Header):
     @property
     def payload_bytes(self) -> int:
         return len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class StateRefusal(Header):
+    """To a joiner: the application failed to give its state before view `point`."""
+
+    OVERTAKES: ClassVar[bool] = True
+
+    point: ViewId

@@ -119,6 +119,8 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "state_chunk_again": "sitestack/layers/test_state_transfer.py"
         "::test_a_joiner_asks_the_first_in_rank_that_has_the_state_piece_by_piece",
         "state_chunk_astray": "sitestack/layers/test_state_transfer.py::test_what_is_no_piece_of_this_state_is_dropped",
+        "state_not_given": "sitestack/layers/test_state_transfer.py"
+        "::test_an_application_that_fails_to_give_its_state_has_every_joiner_told_until_the_next_view",
         "state_of_a_stranger": "sitestack/layers/test_state_transfer.py::test_the_coordinator_writes_reports_into_the_stream",
         "state_of_an_old_view": "sitestack/layers/test_state_transfer.py::test_who_is_not_the_provider_gives_nothing",
         "state_request_astray": "sitestack/layers/test_state_transfer.py::test_a_request_that_makes_no_sense_is_dropped",

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from sitestack.address import Physical
 from sitestack.channel import Channel
 from sitestack.config import SiteConfig
-from sitestack.errors import ChannelClosed, ConfigurationError, StateTooLarge
+from sitestack.errors import ChannelClosed, ConfigurationError, StateTooLarge, StateUnavailable
 from sitestack.layers.state_transfer import StateTransferConfig, StateTransferStatistics
 from sitestack.message import Message, Scope
 from sitestack.opening import open_channel
@@ -309,6 +309,45 @@ async def test_a_state_that_is_too_large_is_an_error_of_the_joiner_alone(autojum
                 await b.receive()
         assert a.channel is not None
         await view_of(a.channel, 1)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("state", ["text", RuntimeError("the disk is busy")])
+async def test_a_provider_that_fails_once_has_its_joiner_told_and_gives_to_who_joins_again(
+    autojump_clock: MockClock, state: Any
+) -> None:
+    network = MemoryNetwork()
+    states: list[Any] = [state, b"[]"]
+    errors: list[Exception] = []
+
+    def get_state() -> bytes:
+        given = states.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return given  # type: ignore[no-any-return] # as an application without types would
+
+    async def provide(channel: Channel) -> None:
+        while True:
+            try:
+                await anext(channel)
+            except (TypeError, RuntimeError) as error:
+                errors.append(error)
+
+    async with (
+        open_channel(NYC, name="A", transport=network.open(), get_state=get_state, set_state=lambda _: None) as a,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(provide, a)
+        b = Log()
+        async with b.open(network, "B", NYC) as b.channel:
+            with trio.fail_after(10), pytest.raises(StateUnavailable, match="failed to give its state"):
+                await b.receive()
+        assert [str(error) for error in errors] == ["a state must be bytes, not str" if state == "text" else "the disk is busy"]
+        again = Log()
+        async with again.open(network, "B", NYC) as again.channel:
+            with trio.move_on_after(10):
+                await again.receive()
+        assert again.seen == ["state", ("A", "B")]
         nursery.cancel_scope.cancel()
 
 

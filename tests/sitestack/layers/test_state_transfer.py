@@ -7,11 +7,19 @@ import random
 import pytest
 
 from sitestack.address import Address
-from sitestack.events import GiveState, StateArrived, StateGiven, StateRefused, ViewInstalled
+from sitestack.events import GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused, ViewInstalled
 from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers.state_transfer import StateTransfer, StateTransferConfig
-from sitestack.layers.state_transfer_headers import Standing, Standings, StateChunk, StateReport, StateRequest, StateStanding
+from sitestack.layers.state_transfer_headers import (
+    Standing,
+    Standings,
+    StateChunk,
+    StateRefusal,
+    StateReport,
+    StateRequest,
+    StateStanding,
+)
 from sitestack.view import View
 from tests.sitestack.layers.ordered_group import address, view_of
 
@@ -219,6 +227,27 @@ def test_a_state_above_the_bound_is_not_given_and_the_joiner_is_told_once() -> N
     late, _ = joiner("B", TWO, A=HOLDS)
     assert hear(late, A, refusal) == [Up(StateRefused(11, 10))]
     assert late.deadline() is None
+
+
+def test_an_application_that_fails_to_give_its_state_has_every_joiner_told_until_the_next_view() -> None:
+    layer = provider(None)
+    refused = [Dropped("state_not_given"), to(A, B, StateRefusal(TWO.id))]
+    assert hear(layer, B, StateRequest(TWO.id, 0)) == []
+    assert layer.down(StateGiven(TWO.id, None), 0.0) == refused
+    assert hear(layer, B, StateRequest(TWO.id, 0)) == refused
+    assert install(layer, THREE, TWO) == [Up(GiveState(THREE.id))]
+    assert hear(layer, B, StateRequest(THREE.id, 0)) == []
+    assert layer.down(StateGiven(THREE.id, b"x"), 0.0) == [to(A, B, StateChunk(THREE.id, 0, 1, b"x"))]
+
+
+def test_a_joiner_that_is_refused_asks_no_more_in_this_view() -> None:
+    late, _ = joiner("B", TWO, A=HOLDS)
+    for source, point in ((C, TWO.id), (A, ONE.id)):
+        assert hear(late, source, StateRefusal(point)) == [Dropped("state_chunk_astray")]
+    assert late.deadline() is not None
+    assert hear(late, A, StateRefusal(TWO.id)) == [Up(StateNotGiven(A))]
+    assert late.deadline() is None
+    assert to(B, A, StateRequest(THREE.id, 0)) in install(late, THREE, TWO)
 
 
 def test_a_merge_joins_what_the_parts_know_of_their_members() -> None:
