@@ -125,7 +125,8 @@ class Channel:
         A multicast comes back to its sender in its place, unless `loopback` is false; for everybody else it is the same.
         With `oob`, out of band, a message to one member of this site is delivered on arrival, also while others that were sent
         to it before are still missing; it is delivered once like them. One that fits into no datagram keeps its place.
-        It waits only while this member has no credit, and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`.
+        It waits only while this member has no credit, and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`;
+        both come first, so that a `send` that was cancelled has sent nothing.
         A member that only sends has to read all the same, if only to forget it: with `backlog_bytes_max` untaken it stops all.
         The task that receives does not wait while all wait for it to take more, or a joiner for its state: what it sends then
         is kept in memory, beyond `send_credit_bytes`. It must not wait for another task that sends.
@@ -134,6 +135,9 @@ class Channel:
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
+        if self._burst_messages >= BURST_MESSAGES or self._burst_bytes >= BURST_BYTES:
+            self._burst_messages = self._burst_bytes = 0
+            await trio.lowlevel.checkpoint()
         if self._full:
             await self._wait_for_credit()
         kind = _SCOPES[scope] if target is None else Scope.OOB if oob else Scope.UNICAST
@@ -149,9 +153,6 @@ class Channel:
             self._driver.wake()
         self._burst_messages += 1
         self._burst_bytes += len(payload)
-        if self._burst_messages >= BURST_MESSAGES or self._burst_bytes >= BURST_BYTES:
-            self._burst_messages = self._burst_bytes = 0
-            await trio.lowlevel.checkpoint()
 
     async def _wait_for_credit(self) -> None:
         task = trio.lowlevel.current_task()

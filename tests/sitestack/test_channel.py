@@ -104,14 +104,34 @@ async def test_a_name_is_generated_from_the_host_and_every_connect_gets_a_new_ad
 async def test_send_takes_a_checkpoint_once_in_a_burst(autojump_clock: MockClock) -> None:
     async with members("A") as (a,):
         await trio.sleep(1)
-        for _ in range(2):
-            for _ in range(BURST_MESSAGES - 1):
+        for burst in range(3):
+            if burst:
+                with trio.testing.assert_checkpoints():
+                    await a.send(b"x")
+            for _ in range(BURST_MESSAGES - (burst > 0)):
                 with trio.testing.assert_no_checkpoints():
                     await a.send(b"x")
+        for _ in range(2):
             with trio.testing.assert_checkpoints():
-                await a.send(b"x")
-        with trio.testing.assert_checkpoints():
-            await a.send(bytes(BURST_BYTES))
+                await a.send(bytes(BURST_BYTES))
+
+
+async def test_a_send_that_was_cancelled_has_sent_nothing(autojump_clock: MockClock) -> None:
+    """Also when it waits for credit: the sender knows what to send again."""
+    config = with_batching(NYC, send_credit_bytes=20_000, window_bytes=10_000)
+    async with members("A", config=config) as (a,):
+        sent: list[bytes] = []
+        for n in range(2_000):
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                payload = b"%d" % n + bytes(n % 50)
+                await a.send(payload)
+                sent.append(payload)
+            if scope.cancelled_caught and n % 3 == 0:
+                await trio.sleep(0.001)
+        assert 100 < len(sent) < 2_000
+        await a.send(b"end")
+        assert [message.payload for message in await take(a, len(sent) + 1)] == [*sent, b"end"]
 
 
 async def test_a_lone_message_waits_for_no_timer(autojump_clock: MockClock) -> None:
