@@ -100,6 +100,8 @@ class Applier:
         if not self._state.apply_view(entry):
             return [Dropped("relay_view_duplicate")]
         self._admitted(Admitted(frame.seqno, entry.site, None, 0, 0, entry.view.id, entry.view.lineage))
+        if self._gateway.active:
+            self._gateway.shown((entry.site, entry.view.lineage), now)
         ended = [name for name in before if name not in self._state.remote(entry.site).lineages]
         return [*self._gateway.ended(entry.site, ended, now), *self._show()]
 

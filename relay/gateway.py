@@ -276,6 +276,11 @@ class Gateway:
         if entry.forget and epoch is not None:
             self._caster.cast(LinkUp(entry.site, entry.lineage, epoch))
 
+    def shown(self, key: Key, now: float) -> None:
+        """A view of a part of another site was admitted."""
+        if key not in self.links:
+            self._grace.shown(key, now)
+
     def ended(self, site: str, lineages: list[ViewId], now: float) -> list[Effect]:
         """A merge view has ended these. Who still speaks for one has not got that view: linked anew, it is held for again."""
         links = [self.links[site, name] for name in lineages if (site, name) in self.links]

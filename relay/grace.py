@@ -36,9 +36,15 @@ class Grace:
         """There is none any more."""
         self._since[key] = now
 
+    def shown(self, key: Key, now: float) -> None:
+        """A view of it was taken in, which may have come by the link of another part: without one of its own it is away now."""
+        self._since[key] = now
+
     def settled(self, entry: SiteDown) -> None:
         """What was cast has come back."""
         self._cast.pop(entry, None)
+        if entry.forget:
+            self._since.pop((entry.site, entry.lineage), None)
 
     def due(self, links: dict[Key, int], now: float) -> list[SiteDown]:
         """What has to be sequenced now."""

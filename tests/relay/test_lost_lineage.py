@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relay.buffer import BufferConfig
-from relay.headers import SiteDown
+from relay.gateway import GatewayConfig
+from relay.headers import RemoteView, SiteDown
 from relay.layer import RelayConfig
 from relay.remote_site import LINEAGES_MAX, Remote
 from relay.statistics import RelayStatistics, SiteStatistics
@@ -15,6 +16,7 @@ from tests.relay.fake_member import Member
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import two_sites
 from tests.relay.fake_world import World
+from tests.relay.puppet import D, E, F, Puppet, alone, remote_view
 
 ADDRESS = Address(bytes(16))
 
@@ -59,6 +61,21 @@ def test_it_goes_by_age_and_the_lineage_is_forgotten() -> None:
     nyc.relay.send("y")
     world.run(1)
     assert {len(member.layer.state.buffer) for member in nyc.members} == {0}
+
+
+def test_a_part_that_is_known_from_the_replay_of_another_alone_stays_for_the_grace_time() -> None:
+    """G3: it never had a link of its own here. Hidden at once, and shown by the next replay, the site would flicker."""
+    world, nyc = alone(2)
+    world.run(60.0)
+    puppet = Puppet(nyc).greet()
+    puppet.say(RemoteView("SFO", remote_view(5, D, E, lineage=1)))
+    puppet.say(RemoteView("SFO", remote_view(7, F, lineage=7)))
+    shown = [view.components["SFO"].counter for view in nyc.members[1].global_views() if "SFO" in view.components]
+    assert shown[-1] == 7
+    world.run(GatewayConfig().grace_s - 1.0)
+    assert [view.components["SFO"].counter for view in nyc.members[1].global_views() if "SFO" in view.components] == shown
+    world.run(1.5)
+    assert nyc.members[1].global_views()[-1].components["SFO"].counter == 5
 
 
 @pytest.mark.conforms("REL-21", "REL-24")

@@ -31,6 +31,7 @@ FOUND = {
     2329: "a suspect that a merge view kept was heard again, and stayed suspected",
     5943: "a coordinator that had committed its own leave let somebody in, beside the view that it had committed",
     7035: "what a coordinator cast at a new view overtook, on its way back up, a message of its own that came before",
+    6786: "a part that is known from another one's replay alone was shown and hidden again and again",
     1510: "a member left while a unicast to the other site was on its way, and said nothing of it",
 }
 
