@@ -8,7 +8,7 @@ from relay.simulation.harsh import HARSH
 from tests.simulation.test_seeds import FOUND
 
 #: Found when there were harsh seeds already.
-FOUND_HARSH = (1, 94, 927, 1723, 1949, 2065, 2269, 5943, 7035)
+FOUND_HARSH = (1, 94, 927, 1723, 1949, 2065, 2269, 5943, 6786, 7035)
 
 
 def test_the_seeds_that_once_found_something_are_what_they_were() -> None:
