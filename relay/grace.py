@@ -8,7 +8,7 @@ from relay.state import ReplicatedState
 
 
 class Grace:
-    """Since when each lineage has had no link, as far as this relay knows. Bound: lineages in the replicated state."""
+    """Since when each lineage has had no link, as far as this relay knows. Bound: lineages in the replicated state, and one."""
 
     def __init__(self, state: ReplicatedState, grace_s: float, forget_s: float) -> None:
         self._state = state
@@ -34,11 +34,11 @@ class Grace:
 
     def lost(self, key: Key, now: float) -> None:
         """There is none any more."""
-        self._since[key] = now
+        self._away(key, now)
 
     def shown(self, key: Key, now: float) -> None:
         """A view of it was taken in, which may have come by the link of another part: without one of its own it is away now."""
-        self._since[key] = now
+        self._away(key, now)
 
     def settled(self, entry: SiteDown) -> None:
         """What was cast has come back."""
@@ -56,6 +56,13 @@ class Grace:
     def deadline(self, links: dict[Key, int]) -> float | None:
         """When something will be due."""
         return min([due for _, due in self._waiting(links)], default=None)
+
+    def _away(self, key: Key, now: float) -> None:
+        """It is away from now on. Those that a merge or the bound took out of the replicated state go here too."""
+        for site, lineage in list(self._since):
+            if site not in self._state.remotes or lineage not in self._state.remotes[site].lineages:
+                del self._since[site, lineage]
+        self._since[key] = now
 
     def _waiting(self, links: dict[Key, int]) -> list[tuple[SiteDown, float]]:
         """A lineage that is shown goes down after the grace time.

@@ -6,9 +6,11 @@ import pytest
 
 from relay.buffer import BufferConfig
 from relay.gateway import GatewayConfig
+from relay.grace import Grace
 from relay.headers import RemoteView, SiteDown
 from relay.layer import RelayConfig
 from relay.remote_site import LINEAGES_MAX, Remote
+from relay.state import ReplicatedState
 from relay.statistics import RelayStatistics, SiteStatistics
 from sitestack.address import Address
 from sitestack.view import View, ViewId
@@ -76,6 +78,18 @@ def test_a_part_that_is_known_from_the_replay_of_another_alone_stays_for_the_gra
     assert [view.components["SFO"].counter for view in nyc.members[1].global_views() if "SFO" in view.components] == shown
     world.run(1.5)
     assert nyc.members[1].global_views()[-1].components["SFO"].counter == 5
+
+
+def test_what_the_grace_time_is_counted_for_stays_bounded() -> None:
+    """B1: parts come and go for as long as a relay lives, and the replicated state knows the last of them only."""
+    state = ReplicatedState("NYC", BufferConfig())
+    grace = Grace(state, 10.0, 600.0)
+    for n in range(1, 100):
+        part = ViewId(n, D)
+        state.remote("SFO").lineage(part)
+        grace.lost(("SFO", part), float(n))
+    assert len(grace._since) <= LINEAGES_MAX + 1
+    assert grace.deadline({("SFO", ViewId(99, E)): 1}) == 692.0
 
 
 @pytest.mark.conforms("REL-21", "REL-24")
