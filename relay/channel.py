@@ -17,7 +17,7 @@ from relay.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
 from sitestack.channel import Channel, ChannelStatistics
 from sitestack.errors import unwrapped
-from sitestack.events import Event
+from sitestack.events import Event, OtherRules
 from sitestack.layer import Local
 from sitestack.opening import (
     Journal,
@@ -103,6 +103,8 @@ class RelayChannel(Channel):
                 self._inbox.put(event)
             case Role():
                 self._role = event
+            case OtherRules() if self._view is not None:
+                log.error("a process has other rules than its site and stays outside", name=event.name, rules=event.rules)
             case Misconfigured(site, sentence):
                 log.error("bridge misconfigured", site=site, problem=sentence)
             case _:

@@ -17,12 +17,13 @@ import trio
 from sitestack.address import Address, Physical
 from sitestack.config import SiteConfig
 from sitestack.driver import Driver, DriverStatistics
-from sitestack.errors import ChannelClosed, JoinFailed, LocalError, ProtocolError, unwrapped
+from sitestack.errors import ChannelClosed, ConfigurationError, JoinFailed, LocalError, ProtocolError, unwrapped
 from sitestack.events import (
     Connect,
     Disconnect,
     Event,
     GiveState,
+    OtherRules,
     SetSeeds,
     StateArrived,
     StateNotGiven,
@@ -99,6 +100,8 @@ class Channel:
         self._watcher: Watcher | None = None
         self._view: View | None = None
         self._joined = trio.Event()
+        #: Why this member cannot join, when its site does not take it.
+        self._refusal: OtherRules | None = None
         self._gone = trio.Event()
         self._leaving = False
         self._inbox: Inbox[Event | View | Mark] = Inbox()
@@ -228,12 +231,18 @@ class Channel:
     # -- the driver ------------------------------------------------------------------------------------------------
 
     async def join(self) -> None:
-        """Wait until this member is in a view. Raises JoinFailed."""
+        """Wait until this member is in a view. Raises JoinFailed, and ConfigurationError when its site has other rules."""
         timeout_s = self.config.channel.join_timeout_s
         with trio.move_on_after(timeout_s) as waiting:
             await self._joined.wait()
         if waiting.cancelled_caught:
             raise JoinFailed(f"site {self.site} could not be joined within {timeout_s:g} s")
+        if self._refusal is not None:
+            theirs, mine = self._refusal, self.config.rules
+            raise ConfigurationError(
+                f"{theirs.name} runs the site {self.site} with {theirs.rules}, this member is configured with {mine}: "
+                "it must be the same for all members of a site."
+            )
 
     async def run(self) -> None:
         """Join, and stay a member until `leave`. However it ends, nobody waits for this channel afterwards."""
@@ -290,6 +299,10 @@ class Channel:
             self._state.mark(event.view.id)
             self._inbox.put(event.view)
             self._joined.set()
+        elif isinstance(event, OtherRules):
+            if self._view is None:
+                self._refusal = event
+                self._joined.set()
         elif isinstance(event, WatchAt) and self._watcher is not None:
             self._watcher.watch(event.targets)
         elif isinstance(event, GiveState | StateArrived | StateRefused | StateNotGiven):

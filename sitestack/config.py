@@ -139,6 +139,11 @@ class SiteConfig:
     channel: ChannelConfig = field(default_factory=ChannelConfig)
     protocols: ProtocolsConfig = field(default_factory=ProtocolsConfig)
 
+    @property
+    def rules(self) -> str:
+        """What all members must share, as people read it: with other rules they would not deliver the same."""
+        return f"order {self.order}, agreement {self.agreement}"
+
 
 def lan(site: str) -> SiteConfig:
     """Several machines on one network that carries multicast: the defaults."""

@@ -197,6 +197,19 @@ class Found(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OtherRules(Event):
+    """Up from discovery to the shell: this process runs the site by other rules, so that neither takes the other in.
+
+    A joiner is told instead of `Found` and cannot join. A member is told at most once per interval and process.
+    """
+
+    member: Address
+    name: str
+    #: As people read them.
+    rules: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetSeeds(Event):
     """Down from the shell to discovery: the seeds are here now; they replace those known so far.
 

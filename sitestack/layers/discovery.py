@@ -27,6 +27,7 @@ from sitestack.events import (
     FindPhysical,
     Found,
     Left,
+    OtherRules,
     RemovePhysical,
     SetSeeds,
     ViewInstalled,
@@ -51,6 +52,9 @@ from sitestack.rate_limit import RateLimit
 
 #: Seeds that are asked; a name that stands for more places than this is asked at the first ones.
 SEEDS_MAX = 256
+#: People are told of a process that has other rules at most this often; and so many of them are told apart.
+COMPLAINT_INTERVAL_S = 60.0
+COMPLAINTS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,8 @@ class DiscoveryStatistics:
     answers: int
     answered: int
     answered_max: int
+    complaints: int
+    complaints_max: int
     who_has: int
 
 
@@ -113,9 +119,12 @@ class Discovery(Layer):
     }
     FRAMES_DOWN = "none"
 
-    def __init__(self, local: Local, config: DiscoveryConfig) -> None:
+    def __init__(self, local: Local, config: DiscoveryConfig, rules: str = "") -> None:
+        """`rules`: what all members of a site must share. Who has others is neither joined nor merged with."""
         self.local = local
         self.config = config
+        self._rules = rules
+        self._complaints = RateLimit(COMPLAINT_INTERVAL_S, COMPLAINTS_MAX)
         self._contacts = Contacts(config.contacts_max, config.tombstone_s)
         answered = RateLimit(config.answer_interval_s, config.answered_max)
         self._directory = Directory(local.address, local.name, self._contacts, answered)
@@ -164,7 +173,7 @@ class Discovery(Layer):
         return say(self.local.address, self._request(), (None, *self._seeds))
 
     def _request(self) -> WhoIsThere:
-        return WhoIsThere(self._directory.me(), *self._directory.standing())
+        return WhoIsThere(self._directory.me(), *self._directory.standing(), self._rules)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -179,7 +188,7 @@ class Discovery(Layer):
         search = self._search
         if search is not None and now >= search.until:
             self._search = None
-            effects.append(Up(Found(search.peers())))
+            effects.append(Up(search.outcome() if self._directory.view is None else Found(search.peers())))
         elif search is not None and now >= search.ask_at:
             effects += self._ask(search, now)
         return effects + self._whereabouts.expire(now, self._seeds)
@@ -211,7 +220,7 @@ class Discovery(Layer):
         directory = self._directory
         if not directory.may_answer(source, source, now):
             return [*effects, Dropped("not_answered")]
-        answer = IAmHere(directory.me(), *directory.standing(), directory.others(source))
+        answer = IAmHere(directory.me(), *directory.standing(), self._rules, directory.others(source))
         return effects + say(self.local.address, answer, (source,))
 
     def _meet(self, header: WhoIsThere | IAmHere, source: Address, now: float) -> list[Effect]:
@@ -221,9 +230,21 @@ class Discovery(Layer):
         """
         effects = self._directory.learn(header.contact, source, now)
         contact = replace(header.contact, name=printable(header.contact.name))
+        if header.rules != self._rules:
+            return [*effects, Dropped("other_rules"), *self._refuse(header, contact.name, now)]
         if self._search is not None and not self._search.heard(contact, header.coordinator, header.view, now):
             effects.append(Dropped("too_many_peers"))
         return effects
+
+    def _refuse(self, header: WhoIsThere | IAmHere, name: str, now: float) -> list[Effect]:
+        """A process that orders or agrees in another way would lose messages here, and make others lose them."""
+        member = header.contact.address
+        other = OtherRules(member, name, printable(header.rules))
+        if self._directory.view is not None:
+            return [Up(other)] if self._complaints.allow(member, now) else []
+        if self._search is not None and header.coordinator is not None:
+            self._search.refuse(other)
+        return []
 
     def _handle_i_am_here(self, header: IAmHere, source: Address, now: float) -> list[Effect]:
         if not is_own_word(header.contact, source):
@@ -274,5 +295,7 @@ class Discovery(Layer):
             answers=self._directory.answers,
             answered=len(self._directory.answered),
             answered_max=self.config.answered_max,
+            complaints=len(self._complaints),
+            complaints_max=COMPLAINTS_MAX,
             who_has=self._whereabouts.who_has,
         )

@@ -20,6 +20,8 @@ class WhoIsThere(Header):
     #: Who coordinates the asker's view, and which view it is; neither before its first view.
     coordinator: Address | None
     view: ViewId | None
+    #: Those that all members of a site must share, as people read them. Whoever has others is not found.
+    rules: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class IAmHere(Header):
     contact: Contact
     coordinator: Address | None
     view: ViewId | None
+    rules: str
     others: tuple[Contact, ...]
 
 

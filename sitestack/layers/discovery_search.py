@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sitestack.address import Address
 from sitestack.contacts import Contact
-from sitestack.events import Peer
+from sitestack.events import Found, OtherRules, Peer
 from sitestack.view import ViewId
 
 
@@ -17,6 +17,7 @@ class Search:
         self.peers_max = peers_max
         self._settle_s = settle_s
         self._peers: dict[Address, tuple[int, Peer]] = {}
+        self._refused: OtherRules | None = None
 
     def deadline(self) -> float:
         """When to ask again, or to end."""
@@ -34,9 +35,20 @@ class Search:
             self.until = min(self.until, now + self._settle_s)
         return True
 
+    def refuse(self, other: OtherRules) -> None:
+        """There is a site already whose rules are not mine."""
+        self._refused = other
+
     def forget(self, member: Address) -> None:
         """It has left meanwhile."""
         self._peers.pop(member, None)
+
+    def outcome(self) -> Found | OtherRules:
+        """What a joiner is told: who answered, unless the site is there and nobody in it has the joiner's rules."""
+        peers = self.peers()
+        if self._refused is not None and all(peer.coordinator is None for peer in peers):
+            return self._refused
+        return Found(peers)
 
     def peers(self) -> tuple[Peer, ...]:
         """Everybody who answered, in order of address."""

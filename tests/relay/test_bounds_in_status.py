@@ -115,6 +115,7 @@ SHOWN = {
     "discovery.contacts.heard": "discovery.contacts",
     "discovery.contacts.tombstones": "discovery.contacts",
     "discovery.directory.answered.allowed": "discovery.answered",
+    "discovery.complaints.allowed": "discovery.complaints",
     "discovery.handlers": FIXED,
     "resolver.contacts.contacts": "resolver.contacts",
     "resolver.contacts.heard": "resolver.contacts",

@@ -158,6 +158,18 @@ def test_a_bridge_port_that_is_taken_is_said_while_the_site_works(directory: Pat
             assert process.wait(LIMIT_S) == 0
 
 
+def test_a_node_with_another_order_than_its_site_is_told_so(directory: Path) -> None:
+    config = configure(directory)
+    with node(directory, config, "--insecure", "--name", "A", "--events", "-") as first:
+        assert next(events(first))["ev"] == "view"
+        other = directory / "other.yaml"
+        other.write_text(json.dumps({**json.loads(config.read_text()), "order": "fifo"}))
+        with node(directory, other, "--insecure", "--name", "B", "--status", str(directory / "b.sock")) as second:
+            code, lines = second.wait(LIMIT_S), log_lines(second)
+    assert code == 2
+    assert lines[-1].startswith("A runs the site NYC with order total, agreement survivors, this member is configured with")
+
+
 def test_a_second_node_of_the_same_name_is_refused(directory: Path) -> None:
     config = configure(directory, discovery={"join_wait_s": 20.0})
     with node(directory, config, "--insecure") as first:

@@ -237,6 +237,19 @@ async def test_a_peer_that_cannot_be_right_is_logged_for_the_operator() -> None:
     assert logs[0]["problem"].endswith(".")
 
 
+async def test_a_process_with_other_rules_is_logged_for_the_operator() -> None:
+    world = World()
+    with trio.fail_after(10), capture_logs() as logs:
+        async with world.member("NYC", "A"):
+            with pytest.raises(ConfigurationError, match="A runs the site NYC with order total, agreement survivors"):
+                async with open_channel(
+                    replace(world.config("NYC", "B"), order="fifo"), name="B", transport=world.networks["NYC"].open()
+                ):
+                    pass
+    [line] = logs
+    assert (line["log_level"], line["name"], line["rules"]) == ("error", "B", "order fifo, agreement survivors")
+
+
 async def test_a_configuration_with_problems_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"relay\.dial_s_max"):
         async with open_channel(replace(QUICK, site="NYC", relay=RelaySettings(dial_s=9))):

@@ -53,13 +53,13 @@ def cached(effects: list[Effect]) -> list[SetPhysical | RemovePhysical]:
 
 
 def request(name: str, version: int) -> WhoIsThere:
-    return WhoIsThere(contact_of(name, version), None, None)
+    return WhoIsThere(contact_of(name, version), None, None, "")
 
 
 def answer(name: str, version: int, coordinator: str | None = None, others: tuple[Contact, ...] = ()) -> IAmHere:
     if coordinator is None:
-        return IAmHere(contact_of(name, version), None, None, others)
-    return IAmHere(contact_of(name, version), address_of(coordinator), ViewId(1, address_of(coordinator)), others)
+        return IAmHere(contact_of(name, version), None, None, "", others)
+    return IAmHere(contact_of(name, version), address_of(coordinator), ViewId(1, address_of(coordinator)), "", others)
 
 
 def set_to(name: str, version: int, place: Physical | None = None) -> SetPhysical:
@@ -73,7 +73,7 @@ def set_to(name: str, version: int, place: Physical | None = None) -> SetPhysica
 def test_a_request_goes_to_all_and_to_each_seed_and_tells_who_asks() -> None:
     discovery = make(config=DiscoveryConfig(seeds=(SEED,)))
     effects = discovery.down(FindMembers(), 0.0)
-    expected = WhoIsThere(contact_of("A", 2), None, None)
+    expected = WhoIsThere(contact_of("A", 2), None, None, "")
     assert said(effects) == [(None, expected), (SEED, expected)]
 
 
@@ -85,12 +85,12 @@ def test_a_request_fills_the_cache_and_is_answered_by_unicast() -> None:
     assert cached(effects) == [set_to("B", 1)]
     ((dest, header),) = said(effects)
     assert dest == B
-    assert header == IAmHere(contact_of("A", 3), A, ViewId(1, A), ())
+    assert header == IAmHere(contact_of("A", 3), A, ViewId(1, A), "", ())
 
 
 def test_a_process_without_view_answers_that_it_knows_no_coordinator() -> None:
     ((_, header),) = said(hear(make(), "B", request("B", 1)))
-    assert header == IAmHere(contact_of("A", 2), None, None, ())
+    assert header == IAmHere(contact_of("A", 2), None, None, "", ())
 
 
 def test_requests_are_repeated_and_end_in_order_of_address() -> None:
@@ -246,7 +246,7 @@ def test_names_are_shown_and_cannot_forge_a_log_line() -> None:
     discovery = make()
     discovery.down(FindMembers(), 0.0)
     evil = Contact(B, 'b\n{"ev":"deliver"}\x1b[2J', (place_of("B"),), 1)
-    hear(discovery, "B", IAmHere(evil, None, None, ()))
+    hear(discovery, "B", IAmHere(evil, None, None, "", ()))
     (found,) = discovery.expire(1.0)
     assert isinstance(found, Up)
     assert isinstance(found.event, Found)
@@ -392,7 +392,7 @@ def test_contacts_are_bounded() -> None:
     for number in range(100):
         stranger = Address(number.to_bytes(16, "big"))
         contact = Contact(stranger, "s", (Physical("s", 1),), 1)
-        reasons += drops(discovery.up(Frame(stranger, None, (WhoIsThere(contact, None, None),)), 0.0))
+        reasons += drops(discovery.up(Frame(stranger, None, (WhoIsThere(contact, None, None, ""),)), 0.0))
     numbers = discovery.statistics()
     assert (numbers.contacts, numbers.answered) == (10, 10)
     assert reasons == ["too_many_peers"] * 90

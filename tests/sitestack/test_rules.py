@@ -1,0 +1,117 @@
+"""The rules of a site, its order and agreement: a process that has others stays outside, and is told why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sitestack.config import SiteConfig
+from sitestack.errors import ConfigurationError
+from sitestack.events import Connect, FindMembers, Found, OtherRules, Peer, ViewInstalled
+from sitestack.frame import Frame, Header
+from sitestack.layer import Dropped, Effect, Up
+from sitestack.layers.discovery import COMPLAINT_INTERVAL_S, COMPLAINTS_MAX, Discovery, DiscoveryConfig
+from sitestack.layers.discovery_headers import IAmHere, WhoIsThere
+from sitestack.transport.memory import MemoryNetwork
+from sitestack.view import ViewId
+from tests.sitestack.channel_sites import NYC, one, take, view_of
+from tests.sitestack.layers.lower_world import address_of, contact_of, local_of, place_of
+from tests.sitestack.layers.lower_world import view_of as view_named
+
+FIFO = replace(NYC, order="fifo")
+A, B, C = map(address_of, "ABC")
+
+
+def told(effects: list[Effect]) -> list[OtherRules]:
+    return [each.event for each in effects if isinstance(each, Up) and isinstance(each.event, OtherRules)]
+
+
+def make(name: str) -> Discovery:
+    """Of a connected process whose rules are "ours"."""
+    discovery = Discovery(local_of(name), DiscoveryConfig(), "ours")
+    discovery.down(Connect((place_of(name),)), 0.0)
+    return discovery
+
+
+def hear(discovery: Discovery, source: str, header: Header, now: float = 0.0) -> list[Effect]:
+    return discovery.up(Frame(address_of(source), None, (header,), None, True), now)
+
+
+def member(name: str, rules: str) -> IAmHere:
+    return IAmHere(contact_of(name, 1), address_of(name), ViewId(1, address_of(name)), rules, ())
+
+
+def starting(name: str, rules: str) -> WhoIsThere:
+    return WhoIsThere(contact_of(name, 1), None, None, rules)
+
+
+@pytest.mark.parametrize("theirs", [FIFO, replace(NYC, agreement="uniform")])
+async def test_a_joiner_with_other_rules_is_told_and_the_site_goes_on(autojump_clock: MockClock, theirs: SiteConfig) -> None:
+    """Let in, it would deliver in another way than the others, and they would lose what it sends."""
+    network = MemoryNetwork()
+    async with one(network, "A") as a, one(network, "B"):
+        sentence = f"[AB] runs the site NYC with {NYC.rules}, this member is configured with {theirs.rules}"
+        with pytest.raises(ConfigurationError, match=sentence):
+            async with one(network, "C", theirs):
+                pass
+        assert a.view.names == ("A", "B")
+        await a.send(b"x")
+        assert [message.payload for message in await take(a, 1)] == [b"x"]
+
+
+async def test_parts_with_other_rules_do_not_merge_and_each_takes_its_own(autojump_clock: MockClock) -> None:
+    """Started at the same moment, neither finds a site that would refuse it."""
+    network = MemoryNetwork()
+    with trio.fail_after(1_000):
+        async with trio.open_nursery() as nursery:
+
+            async def run(name: str, config: SiteConfig) -> None:
+                async with one(network, name, config) as channel:
+                    await trio.sleep(60)  # looking for others happens every ten seconds
+                    other = {"A": "C", "B": "D"}[name]
+                    async with one(network, other, config) as joiner:
+                        await view_of(joiner, 2)
+                        assert joiner.view.names == (name, other)
+                        await trio.sleep(60)
+                        assert joiner.view.names == (name, other)
+                    drops = channel.statistics().stack["drops"]
+                    assert isinstance(drops, dict)
+                    assert drops["other_rules"] > 0
+
+            nursery.start_soon(run, "A", NYC)
+            nursery.start_soon(run, "B", FIFO)
+
+
+def test_a_search_finds_no_process_with_other_rules() -> None:
+    joiner = make("C")
+    joiner.down(FindMembers(), 0.0)
+    assert Dropped("other_rules") in hear(joiner, "B", member("B", "theirs"))
+    hear(joiner, "A", member("A", "ours"))
+    assert joiner.expire(1.0) == [Up(Found((Peer(A, "A", A, ViewId(1, A)),)))]
+
+
+def test_a_joiner_is_refused_by_a_site_only_when_nobody_in_it_has_its_rules() -> None:
+    joiner = make("C")
+    joiner.down(FindMembers(), 0.0)
+    hear(joiner, "B", member("B", "their\nrules"))
+    assert joiner.expire(1.0) == [Up(OtherRules(B, "B", "their\\u{a}rules"))]
+    joiner.down(FindMembers(), 2.0)
+    hear(joiner, "B", starting("B", "theirs"), 2.0)
+    assert joiner.expire(3.0) == [Up(Found(()))]
+
+
+def test_a_member_complains_once_a_minute_of_each_and_goes_on_searching() -> None:
+    discovery = make("A")
+    discovery.up(ViewInstalled(view_named(1, "A"), None), 0.0)
+    discovery.down(FindMembers(), 0.0)
+    assert told(hear(discovery, "B", starting("B", "theirs"))) == [OtherRules(B, "B", "theirs")]
+    assert told(hear(discovery, "B", member("B", "theirs"), 1.0)) == []
+    assert told(hear(discovery, "C", member("C", "theirs"), 1.0)) == [OtherRules(C, "C", "theirs")]
+    assert Up(Found(())) in discovery.expire(2.0)
+    assert told(hear(discovery, "B", member("B", "theirs"), COMPLAINT_INTERVAL_S)) == [OtherRules(B, "B", "theirs")]
+    for n in range(2 * COMPLAINTS_MAX):
+        hear(discovery, "C", member("C", "theirs"), 100.0 + n)
+    assert discovery.statistics().complaints <= COMPLAINTS_MAX
