@@ -55,6 +55,11 @@ class Participant:
             return proposal >= self.promised and me in prepare.view.members
         return proposal == self.promised and prepare.base is not None
 
+    def ready_for(self, proposal: ViewId) -> Prepare | None:
+        """What is prepared for this proposal, unless a higher one has been promised since."""
+        prepare = self.prepare
+        return prepare if prepare is not None and prepare.view.id == proposal == self.promised else None
+
     def share(self, states: tuple[Header, ...]) -> None:
         """What the other parts of a merge bring along belongs to what is prepared."""
         assert self.prepare is not None

@@ -61,7 +61,7 @@ SEQUENCER = (
         (
             _NO_RESEND_TIMER,
             Edit(
-                "sitestack/layers/membership.py",
+                "sitestack/layers/view_tags.py",
                 "        self._held.append(frame)\n        return []",
                 '        return [Dropped("later_view")]',
             ),
@@ -132,7 +132,7 @@ SEQUENCER = (
         "a message of an excluded member is sequenced and delivered",
         (
             Edit(
-                "sitestack/layers/membership.py",
+                "sitestack/layers/view_tags.py",
                 '            return [Dropped("old_view")]',
                 "            return [Up(frame.pop())]",
             ),

@@ -85,7 +85,7 @@ SHOWN = {
     "membership.merging.elsewhere": "coordinators that were heard of lately, of which at most `parts_max` are asked",
     "membership.merging.asked": "at most `parts_max` parts",
     "membership.merging.agreed": "at most `parts_max` parts",
-    "membership.held": "membership.held_frames",
+    "membership.tags.held": "membership.held_frames",
     "membership.handlers": FIXED,
     "stability.digest": VIEW,
     "stability.stable": VIEW,

@@ -1,0 +1,57 @@
+"""The view in which a unicast from above was sent: it is handed up there and in no other (S3). A helper of membership."""
+
+from __future__ import annotations
+
+from sitestack.frame import Frame
+from sitestack.layer import Dropped, Effect, Up
+from sitestack.layers.membership_headers import ViewTag
+from sitestack.layers.participant import Participant
+from sitestack.message import UNICASTS
+from sitestack.view import ViewId
+
+
+class ViewTags:
+    """Tags what goes down, and holds what comes for a view that is not installed here yet.
+
+    Bound: `held_max` frames; beyond, they are dropped and their senders send again.
+    """
+
+    def __init__(self, member: Participant, held_max: int) -> None:
+        self._member = member
+        self._held_max = held_max
+        self._held: list[Frame] = []
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def tag(self, frame: Frame) -> Frame:
+        """A unicast as it goes down."""
+        view = self._member.view
+        return frame if view is None or _is_application_unicast(frame) else frame.push(ViewTag(view.id))
+
+    def judge(self, frame: Frame, view: ViewId) -> list[Effect]:
+        """A unicast that was sent in this view."""
+        installed = self._member.view
+        if installed is not None and view == installed.id:
+            return [Up(frame.pop())]
+        if installed is not None and view < installed.id:
+            return [Dropped("old_view")]
+        if len(self._held) >= self._held_max:
+            return [Dropped("held_frames")]
+        self._held.append(frame)
+        return []
+
+    def release(self) -> list[Effect]:
+        """What was sent in this view before it was installed here; what waits for a later one goes on waiting."""
+        held, self._held = self._held, []
+        effects: list[Effect] = []
+        for frame in held:
+            tag = frame.top(ViewTag)
+            assert tag is not None
+            effects += self.judge(frame, tag.view)
+        return effects
+
+
+def _is_application_unicast(frame: Frame) -> bool:
+    """They survive view changes; everything else from above means something in its view only."""
+    return frame.batch is not None and frame.batch.scope in UNICASTS
