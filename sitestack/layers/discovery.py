@@ -25,7 +25,6 @@ from sitestack.events import (
     Event,
     FindMembers,
     FindPhysical,
-    Found,
     Left,
     OtherRules,
     RemovePhysical,
@@ -188,7 +187,7 @@ class Discovery(Layer):
         search = self._search
         if search is not None and now >= search.until:
             self._search = None
-            effects.append(Up(search.outcome() if self._directory.view is None else Found(search.peers())))
+            effects.append(Up(search.outcome()))
         elif search is not None and now >= search.ask_at:
             effects += self._ask(search, now)
         return effects + self._whereabouts.expire(now, self._seeds)
@@ -237,7 +236,10 @@ class Discovery(Layer):
         return effects
 
     def _refuse(self, header: WhoIsThere | IAmHere, name: str, now: float) -> list[Effect]:
-        """A process that orders or agrees in another way would lose messages here, and make others lose them."""
+        """A process that orders or agrees in another way would lose messages here, and make others lose them.
+
+        A member tells people; a joiner waits whether its search finds somebody with its own rules.
+        """
         member = header.contact.address
         other = OtherRules(member, name, printable(header.rules))
         if self._directory.view is not None:
