@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from relay.config import load_config
     from relay.events import Certainty, Gap, GlobalView, Unreachable
     from relay.settings import NodeConfig
-    from sitestack.message import Message
-    from sitestack.view import View
+    from sitestack.model.message import Message
+    from sitestack.model.view import View
 
 __all__ = [
     "Certainty",
@@ -34,8 +34,8 @@ _MODULES = {
     "relay.config": ("load_config",),
     "relay.events": ("Certainty", "Gap", "GlobalView", "Unreachable"),
     "relay.settings": ("NodeConfig",),
-    "sitestack.message": ("Message",),
-    "sitestack.view": ("View",),
+    "sitestack.model.message": ("Message",),
+    "sitestack.model.view": ("View",),
 }
 
 

@@ -19,11 +19,11 @@ from collections.abc import Iterable
 from relay.events import Misconfigured
 from relay.headers import Configured, HeldFor
 from relay.state import ReplicatedState
-from sitestack.address import Address
-from sitestack.frame import Frame
 from sitestack.layer import Down, Effect, Up
+from sitestack.model.address import Address
+from sitestack.model.frame import Frame
+from sitestack.model.view import View
 from sitestack.schema import ADDRESSES_MAX
-from sitestack.view import View
 
 
 class Audience:

@@ -32,8 +32,8 @@ from relay.events import (
     StopListening,
 )
 from relay.listening import Listener
-from sitestack.address import Physical
-from sitestack.events import Event
+from sitestack.model.address import Physical
+from sitestack.model.events import Event
 
 #: Hands what happened to the stack.
 Handle = Callable[[Event], None]

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from relay.headers import HeldEntry
-from sitestack.address import Address
-from sitestack.errors import ConfigurationError
-from sitestack.message import Batch
+from sitestack.model.address import Address
+from sitestack.model.errors import ConfigurationError
+from sitestack.model.message import Batch
+from sitestack.model.view import View
 from sitestack.schema import ITEMS_MAX
-from sitestack.view import View
 
 #: What an entry costs besides the body of its batch.
 ENTRY_BYTES = 256

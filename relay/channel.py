@@ -16,9 +16,9 @@ from relay.recorder import RelayRecorder
 from relay.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
 from sitestack.channel import Channel, ChannelStatistics
-from sitestack.errors import unwrapped
-from sitestack.events import Event, OtherRules
 from sitestack.layer import Local
+from sitestack.model.errors import unwrapped
+from sitestack.model.events import Event, OtherRules
 from sitestack.opening import (
     Journal,
     make_local,

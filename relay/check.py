@@ -9,8 +9,8 @@ from pathlib import Path
 from relay.journal import Journal, JournalError, Problem, canonical_lines, find_journals, read_journal
 from relay.journal.store import WHY_LOST
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import UNICASTS
+from sitestack.model.address import Address
+from sitestack.model.message import UNICASTS
 from sitestack.sim.checkers import Report, Violation, check_all, ending_at, find_ending, fold
 
 __all__ = ["Report", "check_directories", "journal_lines"]

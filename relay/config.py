@@ -15,7 +15,7 @@ import yaml
 from relay.bridge import BridgeConfig
 from relay.config_values import Reader, to_plain
 from relay.settings import DERIVED, NodeConfig, find_problems
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 #: A file that is larger is no configuration.
 FILE_BYTES_MAX = 1 << 20

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 from unicodedata import category
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 
 #: So often the pause after a lost link doubles until it is the usual first one.
 HASTE = 2

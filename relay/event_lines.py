@@ -13,10 +13,10 @@ from typing import Literal
 from relay.events import Gap, GlobalView, Role, Unreachable
 from relay.journal.canonical import canonical_lines
 from sitestack import records
-from sitestack.address import Address
-from sitestack.events import Event
 from sitestack.inbox import Delivery
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.events import Event
+from sitestack.model.view import View, ViewId
 
 #: Answers with the monotonic and the wall clock, both in nanoseconds.
 Clock = Callable[[], tuple[int, int]]

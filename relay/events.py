@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
 
-from sitestack.address import Address, Physical, ProxyUUID
-from sitestack.events import Event
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.address import Address, Physical, ProxyUUID
+from sitestack.model.events import Event
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 
 
 @dataclass(frozen=True, slots=True)

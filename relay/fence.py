@@ -14,7 +14,7 @@ from relay.links import Connection, Key, Links
 from relay.state import ReplicatedState
 from relay.vectors import later
 from relay.wire import VERSION, Hello
-from sitestack.view import ViewId
+from sitestack.model.view import ViewId
 
 #: Sentences for the operator that were said already, at most.
 _SENTENCES_MAX = 64

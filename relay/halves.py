@@ -12,8 +12,8 @@ from functools import reduce
 
 from relay.headers import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
 from relay.vectors import later, lower_of, raise_to
-from sitestack.address import Address
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.view import View, ViewId
 
 
 def merge_parts(parts: Sequence[RelayState], entries_max: int) -> RelayState:

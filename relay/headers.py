@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sitestack.address import Address
-from sitestack.frame import Header
-from sitestack.message import Batch
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.frame import Header
+from sitestack.model.message import Batch
+from sitestack.model.view import View, ViewId
 
 
 @dataclass(frozen=True, slots=True)

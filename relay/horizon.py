@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from relay.headers import SiteVector
 from relay.state import ReplicatedState
-from sitestack.address import Address
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.view import ViewId
 
 
 class Admitted(NamedTuple):

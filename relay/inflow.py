@@ -12,10 +12,10 @@ from relay.remote_site import Admission, admission
 from relay.state import ReplicatedState
 from relay.vectors import bound
 from relay.wire import Data
-from sitestack.address import Address
-from sitestack.errors import ProtocolError
-from sitestack.frame import Header
-from sitestack.message import Scope
+from sitestack.model.address import Address
+from sitestack.model.errors import ProtocolError
+from sitestack.model.frame import Header
+from sitestack.model.message import Scope
 
 #: Sites that one batch may have been to (R12).
 HOPS_MAX = 16

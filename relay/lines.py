@@ -11,7 +11,7 @@ from pathlib import Path
 
 import trio
 
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 STANDARD = "-"
 _READ_BYTES = 64 * 1024

@@ -29,10 +29,10 @@ from relay.wire import (
     Unicast,
     encode,
 )
-from sitestack.address import Address
-from sitestack.errors import ProtocolError
-from sitestack.frame import Header
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.errors import ProtocolError
+from sitestack.model.frame import Header
+from sitestack.model.view import ViewId
 
 #: Above `routed_bytes_max` there is room for ends of routes without data only: hundreds of them, then they are dropped too.
 ROUTE_ENDS_BYTES = 64 * 1024

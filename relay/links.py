@@ -15,9 +15,9 @@ from relay.horizon import Admitted, Horizon
 from relay.link import LinkConfig, LinkSession
 from relay.state import ReplicatedState
 from relay.wire import VERSION, Hello
-from sitestack.address import Physical
 from sitestack.layer import Effect, Local, Up
-from sitestack.view import View, ViewId
+from sitestack.model.address import Physical
+from sitestack.model.view import View, ViewId
 
 #: On a route (`relay/routes.py`), whose connections have negative numbers: what may wait at the sites in between.
 ROUTE_WINDOW_BYTES = 1024 * 1024

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 
 #: What is done with a connection.
 Accept = Callable[[trio.SocketStream], Awaitable[object]]

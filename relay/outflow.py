@@ -14,9 +14,9 @@ from relay.horizon import Horizon
 from relay.state import ReplicatedState
 from relay.vectors import later, raise_to
 from relay.wire import DATA_OVERHEAD_BYTES, Data, encode
-from sitestack.address import Address
-from sitestack.frame import Header
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.frame import Header
+from sitestack.model.view import ViewId
 
 
 class Outflow:

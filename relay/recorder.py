@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from relay.events import Baseline, Gap, GlobalView, Role, Unreachable
 from sitestack import records
-from sitestack.events import Event
-from sitestack.frame import Frame
+from sitestack.model.events import Event
+from sitestack.model.frame import Frame
 from sitestack.recorder import Recorder
 
 

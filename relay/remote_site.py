@@ -12,9 +12,9 @@ from enum import Enum
 from relay.buffer import Entry
 from relay.headers import LineageState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
 from relay.vectors import bound, bury
-from sitestack.address import Address
-from sitestack.message import Batch
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.message import Batch
+from sitestack.model.view import View, ViewId
 
 #: Lineages remembered per site: each is a split or a loss of the majority that the others have not forgotten yet.
 LINEAGES_MAX = 8

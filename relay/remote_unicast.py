@@ -14,8 +14,8 @@ from itertools import islice
 from relay.events import Certainty, Unreachable
 from relay.headers import UnicastReply
 from relay.wire import Unicast
-from sitestack.address import Address, ProxyUUID
-from sitestack.message import Batch
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.message import Batch
 
 #: Reason of a refusal after which trying again is useless: no part of its site has the target, and a uuid seldom comes back.
 NO_MEMBER = "no_member"

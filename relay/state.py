@@ -22,9 +22,9 @@ from relay.headers import (
 )
 from relay.remote_site import Admission, Lineage, Remote
 from relay.vectors import ORIGINS_MAX, bury, later, raise_to
-from sitestack.address import Address, ProxyUUID
-from sitestack.message import Batch
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.message import Batch
+from sitestack.model.view import View, ViewId
 
 
 class ReplicatedState:

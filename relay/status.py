@@ -11,11 +11,11 @@ from enum import Enum
 from typing import Any, Literal
 
 from relay.events import Gap, GlobalView, Role, Unreachable
-from sitestack.address import Address
-from sitestack.events import Event
 from sitestack.inbox import Delivery
-from sitestack.message import Scope
-from sitestack.view import View
+from sitestack.model.address import Address
+from sitestack.model.events import Event
+from sitestack.model.message import Scope
+from sitestack.model.view import View
 
 State = Literal["joining", "member", "leaving"]
 

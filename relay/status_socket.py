@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import trio
 
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 SUFFIX = ".sock"
 #: The kernel's limit for the path of a unix socket, less the closing zero.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sitestack.address import Address
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.view import ViewId
 
 #: Origins remembered per site. Those that left stay as tombstones, so that a late replay is recognised (S7, R18); when there
 #: are more, the oldest not in the site's view go. It takes as many restarts in one site within one outage to be wrong.

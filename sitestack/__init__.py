@@ -9,10 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sitestack.address import Address, ProxyUUID
     from sitestack.channel import Channel, ChannelStatistics
     from sitestack.config import SiteConfig, lan, local, seeded
-    from sitestack.errors import (
+    from sitestack.inbox import Delivery
+    from sitestack.model.address import Address, ProxyUUID
+    from sitestack.model.errors import (
         ChannelClosed,
         ConfigurationError,
         JoinFailed,
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
         StateTooLarge,
         StateUnavailable,
     )
-    from sitestack.inbox import Delivery
-    from sitestack.message import Batch, Message, MessageId, Scope
+    from sitestack.model.message import Batch, Message, MessageId, Scope
+    from sitestack.model.view import View, ViewId
     from sitestack.opening import open_channel
-    from sitestack.view import View, ViewId
 
 __all__ = [
     "Address",
@@ -53,10 +53,10 @@ __all__ = [
 ]
 
 _MODULES = {
-    "address": ("Address", "ProxyUUID"),
-    "channel": ("Channel", "ChannelStatistics"),
-    "config": ("SiteConfig", "lan", "local", "seeded"),
-    "errors": (
+    "sitestack.model.address": ("Address", "ProxyUUID"),
+    "sitestack.channel": ("Channel", "ChannelStatistics"),
+    "sitestack.config": ("SiteConfig", "lan", "local", "seeded"),
+    "sitestack.model.errors": (
         "ChannelClosed",
         "ConfigurationError",
         "JoinFailed",
@@ -65,15 +65,15 @@ _MODULES = {
         "StateTooLarge",
         "StateUnavailable",
     ),
-    "inbox": ("Delivery",),
-    "message": ("Batch", "Message", "MessageId", "Scope"),
-    "opening": ("open_channel",),
-    "view": ("View", "ViewId"),
+    "sitestack.inbox": ("Delivery",),
+    "sitestack.model.message": ("Batch", "Message", "MessageId", "Scope"),
+    "sitestack.opening": ("open_channel",),
+    "sitestack.model.view": ("View", "ViewId"),
 }
 
 
 def __getattr__(name: str) -> Any:
     for module, names in _MODULES.items():
         if name in names:
-            return getattr(import_module(f"sitestack.{module}"), name)
+            return getattr(import_module(module), name)
     raise AttributeError(f"module 'sitestack' has no attribute {name!r}")

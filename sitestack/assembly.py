@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sitestack.config import HEADERS_BELOW_BYTES, SiteConfig
-from sitestack.errors import ConfigurationError
 from sitestack.layer import Layer, Local
 from sitestack.layers.batching import Batching
 from sitestack.layers.discovery import Discovery
@@ -21,6 +20,7 @@ from sitestack.layers.stability import Stability
 from sitestack.layers.state_transfer import StateTransfer
 from sitestack.layers.unicast import Unicast
 from sitestack.layers.uniform import Uniform, UniformConfig
+from sitestack.model.errors import ConfigurationError
 from sitestack.stack import Stack
 
 #: Layer -> the layers that must be somewhere below it.

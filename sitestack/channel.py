@@ -14,11 +14,14 @@ from typing import Literal
 
 import trio
 
-from sitestack.address import Address, Physical
 from sitestack.config import SiteConfig
 from sitestack.driver import Driver, DriverStatistics
-from sitestack.errors import ChannelClosed, ConfigurationError, JoinFailed, LocalError, ProtocolError, unwrapped
-from sitestack.events import (
+from sitestack.inbox import Delivery, Inbox, Mark
+from sitestack.layer import Local
+from sitestack.layers.batching import Batching
+from sitestack.model.address import Address, Physical
+from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed, LocalError, ProtocolError, unwrapped
+from sitestack.model.events import (
     Connect,
     Disconnect,
     Event,
@@ -31,18 +34,15 @@ from sitestack.events import (
     ViewInstalled,
     WatchAt,
 )
-from sitestack.frame import Frame
-from sitestack.inbox import Delivery, Inbox, Mark
-from sitestack.layer import Local
-from sitestack.layers.batching import Batching
-from sitestack.message import Buffer, Message, Scope, copy_buffer
+from sitestack.model.frame import Frame
+from sitestack.model.message import Buffer, Message, Scope, copy_buffer
+from sitestack.model.view import View
 from sitestack.receive_end import ReceiveEnd
 from sitestack.recorder import Recorder
 from sitestack.shared_state import SharedState, StateAtMarks
 from sitestack.stack import Stack
 from sitestack.transport import Transport
 from sitestack.transport.watch import Watcher, WatchStatistics
-from sitestack.view import View
 
 #: `send` gives the other tasks a turn after this many messages or bytes: about one full batch. A coordinator that sends closes
 #: a batch in each turn, so with a quarter of this its messages cost more than twice as much.

@@ -13,12 +13,12 @@ from typing import Any
 
 import msgpack
 
-from sitestack.address import UUID_BYTES, Address
-from sitestack.errors import ProtocolError
-from sitestack.frame import Destination, Frame, Header
-from sitestack.message import UNICASTS, Batch, Scope
+from sitestack.model.address import UUID_BYTES, Address
+from sitestack.model.errors import ProtocolError
+from sitestack.model.fast_frozen import unguarded
+from sitestack.model.frame import Destination, Frame, Header
+from sitestack.model.message import UNICASTS, Batch, Scope
 from sitestack.schema import INT_MAX, TEXT_BYTES_MAX, Converter, Schema
-from sitestack.unguarded import unguarded
 
 MAGIC = b"\xb7R"
 VERSION = 1

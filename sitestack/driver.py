@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import trio
 
-from sitestack.events import Event, Left
-from sitestack.frame import Frame
+from sitestack.model.events import Event, Left
+from sitestack.model.frame import Frame
 from sitestack.recorder import Recorder
 from sitestack.stack import Stack
 from sitestack.transport import Transport

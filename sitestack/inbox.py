@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from sitestack.address import Address
-from sitestack.message import Batch, Message, MessageId
-from sitestack.unguarded import unguarded
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.fast_frozen import unguarded
+from sitestack.model.message import Batch, Message, MessageId
+from sitestack.model.view import View, ViewId
 
 E = TypeVar("E")
 

@@ -10,10 +10,10 @@ import random
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from sitestack.address import Address, Physical
-from sitestack.events import Event
-from sitestack.frame import Frame, Header
-from sitestack.unguarded import unguarded
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Event
+from sitestack.model.fast_frozen import unguarded
+from sitestack.model.frame import Frame, Header
 
 
 @unguarded

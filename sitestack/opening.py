@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import trio
 
-from sitestack.address import Address
 from sitestack.assembly import build_stack
 from sitestack.channel import Channel
 from sitestack.config import SiteConfig, find_problems
-from sitestack.errors import ConfigurationError, unwrapped
 from sitestack.layer import Local
+from sitestack.model.address import Address
+from sitestack.model.errors import ConfigurationError, unwrapped
 from sitestack.recorder import Recorder, Write
 from sitestack.shared_state import SharedState
 from sitestack.transport import Transport

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sitestack.frame import Header
 from sitestack.layer import Layer
+from sitestack.model.frame import Header
 
 
 class WayUp(dict[type[Header] | None, int]):

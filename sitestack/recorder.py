@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from sitestack import records
-from sitestack.address import Address
-from sitestack.events import Event, Sent, Undeliverable, ViewInstalled
-from sitestack.frame import Frame
-from sitestack.message import UNICASTS, Batch
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.events import Event, Sent, Undeliverable, ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.model.message import UNICASTS, Batch
+from sitestack.model.view import View, ViewId
 
 #: Answers with the monotonic and the wall clock, both in nanoseconds.
 Clock = Callable[[], tuple[int, int]]

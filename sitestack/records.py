@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from sitestack.address import Address
-from sitestack.message import Scope
-from sitestack.unguarded import unguarded
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.fast_frozen import unguarded
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 
 
 @dataclass(frozen=True, slots=True)

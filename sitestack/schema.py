@@ -13,9 +13,9 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from sitestack.address import UUID_BYTES, Address, Physical, ProxyUUID
-from sitestack.errors import ProtocolError
-from sitestack.frame import Header
+from sitestack.model.address import UUID_BYTES, Address, Physical, ProxyUUID
+from sitestack.model.errors import ProtocolError
+from sitestack.model.frame import Header
 
 #: More members, ranges or vector entries than this in one field are refused (a site has at most a few hundred members).
 ITEMS_MAX = 20_000

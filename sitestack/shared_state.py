@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sitestack.errors import StateTooLarge, StateUnavailable
-from sitestack.events import Event, GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused
 from sitestack.inbox import Inbox, Mark
-from sitestack.message import copy_buffer
-from sitestack.view import View, ViewId
+from sitestack.model.errors import StateTooLarge, StateUnavailable
+from sitestack.model.events import Event, GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused
+from sitestack.model.message import copy_buffer
+from sitestack.model.view import View, ViewId
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from enum import IntEnum
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from sitestack.address import Address, ProxyUUID
-from sitestack.message import Batch
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.message import Batch
 from sitestack.schema import TEXT_BYTES_MAX
 
 _STR_BYTES = 3 + 4 * TEXT_BYTES_MAX

@@ -68,7 +68,7 @@ def test_wrong_import_directions_are_caught(path: str, text: str) -> None:
     [
         ("relay/layer.py", "from sitestack.layers.nakack import NakAck"),
         ("sitestack/layers/__init__.py", "from sitestack.layers.nakack import NakAck"),
-        ("sitestack/layers/nakack.py", "from sitestack.view import View\nfrom ..window import Window"),
+        ("sitestack/layers/nakack.py", "from sitestack.model.view import View\nfrom ..window import Window"),
         ("sitestack/relayed.py", "import relayed"),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_library_outside_its_door_is_caught(path: str, text: str) -> None:
     [
         ("sitestack/codec.py", "import msgpack"),
         ("sitestack/channel.py", "import trio"),
-        ("relay/config.py", "import yaml\nimport random\nfrom sitestack.view import View"),
+        ("relay/config.py", "import yaml\nimport random\nfrom sitestack.model.view import View"),
         ("relay/cli/audit.py", "from relay.analytics.audit import run_audit"),
     ],
 )

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-#: The identity of a view. Structs order by their fields, so that view ids order here as they do in `sitestack.view`.
+#: The identity of a view. Structs order by their fields, so that view ids order here as they do in `sitestack.model.view`.
 VIEW_ID = StructType([StructField("counter", LongType()), StructField("creator", StringType())])
 _MEMBER = StructType([StructField("site", StringType()), StructField("uuid", StringType()), StructField("name", StringType())])
 _SUB_VIEW = StructType([StructField("vid", VIEW_ID), StructField("members", ArrayType(StringType()))])

@@ -20,8 +20,8 @@ from relay.journal import Problem
 from relay.journal.bulk import Table, read_bulk
 from relay.journal.encoding import Header
 from sitestack import records
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 
 Schema: TypeAlias = Any  # pyarrow has no types
 Batch: TypeAlias = Any

@@ -31,7 +31,7 @@ from relay.analytics.follow_streams import LateRows, RestartedStream
 from relay.analytics.integrity import BATCH
 from relay.analytics.measures import count_lags, find_lags, measure_rates
 from relay.analytics.streaming import BYTES_MAX
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 #: Tables over time are by the minute.
 STRETCH_S = 60

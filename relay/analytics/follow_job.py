@@ -16,7 +16,7 @@ from pathlib import Path
 from relay.analytics.follow import HORIZON_S, FollowOptions
 from relay.analytics.follow_run import run_follow
 from relay.analytics.session import LOG, open_session
-from sitestack.errors import LocalError
+from sitestack.model.errors import LocalError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

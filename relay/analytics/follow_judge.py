@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from relay.analytics.horizon import STATE_SCHEMAS, Known, Step, advance
 from relay.analytics.verdict import add_places, find_violations
-from sitestack.errors import LocalError
+from sitestack.model.errors import LocalError
 
 #: Of this many batches the state is kept; the last but one is needed when the last has to be done again.
 STATES_KEPT = 3

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 JAVA_MIN = 17
 #: Where packages put Java on Linux and macOS.

@@ -16,7 +16,7 @@ from pathlib import Path
 from relay.analytics.audit import run_audit
 from relay.analytics.session import LOG, count_partitions, measure_bytes, open_session
 from relay.analytics.summary import describe
-from sitestack.errors import LocalError
+from sitestack.model.errors import LocalError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

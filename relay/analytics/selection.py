@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sitestack import records
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 KIND_NAMES: dict[type[records.Record], str] = {
     records.Start: "start",

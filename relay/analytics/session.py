@@ -18,7 +18,7 @@ from relay.analytics.java import find_java
 from relay.analytics.source import register
 from relay.journal import JournalError
 from relay.journal.reader import segment_files
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 #: Journals of this size are audited in one partition: on so few rows Spark's own work for stages, shuffles and generated
 #: code takes many times as long as the rows do.

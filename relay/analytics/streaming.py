@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from relay.analytics.reading import SegmentPartition, read_partition
 from relay.analytics.selection import Selection
 from relay.analytics.stream_places import REPORTED, Finder, Journals, Place, clock_at, parts, step
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 #: What a micro-batch reads unless the option says otherwise: some 100,000 records.
 BYTES_MAX = 32 << 20

@@ -7,8 +7,8 @@ from typing import Any
 
 from relay.bridge import BridgeConfig
 from relay.settings import NodeConfig, RelaySettings
-from sitestack.address import Physical
 from sitestack.config import Order, SiteConfig, TransportConfig
+from sitestack.model.address import Physical
 
 
 @dataclass(frozen=True, slots=True)

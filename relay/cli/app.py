@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from relay.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
-from sitestack.errors import LocalError
+from sitestack.model.errors import LocalError
 
 #: Name -> module with its `command`, in the order of the help text. A module is imported when its command is used, so that a
 #: node does not wait for, and does not carry, what only benchmarks and drills need.

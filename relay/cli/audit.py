@@ -12,7 +12,7 @@ from rich.text import Text
 
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE
 from relay.cli.output import print_json, progress_bar, stdout
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 
 @click.command(name="audit")

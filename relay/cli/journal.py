@@ -12,7 +12,7 @@ from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_USAGE
 from relay.cli.output import print_json, progress_bar
 from relay.journal import JournalOptions, JournalStore, Problem, canonical_lines, find_journals, read_journal
 from relay.journal.generate import Fault, Generator, GeneratorPlan, Planted
-from sitestack.address import Address
+from sitestack.model.address import Address
 
 
 @click.group(name="journal", invoke_without_command=True)

@@ -14,8 +14,8 @@ from relay.config import load_config, print_config
 from relay.daemon import NodeOptions, run_node
 from relay.logs import configure_log
 from relay.settings import HttpSettings, NodeConfig
-from sitestack.address import Physical
-from sitestack.errors import ConfigurationError
+from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
 
 
 @click.command(name="node")

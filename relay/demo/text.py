@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import distribution
 from pathlib import Path
 
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 
 def default_text() -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from relay.drills.executor import Venue
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 VenueName = Literal["local", "compose", "kubernetes"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
 
 #: Whose messages: site and uuid.
 Origin = tuple[str, Address]

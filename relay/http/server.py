@@ -13,8 +13,8 @@ from hypercorn.trio import serve
 from hypercorn.typing import ASGIFramework
 from starlette.applications import Starlette
 
-from sitestack.address import Physical
-from sitestack.errors import ConfigurationError
+from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
 
 #: A client that takes nothing for so long is cut off by the kernel: a node that leaves waits for nobody longer than this.
 UNTAKEN_TIMEOUT_S = 5.0

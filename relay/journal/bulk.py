@@ -29,9 +29,9 @@ from relay.journal.encoding import (
 )
 from relay.journal.reader import Problem
 from sitestack import records
-from sitestack.address import UUID_BYTES
-from sitestack.errors import ProtocolError
-from sitestack.message import Scope
+from sitestack.model.address import UUID_BYTES
+from sitestack.model.errors import ProtocolError
+from sitestack.model.message import Scope
 from sitestack.schema import INT_MAX, TEXT_BYTES_MAX
 
 #: So much of a file is read, and at least a record, before it is decoded.

@@ -19,10 +19,10 @@ from typing import Any, Literal, NamedTuple
 import msgpack
 
 from sitestack import records
-from sitestack.address import UUID_BYTES, Address
-from sitestack.errors import ProtocolError
+from sitestack.model.address import UUID_BYTES, Address
+from sitestack.model.errors import ProtocolError
+from sitestack.model.view import ViewId
 from sitestack.schema import TEXT_BYTES_MAX, Converter, Schema
-from sitestack.view import ViewId
 
 FORMAT = "relay-journal"
 VERSION = 1

@@ -16,9 +16,9 @@ from enum import Enum
 from typing import Literal
 
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 
 _SECOND_NS = 1_000_000_000
 #: The run ends so long after its last message that what is missing then counts as lost.

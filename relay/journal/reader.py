@@ -16,8 +16,8 @@ from typing import BinaryIO, Literal
 from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, Decoder, Header, decode_header, length_check
 from relay.journal.store import SUFFIX, JournalError
 from sitestack import records
-from sitestack.address import Address
-from sitestack.errors import ProtocolError
+from sitestack.model.address import Address
+from sitestack.model.errors import ProtocolError
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from urllib.parse import quote
 
 from relay.journal.encoding import Encoder, Header, encode_header
 from sitestack import records
-from sitestack.address import Address
-from sitestack.errors import LocalError
+from sitestack.model.address import Address
+from sitestack.model.errors import LocalError
 
 SUFFIX = ".rlj"
 #: `Drop.why` of the record that says how many records are missing.

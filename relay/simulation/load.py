@@ -7,8 +7,8 @@ import random
 from relay.simulation.faults import Flood
 from relay.simulation.plan import TROUBLE_S, Plan
 from relay.simulation.process import RelayProcess
-from sitestack.address import Address, ProxyUUID
-from sitestack.message import Scope
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.message import Scope
 from sitestack.sim.process import Process
 from sitestack.sim.world import World
 

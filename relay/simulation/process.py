@@ -21,12 +21,12 @@ from relay.events import (
 from relay.layer import RelayConfig, RelayLayer
 from relay.links import Key
 from relay.recorder import RelayRecorder
-from sitestack.address import Address, Physical
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
-from sitestack.events import Event
-from sitestack.frame import Frame
 from sitestack.layer import Local
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Event
+from sitestack.model.frame import Frame
 from sitestack.sim.process import Process
 from sitestack.sim.streams import Stream
 from sitestack.sim.world import Maker, World

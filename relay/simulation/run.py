@@ -20,9 +20,9 @@ from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.simulation.strikes import Trouble
 from relay.simulation.verdict import Verdict
 from relay.simulation.ways import routes_of
-from sitestack.address import Physical, ProxyUUID
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
+from sitestack.model.address import Physical, ProxyUUID
 from sitestack.sim import rules
 from sitestack.sim.process import Process
 from sitestack.sim.streams import Slowness

@@ -13,10 +13,10 @@ from itertools import accumulate
 
 from relay.buffer import ENTRY_BYTES, BufferConfig
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 from sitestack.sim.process import Process
-from sitestack.view import ViewId
 
 
 class _Produce:

@@ -25,9 +25,9 @@ from relay.simulation.load import Load
 from relay.simulation.plan import Plan
 from relay.simulation.process import RelayProcess
 from relay.simulation.ways import routes_of
-from sitestack.address import Address, Physical
-from sitestack.events import CloseConnection
-from sitestack.message import Scope
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import CloseConnection
+from sitestack.model.message import Scope
 from sitestack.sim import rules
 from sitestack.sim.process import Process
 from sitestack.sim.streams import Slowness, Stream

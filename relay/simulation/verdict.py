@@ -16,11 +16,11 @@ from relay.simulation.strikes import Trouble
 from relay.simulation.ways import routes_of
 from sitestack import records
 from sitestack.layers.batching import BatchingConfig
-from sitestack.message import Scope
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 from sitestack.sim.checkers import History, check_all, check_introduced, check_uniform_agreement
 from sitestack.sim.process import Process
 from sitestack.sim.world import World
-from sitestack.view import ViewId
 
 #: Merge views that one member may install after a heal (M3).
 MERGES_MAX = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from sitestack.frame import Frame
+from sitestack.model.frame import Frame
 
 #: What a batch costs besides its body, so that many small ones are not free.
 FRAME_BYTES = 128

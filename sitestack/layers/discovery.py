@@ -18,22 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from sitestack.address import Address, Physical
-from sitestack.contacts import Contacts, printable
-from sitestack.events import (
-    Connect,
-    Event,
-    FindMembers,
-    FindPhysical,
-    Left,
-    OtherRules,
-    RemovePhysical,
-    SetSeeds,
-    ViewInstalled,
-    Watch,
-    WatchAt,
-)
-from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.discovery_directory import CONTACTS_PER_FRAME, Directory, is_own_word
 from sitestack.layers.discovery_headers import (
@@ -47,7 +31,23 @@ from sitestack.layers.discovery_headers import (
 )
 from sitestack.layers.discovery_search import Search
 from sitestack.layers.discovery_whereabouts import Whereabouts
-from sitestack.rate_limit import RateLimit
+from sitestack.model.address import Address, Physical
+from sitestack.model.address_cache import Contacts, printable
+from sitestack.model.events import (
+    Connect,
+    Event,
+    FindMembers,
+    FindPhysical,
+    Left,
+    OtherRules,
+    RemovePhysical,
+    SetSeeds,
+    ViewInstalled,
+    Watch,
+    WatchAt,
+)
+from sitestack.model.frame import Frame, Header
+from sitestack.model.rate_limit import RateLimit
 
 #: Seeds that are asked; a name that stands for more places than this is asked at the first ones.
 SEEDS_MAX = 256

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sitestack.address import Address
-from sitestack.contacts import Contact
-from sitestack.frame import Destination, Frame, Header
 from sitestack.layer import Down, Effect
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.address_cache import Contact
+from sitestack.model.frame import Destination, Frame, Header
+from sitestack.model.view import ViewId
 
 
 @dataclass(frozen=True, slots=True)

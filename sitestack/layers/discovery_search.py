@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sitestack.address import Address
-from sitestack.contacts import Contact
-from sitestack.events import Found, OtherRules, Peer
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.address_cache import Contact
+from sitestack.model.events import Found, OtherRules, Peer
+from sitestack.model.view import ViewId
 
 
 class Search:

@@ -21,8 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.address import Address
-from sitestack.events import (
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.layers.failure_detection_headers import HEADERS, Alive, AreYouThere, IAmAlive, NotHeard, NotHere
+from sitestack.model.address import Address
+from sitestack.model.events import (
     CheckMember,
     Event,
     Gone,
@@ -35,11 +37,9 @@ from sitestack.events import (
     ViewInstalled,
     Watch,
 )
-from sitestack.frame import Destination, Frame, Header
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
-from sitestack.layers.failure_detection_headers import HEADERS, Alive, AreYouThere, IAmAlive, NotHeard, NotHere
-from sitestack.rate_limit import RateLimit
-from sitestack.view import View, ViewId
+from sitestack.model.frame import Destination, Frame, Header
+from sitestack.model.rate_limit import RateLimit
+from sitestack.model.view import View, ViewId
 
 _OWN = frozenset(HEADERS.values())
 

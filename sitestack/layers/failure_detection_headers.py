@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sitestack.address import Address
-from sitestack.frame import Header
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.frame import Header
+from sitestack.model.view import ViewId
 
 
 @dataclass(frozen=True, slots=True)

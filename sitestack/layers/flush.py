@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from sitestack.address import Address
-from sitestack.frame import Header
 from sitestack.layers.membership_headers import FlushReply, Prepare, Share
-from sitestack.view import SubView, View, ViewId, next_lineage
+from sitestack.model.address import Address
+from sitestack.model.frame import Header
+from sitestack.model.view import SubView, View, ViewId, next_lineage
 
 
 class Stage(Enum):

@@ -12,16 +12,25 @@ What it has promised is in `participant.py`; the other half is `leader.py` and `
 
 from __future__ import annotations
 
-from sitestack.address import Address
-from sitestack.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Settled, StatesCollected, ViewInstalled
-from sitestack.frame import Frame, Header
 from sitestack.layer import Announce, CollectStates, Down, Dropped, Effect, Local, Up
 from sitestack.layers import membership_headers as wire
 from sitestack.layers.joining import Joining
 from sitestack.layers.leader import Leader
 from sitestack.layers.merging import Merging
 from sitestack.layers.participant import Participant
-from sitestack.view import View
+from sitestack.model.address import Address
+from sitestack.model.events import (
+    Blocked,
+    CutReached,
+    DigestAnswer,
+    DigestQuery,
+    ReachCut,
+    Settled,
+    StatesCollected,
+    ViewInstalled,
+)
+from sitestack.model.frame import Frame, Header
+from sitestack.model.view import View
 
 
 class Follower:

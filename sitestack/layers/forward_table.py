@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from sitestack.message import Batch, Scope
+from sitestack.model.message import Batch, Scope
 
 #: More delivered but unstable entries than this are not remembered: the oldest then counts as stable. It costs nothing but
 #: the number in the statistics, since a flush gives to all what one of them has delivered.

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.address import Address
 from sitestack.codec import FRAME_OVERHEAD_BYTES, Codec
-from sitestack.errors import ProtocolError
-from sitestack.events import Event, Undeliverable, ViewInstalled
-from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.fragment_headers import PIECE_OVERHEAD_BYTES, FragmentHeader
 from sitestack.layers.partials import Partials
+from sitestack.model.address import Address
+from sitestack.model.errors import ProtocolError
+from sitestack.model.events import Event, Undeliverable, ViewInstalled
+from sitestack.model.frame import Frame, Header
 from sitestack.wire_size import fixed_bytes
 
 

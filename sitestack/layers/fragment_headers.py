@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sitestack.frame import Frame, Header
-from sitestack.unguarded import unguarded
+from sitestack.model.fast_frozen import unguarded
+from sitestack.model.frame import Frame, Header
 
 #: What the fields of a `FragmentHeader` besides its data, and the frame around it, take on the wire.
 PIECE_OVERHEAD_BYTES = 64

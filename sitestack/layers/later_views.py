@@ -6,9 +6,9 @@ hears the multicasts of views that it never becomes a member of.
 
 from __future__ import annotations
 
-from sitestack.frame import Frame
 from sitestack.layers.window import frame_bytes
-from sitestack.view import ViewId
+from sitestack.model.frame import Frame
+from sitestack.model.view import ViewId
 
 
 class LaterViews:

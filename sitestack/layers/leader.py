@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sitestack.address import Address
-from sitestack.events import CheckMember
-from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Local
 from sitestack.layers import membership_headers as wire
 from sitestack.layers.flush import Flush, Part, Stage
 from sitestack.layers.participant import Participant
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.events import CheckMember
+from sitestack.model.frame import Frame, Header
+from sitestack.model.view import View, ViewId
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from sitestack.address import Address
-from sitestack.events import (
+from sitestack.layer import Announce, Down, Effect, Layer, Local, Up
+from sitestack.layers import membership_headers as wire
+from sitestack.layers.follower import Follower
+from sitestack.layers.joining import Joining, Phase
+from sitestack.layers.leader import Leader, LeaderTimes
+from sitestack.layers.merging import MergeTimes, Merging
+from sitestack.layers.participant import Participant
+from sitestack.layers.view_tags import ViewTags
+from sitestack.model.address import Address
+from sitestack.model.events import (
     Connect,
     CutReached,
     DigestAnswer,
@@ -31,16 +39,8 @@ from sitestack.events import (
     Unsuspect,
     ViewInstalled,
 )
-from sitestack.frame import Frame, Header
-from sitestack.layer import Announce, Down, Effect, Layer, Local, Up
-from sitestack.layers import membership_headers as wire
-from sitestack.layers.follower import Follower
-from sitestack.layers.joining import Joining, Phase
-from sitestack.layers.leader import Leader, LeaderTimes
-from sitestack.layers.merging import MergeTimes, Merging
-from sitestack.layers.participant import Participant
-from sitestack.layers.view_tags import ViewTags
-from sitestack.view import View, ViewId
+from sitestack.model.frame import Frame, Header
+from sitestack.model.view import View, ViewId
 
 
 @dataclass(frozen=True, slots=True)

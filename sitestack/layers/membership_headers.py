@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sitestack.address import Address
-from sitestack.frame import Header
-from sitestack.unguarded import unguarded
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.fast_frozen import unguarded
+from sitestack.model.frame import Header
+from sitestack.model.view import View, ViewId
 
 
 @unguarded

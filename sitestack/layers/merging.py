@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sitestack.address import Address
-from sitestack.events import FindMembers, Found, SeenView
-from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Local
 from sitestack.layers import membership_headers as wire
 from sitestack.layers.leader import Leader
 from sitestack.layers.participant import Participant
-from sitestack.view import View
+from sitestack.model.address import Address
+from sitestack.model.events import FindMembers, Found, SeenView
+from sitestack.model.frame import Frame, Header
+from sitestack.model.view import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sitestack.address import Address
-from sitestack.frame import Frame, Header
-from sitestack.unguarded import unguarded
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.fast_frozen import unguarded
+from sitestack.model.frame import Frame, Header
+from sitestack.model.view import ViewId
 
 #: A request lists at most so many ranges: it must fit into one datagram, as fragmentation is above this layer.
 RANGES_MAX = 64

@@ -5,9 +5,9 @@ A line numbers what goes through it. A helper of batching, not a layer.
 
 from __future__ import annotations
 
-from sitestack.address import Address, ProxyUUID
-from sitestack.errors import LocalError
-from sitestack.message import UNICASTS, Scope
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.errors import LocalError
+from sitestack.model.message import UNICASTS, Scope
 
 #: Each target has a counter that is never given up, since its numbers must not be used twice; so their number is bounded.
 TARGETS_MAX = 100_000

@@ -6,8 +6,8 @@ together is appending.
 
 from __future__ import annotations
 
-from sitestack.address import Address
 from sitestack.layers.fragment_headers import FragmentHeader
+from sitestack.model.address import Address
 
 #: A sender, and whether this is its multicast stream.
 Key = tuple[Address, bool]

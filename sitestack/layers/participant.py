@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from sitestack.address import UUID_BYTES, Address
-from sitestack.frame import Header
 from sitestack.layers.membership_headers import FlushReject, Prepare
-from sitestack.view import View, ViewId
+from sitestack.model.address import UUID_BYTES, Address
+from sitestack.model.frame import Header
+from sitestack.model.view import View, ViewId
 
 NO_VIEW = ViewId(0, Address(bytes(UUID_BYTES)))
 

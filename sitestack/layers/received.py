@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import Enum
 
-from sitestack.address import Address
-from sitestack.message import Batch
+from sitestack.model.address import Address
+from sitestack.model.message import Batch
 
 #: Next number by scope, for ALL and SITE.
 Numbers = tuple[int, int]

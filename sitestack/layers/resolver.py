@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sitestack.address import Address, Physical
 from sitestack.codec import FRAME_OVERHEAD_BYTES
-from sitestack.contacts import Contact, Contacts
-from sitestack.events import (
+from sitestack.layer import Down, Dropped, Effect, Layer, Local, Transmit, Up
+from sitestack.model.address import Address, Physical
+from sitestack.model.address_cache import Contact, Contacts
+from sitestack.model.events import (
     Event,
     FindPhysical,
     Left,
@@ -22,8 +23,7 @@ from sitestack.events import (
     TryNextPhysical,
     ViewInstalled,
 )
-from sitestack.frame import Frame
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Transmit, Up
+from sitestack.model.frame import Frame
 
 #: Chooses among a member's addresses, best first; `failures` counts how often the choice seemed dead (LA-6).
 Picker = Callable[[Address, tuple[Physical, ...], int], Physical]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from sitestack.address import Address
-from sitestack.frame import Frame
 from sitestack.layers.window import Window, frame_bytes
+from sitestack.model.address import Address
+from sitestack.model.frame import Frame
 
 
 class Gap:

@@ -13,14 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from sitestack.address import Address
-from sitestack.events import Blocked, Event, Stable, ViewInstalled, Waiting
-from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.forward_table import ForwardTable
 from sitestack.layers.received import Numbers, ReceivedTable, Verdict
-from sitestack.message import UNICASTS, Batch
-from sitestack.view import View
+from sitestack.model.address import Address
+from sitestack.model.events import Blocked, Event, Stable, ViewInstalled, Waiting
+from sitestack.model.frame import Frame, Header
+from sitestack.model.message import UNICASTS, Batch
+from sitestack.model.view import View
 
 #: The interval of forwarding again grows up to this many times, as long as nothing comes back.
 RESEND_BACKOFF_MAX = 16

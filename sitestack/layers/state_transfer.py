@@ -19,9 +19,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.address import Address
-from sitestack.events import Event, GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused, ViewInstalled
-from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.state_holders import StateHolders
 from sitestack.layers.state_transfer_headers import (
@@ -33,7 +30,10 @@ from sitestack.layers.state_transfer_headers import (
     StateRequest,
     StateStanding,
 )
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.events import Event, GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused, ViewInstalled
+from sitestack.model.frame import Frame, Header
+from sitestack.model.view import View, ViewId
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
-from sitestack.address import Address
-from sitestack.frame import Header
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.frame import Header
+from sitestack.model.view import ViewId
 
 
 class Standing(IntEnum):

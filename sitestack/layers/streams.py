@@ -5,9 +5,9 @@ Between a block and the next view nothing may be delivered except what a cut say
 
 from __future__ import annotations
 
-from sitestack.address import Address
-from sitestack.frame import Frame
 from sitestack.layers.window import Window, frame_bytes
+from sitestack.model.address import Address
+from sitestack.model.frame import Frame
 
 
 class Streams:

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sitestack.frame import Frame, Header
-from sitestack.unguarded import unguarded
+from sitestack.model.fast_frozen import unguarded
+from sitestack.model.frame import Frame, Header
 
 #: What a frame costs in a window besides its payload.
 FRAME_COST_BYTES = 256

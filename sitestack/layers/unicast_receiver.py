@@ -10,8 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from sitestack.address import Address
-from sitestack.frame import Frame
 from sitestack.layer import Dropped, Effect, Up
 from sitestack.layers.unicast_connection import (
     RANGES_MAX,
@@ -23,6 +21,8 @@ from sitestack.layers.unicast_connection import (
     frame_bytes,
     without_header,
 )
+from sitestack.model.address import Address
+from sitestack.model.frame import Frame
 
 
 class Receiver:

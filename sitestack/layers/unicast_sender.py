@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from sitestack.address import Address
-from sitestack.events import Undeliverable
-from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers.unicast_connection import (
     RANGES_MAX,
@@ -19,6 +16,9 @@ from sitestack.layers.unicast_connection import (
     frame_bytes,
     without_header,
 )
+from sitestack.model.address import Address
+from sitestack.model.events import Undeliverable
+from sitestack.model.frame import Frame, Header
 
 
 class Sender:

@@ -8,7 +8,7 @@ who ask; frames above are ahead of a hole.
 from __future__ import annotations
 
 from sitestack.codec import FRAME_OVERHEAD_BYTES
-from sitestack.frame import Frame
+from sitestack.model.frame import Frame
 
 
 class Window:

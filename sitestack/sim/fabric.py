@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from sitestack.address import Address, Physical
+from sitestack.model.address import Address, Physical
 from sitestack.sim.rules import Packet, Rule
 from sitestack.sim.schedule import Schedule
 

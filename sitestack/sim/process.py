@@ -10,18 +10,18 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from sitestack import records
-from sitestack.address import Physical
-from sitestack.errors import LocalError
-from sitestack.events import Connect, Disconnect, Event, Gone, Left, ViewInstalled, WatchAt
-from sitestack.frame import Frame
 from sitestack.layer import Local
 from sitestack.layers.batching import Batching
-from sitestack.message import Scope
+from sitestack.model.address import Physical
+from sitestack.model.errors import LocalError
+from sitestack.model.events import Connect, Disconnect, Event, Gone, Left, ViewInstalled, WatchAt
+from sitestack.model.frame import Frame
+from sitestack.model.message import Scope
+from sitestack.model.view import View
 from sitestack.recorder import Recorder
 from sitestack.sim.fabric import Fabric
 from sitestack.sim.schedule import Schedule
 from sitestack.stack import Stack, Turn
-from sitestack.view import View
 
 
 class Process:

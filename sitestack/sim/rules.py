@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sitestack.address import Physical
-from sitestack.unguarded import unguarded
+from sitestack.model.address import Physical
+from sitestack.model.fast_frozen import unguarded
 
 
 @unguarded

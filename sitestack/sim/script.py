@@ -18,11 +18,11 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
-from sitestack.address import Address, Physical
-from sitestack.errors import ProtocolError
-from sitestack.events import Event
-from sitestack.frame import Frame, Header
-from sitestack.message import Scope
+from sitestack.model.address import Address, Physical
+from sitestack.model.errors import ProtocolError
+from sitestack.model.events import Event
+from sitestack.model.frame import Frame, Header
+from sitestack.model.message import Scope
 from sitestack.sim.process import Process
 from sitestack.sim.rules import Packet
 from sitestack.sim.transcript import Transcript, texts

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 from sitestack.sim.fabric import Latency
 from sitestack.sim.schedule import Schedule
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from sitestack.address import Address
-from sitestack.events import Event, ViewInstalled
-from sitestack.frame import Frame, Header
-from sitestack.message import Batch
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.events import Event, ViewInstalled
+from sitestack.model.frame import Frame, Header
+from sitestack.model.message import Batch
+from sitestack.model.view import View, ViewId
 
 
 class Transcript:

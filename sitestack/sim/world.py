@@ -6,10 +6,10 @@ import hashlib
 import random
 from collections.abc import Callable, Sequence
 
-from sitestack.address import Address, Physical
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.layer import Local
+from sitestack.model.address import Address, Physical
 from sitestack.sim.fabric import Fabric
 from sitestack.sim.process import Process
 from sitestack.sim.schedule import Schedule

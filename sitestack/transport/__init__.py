@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 from typing import Protocol
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 
 
 class Transport(Protocol):

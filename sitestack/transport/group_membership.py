@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import trio
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 
 #: How often the group is joined again while that fails, and while sending to it fails.
 RENEW_INTERVAL_S = 1.0

@@ -12,7 +12,7 @@ from contextlib import suppress
 import trio
 
 from sitestack.config import ANY_INTERFACE
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
 #: ioctl of Linux that answers with the IPv4 address of an interface.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import trio
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 
 #: Says whether a datagram from the first address to the second gets through.
 Allow = Callable[[Physical, Physical], bool]

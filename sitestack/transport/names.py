@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 import trio
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 from sitestack.transport.interfaces import is_address
 
 #: How long to wait between two attempts when no name is known yet, as happens when everything starts at once.

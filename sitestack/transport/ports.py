@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 #: The system gives out free UDP ports; so often one is tried whose number is taken in TCP.
 ATTEMPTS_MAX = 64

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import trio
 
-from sitestack.address import Physical
 from sitestack.codec import DATAGRAM_BYTES_MAX
 from sitestack.config import TransportConfig
+from sitestack.model.address import Physical
 from sitestack.transport.interfaces import find_interface, is_address
 from sitestack.transport.ports import listen
 

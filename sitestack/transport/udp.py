@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import trio
 
-from sitestack.address import Physical
 from sitestack.config import TransportConfig
-from sitestack.errors import ConfigurationError
+from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
 from sitestack.transport.group_membership import GroupMembership
 from sitestack.transport.interfaces import find_interface, is_address
 from sitestack.transport.ports import bind_pair, bind_udp, why_not_bound

@@ -26,8 +26,8 @@ from enum import Enum, auto
 
 import trio
 
-from sitestack.address import UUID_BYTES, Address, Physical
-from sitestack.events import CheckMember, Event, Gone
+from sitestack.model.address import UUID_BYTES, Address, Physical
+from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.transport.interfaces import is_address
 
 #: Begins an answer; the last byte is the version.

@@ -13,9 +13,9 @@ from relay.analytics.audit import AuditResult, run_audit
 from relay.check import check_directories
 from relay.journal import JournalOptions, JournalStore
 from sitestack import records
-from sitestack.address import Address
+from sitestack.model.address import Address
+from sitestack.model.view import ViewId
 from sitestack.sim.checkers import Report
-from sitestack.view import ViewId
 from tests.sitestack.sim.journals import Told
 
 SECOND = 1_000_000_000

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from relay.analytics.java import find_java
 from relay.analytics.session import open_session
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 pytest.register_assert_rewrite("tests.analytics.auditing")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from relay.journal import JournalOptions, JournalStore
 from relay.journal.generate import Fault, Generator, GeneratorPlan, Process
 from sitestack import records
-from sitestack.address import Address
+from sitestack.model.address import Address
 
 
 class GrowingJournals:

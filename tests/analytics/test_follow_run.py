@@ -18,7 +18,7 @@ from relay.analytics.follow_judge import FollowError, Progress
 from relay.analytics.follow_run import run_follow
 from relay.analytics.session import LOG, stop_session
 from relay.journal.store import SUFFIX
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 from tests.relay.cli.conftest import Run, run
 
 __all__ = ["run"]

@@ -8,7 +8,7 @@ import pytest
 
 from relay.analytics import java
 from relay.analytics.java import find_java
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 
 def fake_java(home: Path, version: str, code: int = 0) -> Path:

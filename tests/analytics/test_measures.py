@@ -23,9 +23,9 @@ from relay.analytics.measures import (
 )
 from relay.check import check_directories
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 from tests.analytics.auditing import BEGIN, SECOND, store
 
 A, B, D = (Address(letter.encode() * 16) for letter in "ABD")

@@ -18,9 +18,9 @@ from relay.analytics.selection import ALL_KINDS
 from relay.analytics.source import RelayDataSource
 from relay.journal import JournalOptions, JournalStore
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 
 A, B = Address(b"A" * 16), Address(b"B" * 16)
 VID, NEXT = ViewId(1, A), ViewId(2, A)

@@ -15,8 +15,8 @@ from relay.analytics.reading import SegmentPartition
 from relay.analytics.source import CLOCK_STEP_NS, RelayDataSource
 from relay.journal import JournalOptions, JournalStore
 from sitestack import records
-from sitestack.address import Address
-from sitestack.errors import ConfigurationError
+from sitestack.model.address import Address
+from sitestack.model.errors import ConfigurationError
 
 MINUTE = 60 * 1_000_000_000
 #: Segments of a journal begin so far apart.

@@ -12,7 +12,7 @@ import pytest
 from relay.analytics.columns import select_schema
 from relay.analytics.selection import Selection
 from relay.analytics.streaming import Offset, SegmentStreamReader
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 from tests.analytics.growing import GrowingJournals, small_run
 
 COLUMNS = ("kind", "uuid", "segment", "offset", "reason", "detail", "file")

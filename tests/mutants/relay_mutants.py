@@ -160,7 +160,7 @@ RELAY = (
         "the relay is a part of who a remote member is",
         (
             Edit(
-                "sitestack/address.py",
+                "sitestack/model/address.py",
                 "        return isinstance(other, ProxyUUID) and self.site == other.site and bytes.__eq__(self, other)",
                 "        if not isinstance(other, ProxyUUID) or self.relay != other.relay:\n"
                 "            return False\n"

@@ -240,7 +240,7 @@ PLACES_OF_MEMBERS = (
         "an address is added only if none is known",
         (
             Edit(
-                "sitestack/contacts.py",
+                "sitestack/model/address_cache.py",
                 "        if known is not None and contact.version <= known.version:",
                 "        if known is not None:",
             ),

@@ -35,7 +35,7 @@ def test_a_mutant_is_a_copy_with_all_its_edits(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_found_before_anything_runs() -> None:
     with pytest.raises(Mismatch, match="which is not in it"):
-        check_fits(ROOT, [Edit("sitestack/view.py", "no such text", "")])
+        check_fits(ROOT, [Edit("sitestack/model/view.py", "no such text", "")])
 
 
 def test_it_is_told_who_killed_what() -> None:

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from relay.layer import RelayLayer
 from relay.settings import NodeConfig
 from relay.wire import FRAMES
-from sitestack.address import Address, Physical, ProxyUUID
 from sitestack.assembly import build_stack
 from sitestack.config import lan
-from sitestack.frame import Header
 from sitestack.layer import Local
-from sitestack.message import UNICASTS, Batch, Scope, pack_body
+from sitestack.model.address import Address, Physical, ProxyUUID
+from sitestack.model.frame import Header
+from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
+from sitestack.model.view import SubView, View, ViewId
 from sitestack.schema import INT_MAX
 from sitestack.stack import Stack, collect_headers
-from sitestack.view import SubView, View, ViewId
 
 #: A few, so that those of one example meet each other.
 ADDRESSES = tuple([Address(bytes([n]) * 16) for n in range(1, 6)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 
 
 def places(site: str) -> tuple[Physical, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
-from sitestack.events import Disconnect
+from sitestack.model.events import Disconnect
 from tests.relay.fake_member import Member
 from tests.relay.fake_places import places
 from tests.relay.fake_site import FakeSite

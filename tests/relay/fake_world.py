@@ -19,9 +19,9 @@ from relay.events import (
     StopListening,
 )
 from relay.layer import RelayConfig
-from sitestack.address import Physical
-from sitestack.events import Event
-from sitestack.frame import Frame
+from sitestack.model.address import Physical
+from sitestack.model.events import Event
+from sitestack.model.frame import Frame
 from tests.relay.fake_member import Member, Pipe
 from tests.relay.fake_site import FakeSite
 

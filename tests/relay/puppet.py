@@ -7,10 +7,10 @@ from relay.events import BridgeClosed, BridgeConnected, BridgeReceived
 from relay.headers import SiteVector
 from relay.link import LinkConfig
 from relay.wire import VERSION, Ack, Data, FrameParser, Hello, State, encode
-from sitestack.address import Address
-from sitestack.frame import Header
-from sitestack.message import Batch, Scope, pack_body
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.frame import Header
+from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import View, ViewId
 from tests.relay.fake_member import Member, Pipe
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import two_sites

@@ -15,7 +15,7 @@ from relay.config import fill_in, load_config, print_config
 from relay.drills.library import find_drill
 from relay.drills.plan import Drill
 from relay.settings import NodeConfig
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 QUICKLY = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -16,9 +16,9 @@ import pytest
 from relay.layer import RelayLayer
 from relay.settings import NodeConfig
 from relay.status import find_queues
-from sitestack.address import Address
 from sitestack.assembly import build_stack
 from sitestack.layer import Local
+from sitestack.model.address import Address
 from sitestack.stack import Stack
 
 VIEW = "one for each member of the view, or less"

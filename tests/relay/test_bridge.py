@@ -26,8 +26,8 @@ from relay.events import (
     Listen,
     StopListening,
 )
-from sitestack.address import Physical
-from sitestack.events import Event
+from sitestack.model.address import Physical
+from sitestack.model.events import Event
 
 E = TypeVar("E", bound=Event)
 

@@ -8,7 +8,7 @@ import pytest
 
 from relay.config import load_config
 from relay.routes import RoutesConfig
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 
 TEXT = """
 site: NYC

@@ -10,8 +10,8 @@ import trio
 
 from relay.bridge import Bridge, BridgeConfig
 from relay.events import BridgeConnected, Dial, DialFailed
-from sitestack.address import Physical
-from sitestack.events import Event
+from sitestack.model.address import Physical
+from sitestack.model.events import Event
 
 #: Loopback addresses at which nobody listens.
 NOBODY = ("127.0.0.2", "127.0.0.3")

@@ -9,8 +9,8 @@ from relay.events import Baseline, Gap
 from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
 from relay.link import LinkConfig
 from relay.wire import Ack, State
-from sitestack.errors import ConfigurationError
-from sitestack.frame import Frame
+from sitestack.model.errors import ConfigurationError
+from sitestack.model.frame import Frame
 from tests.relay.fake_member import Member
 from tests.relay.fake_sites import sites_of, two_sites
 from tests.relay.puppet import D, Puppet, alone, data, numbers, remote_view

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from relay.casting import Caster
 from relay.headers import Trim
-from sitestack.frame import Frame
 from sitestack.layer import Down
+from sitestack.model.frame import Frame
 from tests.relay.puppet import D, batch
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from relay.config import FILE_BYTES_MAX, load_config, print_config
 from relay.settings import NodeConfig
-from sitestack.address import Physical
-from sitestack.errors import ConfigurationError
+from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
 
 Load = Callable[..., NodeConfig]
 

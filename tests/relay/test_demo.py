@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from relay.demo import default_text, read_lines
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 #: Much longer than any of it takes, for slow machines.
 LIMIT_S = 120.0

@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 from relay.dialing import Dialer
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 
 D, E, F = (Physical(host, 7900) for host in ("d", "e", "f"))
 SFO = {"SFO": (D, E, F)}

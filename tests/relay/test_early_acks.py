@@ -7,9 +7,9 @@ import pytest
 from relay.buffer import BufferConfig
 from relay.headers import Acked, LinkUp, SiteVector
 from relay.state import ReplicatedState
-from sitestack.address import Address
-from sitestack.message import Batch, Scope, pack_body
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import View, ViewId
 
 A, B, D = (Address(bytes([n]) * 16) for n in (0xA, 0xB, 0xD))
 LINEAGE = ViewId(1, D)

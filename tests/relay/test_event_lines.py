@@ -7,11 +7,11 @@ from typing import Any
 
 from relay.event_lines import EventLines
 from relay.events import Baseline, Certainty, Duty, Gap, GlobalView, Misconfigured, Role, Unreachable
-from sitestack.address import Address, ProxyUUID
-from sitestack.events import Event
 from sitestack.inbox import Delivery
-from sitestack.message import Batch, Scope, pack_body
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.events import Event
+from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import View, ViewId
 
 A, D = (Address(bytes([number]) * 16) for number in (1, 4))
 VIEW = View(ViewId(3, A), ViewId(1, A), (A,), ("A",))

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitestack.address import Address
 from sitestack.codec import MAGIC, VERSION, Codec, Datagram
-from sitestack.errors import ProtocolError
-from sitestack.frame import Frame, Header
+from sitestack.model.address import Address
+from sitestack.model.errors import ProtocolError
+from sitestack.model.frame import Frame, Header
 from tests.relay.any_header import ADDRESSES, EVERY, addresses, batches, headers, values
 
 T = TypeVar("T")

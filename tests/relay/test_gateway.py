@@ -9,8 +9,8 @@ import pytest
 from relay.events import BridgeConnected, Dial, Duty, Misconfigured, Role
 from relay.headers import RemoteBaseline, RemoteGap, RemoteView
 from relay.wire import Bye, Data, Hello
-from sitestack.frame import Header
-from sitestack.message import Scope
+from sitestack.model.frame import Header
+from sitestack.model.message import Scope
 from tests.relay.fake_member import Member
 from tests.relay.fake_places import places
 from tests.relay.fake_sites import leave, two_sites

@@ -8,9 +8,9 @@ import pytest
 
 from relay.events import GlobalView
 from relay.headers import RemoteView
-from sitestack.address import ProxyUUID
-from sitestack.events import ViewInstalled
-from sitestack.view import View, ViewId
+from sitestack.model.address import ProxyUUID
+from sitestack.model.events import ViewInstalled
+from sitestack.model.view import View, ViewId
 from tests.relay.fake_member import Member
 from tests.relay.fake_sites import sites_of, two_sites
 from tests.relay.puppet import D, E, F, Puppet, alone, data, remote_view

@@ -10,9 +10,9 @@ from relay.buffer import BufferConfig
 from relay.events import Baseline, Gap
 from relay.halves import merge_parts
 from relay.headers import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
-from sitestack.address import Address, ProxyUUID
-from sitestack.frame import Frame
-from sitestack.view import SubView, View, ViewId
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.frame import Frame
+from sitestack.model.view import SubView, View, ViewId
 from tests.relay.fake_member import Member
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import two_sites

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from relay.lines import LineSink, LineSource
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 
 async def read(file: Path, line_bytes_max: int = 1000) -> list[bytes]:

@@ -17,10 +17,10 @@ from relay.link import LinkConfig, LinkSession
 from relay.remote_site import Admission
 from relay.state import ReplicatedState
 from relay.wire import VERSION, Data, Hello
-from sitestack.address import Address
-from sitestack.frame import Header
-from sitestack.message import Batch, Scope, pack_body
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.frame import Header
+from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import View, ViewId
 
 ORIGINS = [Address(bytes([n]) * 16) for n in (1, 2, 3)]
 RECEIVER = Address(bytes([9]) * 16)

@@ -10,9 +10,9 @@ from relay.horizon import Horizon
 from relay.link import LinkConfig, LinkSession
 from relay.state import ReplicatedState
 from relay.wire import Bye, FrameParser, Heartbeat, Hello, State, Unicast, encode
-from sitestack.errors import ProtocolError
-from sitestack.frame import Header
-from sitestack.message import Batch, Scope, pack_body
+from sitestack.model.errors import ProtocolError
+from sitestack.model.frame import Header
+from sitestack.model.message import Batch, Scope, pack_body
 from tests.relay.puppet import D, E, batch, hello, numbers, remote_view
 
 CONFIG = LinkConfig(chunk_bytes=1_000)

@@ -12,8 +12,8 @@ from relay.layer import RelayConfig
 from relay.remote_site import LINEAGES_MAX, Remote
 from relay.state import ReplicatedState
 from relay.statistics import RelayStatistics, SiteStatistics
-from sitestack.address import Address
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.view import View, ViewId
 from tests.relay.fake_member import Member
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import two_sites

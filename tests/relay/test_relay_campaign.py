@@ -10,9 +10,9 @@ import random
 import pytest
 
 from relay.events import Baseline, Gap, GlobalView
-from sitestack.address import Address
-from sitestack.frame import Frame
-from sitestack.message import Scope
+from sitestack.model.address import Address
+from sitestack.model.frame import Frame
+from sitestack.model.message import Scope
 from tests.relay.fake_member import Member
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import sites_of

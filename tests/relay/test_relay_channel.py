@@ -17,12 +17,12 @@ from relay.channel import RelayChannel, open_channel
 from relay.events import Duty, GlobalView, Unreachable
 from relay.settings import NodeConfig, RelaySettings
 from sitestack import records
-from sitestack.address import Physical, ProxyUUID
 from sitestack.config import ProtocolsConfig
-from sitestack.errors import ConfigurationError
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.layers.failure_detection import FailureDetectionConfig
-from sitestack.message import Message, Scope
+from sitestack.model.address import Physical, ProxyUUID
+from sitestack.model.errors import ConfigurationError
+from sitestack.model.message import Message, Scope
 from sitestack.transport.memory import MemoryNetwork
 
 #: Real time passes in these tests, so nobody waits longer than needed.

@@ -6,8 +6,8 @@ import pytest
 
 from relay.events import Duty, Role
 from relay.wire import Data, FrameParser
-from sitestack.address import ProxyUUID
-from sitestack.message import Scope
+from sitestack.model.address import ProxyUUID
+from sitestack.model.message import Scope
 from tests.relay.fake_sites import sites_of, two_sites
 from tests.relay.fake_world import World
 

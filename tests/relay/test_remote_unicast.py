@@ -8,9 +8,9 @@ from relay.events import Certainty, Unreachable
 from relay.headers import Forward, UnicastReply
 from relay.remote_unicast import UnicastConfig, UnicastReceiver, UnicastSender
 from relay.wire import Unicast
-from sitestack.address import ProxyUUID
-from sitestack.frame import Frame
-from sitestack.message import Batch, Scope, pack_body
+from sitestack.model.address import ProxyUUID
+from sitestack.model.frame import Frame
+from sitestack.model.message import Batch, Scope, pack_body
 from tests.relay.fake_member import Member
 from tests.relay.fake_sites import two_sites
 from tests.relay.puppet import D, E, F, Puppet, alone

@@ -11,7 +11,7 @@ import trio
 from relay.bridge import BridgeConfig
 from relay.channel import RelayChannel, open_channel
 from relay.settings import NodeConfig, RelaySettings
-from sitestack.address import Physical, ProxyUUID
+from sitestack.model.address import Physical, ProxyUUID
 from sitestack.transport.memory import MemoryNetwork
 from tests.relay.test_relay_channel import QUICK, _free_port, sees, take
 

@@ -11,7 +11,7 @@ from relay.layer import RelayConfig
 from relay.link import LinkConfig
 from relay.routes import RoutesConfig, route_places
 from relay.wire import Routed, State, encode
-from sitestack.address import ProxyUUID
+from sitestack.model.address import ProxyUUID
 from tests.relay.fake_places import places
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Dial
-from sitestack.events import Event
-from sitestack.view import ViewId
+from sitestack.model.events import Event
+from sitestack.model.view import ViewId
 from tests.relay.fake_member import Member
 from tests.relay.fake_sites import two_sites
 

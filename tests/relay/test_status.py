@@ -8,10 +8,10 @@ from typing import Any
 
 from relay.events import Duty, Gap, GlobalView, Role
 from relay.status import Identity, NodeStatus, find_queues
-from sitestack.address import Address, ProxyUUID
 from sitestack.inbox import Delivery
-from sitestack.message import Batch, Scope, pack_body
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import View, ViewId
 
 A, D = (Address(bytes([number]) * 16) for number in (1, 4))
 VIEW = View(ViewId(3, A), ViewId(1, A), (A,), ("A",))

@@ -23,7 +23,7 @@ from relay.status_socket import (
     run_directory,
     socket_path,
 )
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 
 @pytest.fixture

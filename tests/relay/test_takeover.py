@@ -8,8 +8,8 @@ from relay.buffer import BufferConfig, Entry
 from relay.headers import Acked, LinkUp, RemoteView, SiteVector
 from relay.state import ReplicatedState
 from relay.wire import Ack, Bye, Hello, State, encode
-from sitestack.events import Disconnect
-from sitestack.view import ViewId
+from sitestack.model.events import Disconnect
+from sitestack.model.view import ViewId
 from tests.relay.fake_member import Member
 from tests.relay.fake_sites import leave, two_sites
 from tests.relay.puppet import D, E, F, Puppet, acked, alone, batch, data, hello, numbers, remote_view

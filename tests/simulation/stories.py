@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from sitestack.config import Order, ProtocolsConfig, SiteConfig
-from sitestack.events import Event
-from sitestack.frame import Header
 from sitestack.layer import Layer
 from sitestack.layers.batching import BatchingConfig
+from sitestack.model.events import Event
+from sitestack.model.frame import Header
 from sitestack.sim.checkers import History, check_all
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker

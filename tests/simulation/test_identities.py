@@ -6,7 +6,7 @@ import pytest
 
 from sitestack.layers.resolver import Resolver
 from sitestack.layers.sequencer import Forward
-from sitestack.message import Scope
+from sitestack.model.message import Scope
 from sitestack.records import Send
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker

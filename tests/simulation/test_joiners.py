@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sitestack import records
-from sitestack.frame import Header
 from sitestack.layers.membership import Membership, MembershipConfig
 from sitestack.layers.membership_headers import Commit, Prepared
+from sitestack.model.frame import Header
+from sitestack.model.view import ViewId
 from sitestack.sim.script import Script
-from sitestack.view import ViewId
 from tests.simulation.stories import layer, say, site, verdict
 
 JOIN_TIMEOUT_S = MembershipConfig().join_timeout_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.unicast_connection import UnicastAck, UnicastData
-from sitestack.message import Scope
+from sitestack.model.message import Scope
 from sitestack.records import Unreach
 from sitestack.sim.script import Script
 from tests.simulation.stories import SOON, site, verdict

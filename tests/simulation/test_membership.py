@@ -10,7 +10,7 @@ from sitestack import records
 from sitestack.config import SiteConfig
 from sitestack.layers.membership import MembershipStatistics
 from sitestack.layers.membership_headers import Commit, FlushRequest, JoinRequest, Prepare
-from sitestack.message import Scope
+from sitestack.model.message import Scope
 from sitestack.sim import rules
 from sitestack.sim.checkers import History, check_all
 from sitestack.sim.process import Process

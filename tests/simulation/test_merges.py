@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from sitestack import records
-from sitestack.address import Address
 from sitestack.config import SiteConfig
 from sitestack.layers.membership import MembershipStatistics
+from sitestack.model.address import Address
 from sitestack.sim.checkers import History, check_all
 from sitestack.sim.process import Process
 from sitestack.sim.world import World, site_maker

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.address import Physical
-from sitestack.events import ViewInstalled
 from sitestack.layers.membership import Membership
+from sitestack.model.address import Physical
+from sitestack.model.events import ViewInstalled
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
 from tests.simulation.stories import SOON, one_each, say, site, told, verdict

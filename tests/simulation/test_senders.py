@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.events import ViewInstalled
-from sitestack.frame import Frame
 from sitestack.layers.membership_headers import FlushRequest, JoinRequest, Prepared
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
-from sitestack.message import Scope
+from sitestack.model.events import ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.model.message import Scope
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
 from tests.simulation.stories import SOON, layer, one_each, say, site, told, verdict

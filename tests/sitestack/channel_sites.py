@@ -10,7 +10,7 @@ import trio
 
 from sitestack.channel import Channel
 from sitestack.config import SiteConfig, local
-from sitestack.message import Message
+from sitestack.model.message import Message
 from sitestack.opening import Journal, open_channel
 from sitestack.transport.memory import MemoryNetwork
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitestack.address import Address, ProxyUUID
+from sitestack.model.address import Address, ProxyUUID
 
 A, B = (Address(bytes([n]) * 16) for n in (1, 2))
 addresses = st.binary(min_size=16, max_size=16).map(Address)

@@ -12,15 +12,15 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from sitestack.address import Address
 from sitestack.channel import BURST_BYTES, BURST_MESSAGES, Channel
-from sitestack.errors import ChannelClosed, ConfigurationError, JoinFailed, MessageTooLarge
 from sitestack.inbox import Delivery
 from sitestack.layers.batching import BatchingStatistics
-from sitestack.message import Batch, Message, MessageId, Scope, pack_body
+from sitestack.model.address import Address
+from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed, MessageTooLarge
+from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
+from sitestack.model.view import View
 from sitestack.opening import make_local
 from sitestack.transport.memory import MemoryNetwork
-from sitestack.view import View
 from tests.sitestack.channel_sites import NYC, members, one, take, view_of, with_batching
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from sitestack.address import ProxyUUID
-from sitestack.errors import LocalError
-from sitestack.message import Message, MessageId, Scope
+from sitestack.model.address import ProxyUUID
+from sitestack.model.errors import LocalError
+from sitestack.model.message import Message, MessageId, Scope
 from tests.sitestack.channel_sites import members, take
 
 pytestmark = pytest.mark.conforms("U2-18")

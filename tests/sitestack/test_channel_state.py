@@ -13,15 +13,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sitestack.address import Physical
 from sitestack.channel import Channel
 from sitestack.config import SiteConfig
-from sitestack.errors import ChannelClosed, ConfigurationError, StateTooLarge, StateUnavailable
 from sitestack.layers.state_transfer import StateTransferConfig, StateTransferStatistics
-from sitestack.message import Message, Scope
+from sitestack.model.address import Physical
+from sitestack.model.errors import ChannelClosed, ConfigurationError, StateTooLarge, StateUnavailable
+from sitestack.model.message import Message, Scope
+from sitestack.model.view import View
 from sitestack.opening import open_channel
 from sitestack.transport.memory import MemoryNetwork
-from sitestack.view import View
 from tests.sitestack.channel_sites import NYC, one, take, view_of
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 import trio
 
-from sitestack.address import Physical
 from sitestack.channel import Channel
 from sitestack.config import SiteConfig, local, seeded
+from sitestack.model.address import Physical
 from sitestack.opening import open_channel
 from sitestack.transport.udp import UdpStatistics
 from tests.sitestack.channel_sites import take, view_of

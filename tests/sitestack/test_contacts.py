@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitestack.address import Address, Physical
-from sitestack.contacts import NAME_CHARS_MAX, Contact, Contacts, is_reachable, printable
+from sitestack.model.address import Address, Physical
+from sitestack.model.address_cache import NAME_CHARS_MAX, Contact, Contacts, is_reachable, printable
 
 A, B, C = (Address(letter * 16) for letter in (b"A", b"B", b"C"))
 

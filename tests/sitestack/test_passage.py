@@ -9,15 +9,15 @@ from typing import ClassVar
 import pytest
 
 from relay.layer import RelayConfig, RelayLayer
-from sitestack.address import Address, Physical
 from sitestack.assembly import build_layers
 from sitestack.codec import Codec
 from sitestack.config import SiteConfig
-from sitestack.events import Blocked, Event
-from sitestack.frame import Destination, Frame, Header
 from sitestack.layer import Announce, Down, Effect, Layer, Local, Transmit, Up
 from sitestack.layers.fragment import Fragment
-from sitestack.message import Batch, Scope
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Blocked, Event
+from sitestack.model.frame import Destination, Frame, Header
+from sitestack.model.message import Batch, Scope
 from sitestack.stack import Stack, collect_headers
 
 A, B = (Address(bytes([n]) * 16) for n in (1, 2))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sitestack.rate_limit import RateLimit
+from sitestack.model.rate_limit import RateLimit
 
 
 def test_each_key_is_allowed_once_per_interval() -> None:

@@ -9,12 +9,12 @@ import random
 import pytest
 
 from sitestack import records
-from sitestack.address import Address
-from sitestack.events import Blocked, Sent, ViewInstalled
-from sitestack.frame import Frame
-from sitestack.message import Batch, Scope, pack_body
+from sitestack.model.address import Address
+from sitestack.model.events import Blocked, Sent, ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import SubView, View, ViewId
 from sitestack.recorder import DIGESTS_MAX, Recorder
-from sitestack.view import SubView, View, ViewId
 
 RNG = random.Random(1)
 A, B = Address.make(RNG), Address.make(RNG)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sitestack.address import Address, Physical
-from sitestack.errors import ProtocolError
-from sitestack.frame import Header
-from sitestack.message import Scope
+from sitestack.model.address import Address, Physical
+from sitestack.model.errors import ProtocolError
+from sitestack.model.frame import Header
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 from sitestack.schema import ADDRESSES_MAX, Schema
-from sitestack.view import ViewId
 
 A = Address(b"a" * 16)
 

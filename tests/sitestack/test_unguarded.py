@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass, field, replace
 
-from sitestack.unguarded import unguarded
+from sitestack.model.fast_frozen import unguarded
 
 
 @unguarded

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sitestack.address import Address
-from sitestack.view import View, ViewId, next_lineage
+from sitestack.model.address import Address
+from sitestack.model.view import View, ViewId, next_lineage
 
 A, B, C, D = (Address(bytes([n]) * 16) for n in range(1, 5))
 FIRST = ViewId(1, A)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from sitestack.address import Address
-from sitestack.frame import Header
-from sitestack.message import Batch, Scope
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.frame import Header
+from sitestack.model.message import Batch, Scope
+from sitestack.model.view import View, ViewId
 from sitestack.wire_size import fixed_bytes
 
 

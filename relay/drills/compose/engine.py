@@ -16,7 +16,7 @@ import docker
 from docker.errors import DockerException, NotFound
 
 from relay.drills.executor import PlaceFailed
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 #: How many of the last lines of a member's log a report of its death repeats.
 _LAST_WORDS_LINES = 5

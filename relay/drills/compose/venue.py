@@ -25,7 +25,7 @@ from relay.drills.compose.project import Topology, derive_configuration, derive_
 from relay.drills.executor import Executor, Place, PlaceFailed
 from relay.drills.network import Network
 from relay.drills.plan import Drill
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 COMPOSE_FILE = "docker-compose.yml"
 _OPTION = "relay drill --on compose"

@@ -11,7 +11,7 @@ import trio
 
 from relay.drills.commands import run_command
 from relay.drills.executor import PlaceFailed
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 #: Longer than kubectl itself is ever told to wait for one thing, so that its own words come first.
 _LIMIT_S = 240.0

@@ -19,7 +19,7 @@ from relay.drills.kubernetes.kubectl import Kubectl
 from relay.drills.kubernetes.overlay import STATEFUL_SET, configuration, overlay
 from relay.drills.kubernetes.pod import Pod
 from relay.drills.plan import Drill, seat_members
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 _OPTION = "relay drill --on kubernetes"
 _DIRECTORY = "k8s"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from relay.config import load
 from relay.drills.plan import Drill, read_drill
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 _DIRECTORY = Path(__file__).parent
 _SUFFIX = ".yaml"

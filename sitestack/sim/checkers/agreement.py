@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sitestack.message import UNICASTS
+from sitestack.model.message import UNICASTS
+from sitestack.model.view import ViewId
 from sitestack.sim.checkers.history import History, Stay, by_site
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Run, Stream
 from sitestack.sim.checkers.violation import Damage, Findings, Violation
-from sitestack.view import ViewId
 
 
 def check_same_view(histories: Sequence[History]) -> list[Violation]:

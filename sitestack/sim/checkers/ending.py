@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from sitestack import records
-from sitestack.address import Address
+from sitestack.model.address import Address
 from sitestack.sim.checkers.history import History
 
 #: For so long nothing may have been sent before the first survivor leaves, if losses at the end are to mean anything.

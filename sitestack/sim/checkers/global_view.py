@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sitestack import records
-from sitestack.address import Address
+from sitestack.model.address import Address
+from sitestack.model.view import ViewId
 from sitestack.sim.checkers.history import History, by_site
 from sitestack.sim.checkers.violation import Findings, Violation
-from sitestack.view import ViewId
 
 _Members = tuple[Address, ...]
 

@@ -8,11 +8,11 @@ from enum import Enum
 from typing import Any
 
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import UNICASTS, Scope
+from sitestack.model.address import Address
+from sitestack.model.message import UNICASTS, Scope
+from sitestack.model.view import ViewId
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Reception, Stream
-from sitestack.view import ViewId
 
 
 class Fate(Enum):

@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import Any
 
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import UNICASTS, Scope
+from sitestack.model.address import Address
+from sitestack.model.message import UNICASTS, Scope
 from sitestack.sim.checkers.history import Fate, History
 from sitestack.sim.checkers.reception import Stream
 from sitestack.sim.checkers.violation import Findings, Violation

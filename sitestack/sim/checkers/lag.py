@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sitestack.message import Scope
+from sitestack.model.message import Scope
 from sitestack.sim.checkers.history import History
 
 _NS_PER_MS = 1_000_000

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from sitestack import records
-from sitestack.message import UNICASTS
+from sitestack.model.message import UNICASTS
+from sitestack.model.view import ViewId
 from sitestack.sim.checkers.history import History, by_site
 from sitestack.sim.checkers.violation import Findings, Violation
-from sitestack.view import ViewId
 
 
 def check_views(histories: Sequence[History]) -> list[Violation]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sitestack.message import Scope
+from sitestack.model.message import Scope
 from sitestack.sim.checkers.history import History, by_site
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Hole, Reception, Run, Stream

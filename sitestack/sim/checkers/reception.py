@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sitestack.address import Address
-from sitestack.message import Scope
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
 from sitestack.sim.checkers.ranges import Ranges
 
 

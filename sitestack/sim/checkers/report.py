@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sitestack.address import Address
+from sitestack.model.address import Address
 from sitestack.sim.checkers.across import check_no_remote_only
 from sitestack.sim.checkers.agreement import (
     check_agreement,

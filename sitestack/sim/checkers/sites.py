@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from sitestack.address import Address
-from sitestack.message import Scope
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 from sitestack.sim.checkers.history import Fate, History, by_site
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Reception, Stream
 from sitestack.sim.checkers.violation import Damage, Findings, Violation
-from sitestack.view import ViewId
 
 
 def check_conservation(histories: Sequence[History]) -> list[Violation]:

@@ -8,13 +8,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sitestack.address import Address
-from sitestack.message import UNICASTS, Scope
+from sitestack.model.address import Address
+from sitestack.model.message import UNICASTS, Scope
+from sitestack.model.view import ViewId
 from sitestack.sim.checkers.history import History, by_site
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Stream
 from sitestack.sim.checkers.violation import Damage, Findings, Violation
-from sitestack.view import ViewId
 
 
 class Place(NamedTuple):

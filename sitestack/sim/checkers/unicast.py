@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sitestack.message import UNICASTS
+from sitestack.model.message import UNICASTS
 from sitestack.sim.checkers.history import Fate, History
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Stream

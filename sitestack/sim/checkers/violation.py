@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from sitestack.address import Address
+from sitestack.model.address import Address
 from sitestack.sim.checkers.ranges import Ranges
 from sitestack.sim.checkers.reception import Stream
 

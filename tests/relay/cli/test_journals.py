@@ -9,9 +9,9 @@ from pathlib import Path
 
 from relay.journal import JournalOptions, JournalStore
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 from tests.relay.cli.conftest import Run
 
 A = Address(b"A" * 16)

@@ -9,7 +9,7 @@ import pytest
 from relay.drills.library import drill_names, find_drill
 from relay.drills.plan import Place, draw_method, parse_link, parse_place, read_drill
 from relay.drills.run import plan_drill
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 SITES = ("NYC", "SFO")
 

@@ -6,7 +6,7 @@ import pytest
 
 from relay.drills.rates import Rates, delivery_rates
 from relay.drills.verdict import MemberLog
-from sitestack.address import Address
+from sitestack.model.address import Address
 
 SECOND = 1_000_000_000
 

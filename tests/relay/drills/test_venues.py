@@ -13,7 +13,7 @@ import trio
 from relay.drills.compose import venue as compose
 from relay.drills.library import find_drill
 from relay.drills.venues import VenueName, find_venue
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 
 @pytest.fixture

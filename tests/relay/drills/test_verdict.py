@@ -10,9 +10,9 @@ import pytest
 
 from relay.drills.verdict import MemberLog, Silence, judge, longest_silence, order_agrees, read_log
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 
 A, B, D = (Address(bytes([number]) * 16) for number in (1, 2, 4))
 NAMES = {A: ("NYC", "A"), B: ("NYC", "B"), D: ("SFO", "D")}

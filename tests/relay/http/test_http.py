@@ -19,9 +19,9 @@ from relay.http import probe, server
 from relay.http.app import make_app
 from relay.http.server import serve_http
 from relay.status import Identity, NodeStatus
-from sitestack.address import Address, Physical, ProxyUUID
-from sitestack.errors import ConfigurationError
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address, Physical, ProxyUUID
+from sitestack.model.errors import ConfigurationError
+from sitestack.model.view import View, ViewId
 
 ANY_PORT = Physical("127.0.0.1", 0)
 A, D = (Address(bytes([number]) * 16) for number in (1, 4))

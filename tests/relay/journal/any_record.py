@@ -7,9 +7,9 @@ import struct
 from hypothesis import strategies as st
 
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 
 _counts = st.integers(1, 20)
 _numbers = st.integers(1, 2**53)

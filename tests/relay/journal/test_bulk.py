@@ -15,9 +15,9 @@ from relay.journal import JournalOptions, JournalStore, Problem, bulk, read_segm
 from relay.journal.bulk import Chunk, read_bulk
 from relay.journal.encoding import FRAME, KINDS
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 from tests.relay.journal.any_record import any_record
 
 UUID = Address(bytes(range(16)))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from relay.journal import canonical_lines
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 from tests.relay.journal.any_record import addresses, any_record
 
 A, B = Address(b"A" * 16), Address(b"B" * 16)

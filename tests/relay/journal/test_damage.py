@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from relay.journal import JournalError, JournalOptions, JournalStore, Problem, find_journals, read_segment
 from relay.journal.encoding import FRAME, Decoder, length_check
 from sitestack import records
-from sitestack.address import Address
-from sitestack.errors import ProtocolError
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.errors import ProtocolError
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 
 UUID = Address(bytes(range(16)))
 VID = ViewId(1, UUID)

@@ -10,9 +10,9 @@ import pytest
 from relay.journal import JournalOptions, JournalStore
 from relay.journal.frames import walk, wall_ns_at
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 
 UUID = Address(bytes(range(16)))
 VID = ViewId(1, UUID)

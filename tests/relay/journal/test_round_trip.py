@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from relay.journal import JournalOptions, JournalStore, Problem, find_journals, read_journal
 from sitestack import records
-from sitestack.address import Address
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.view import ViewId
 from tests.relay.journal.any_record import any_record, delivers
 
 UUID = Address(bytes(range(16)))

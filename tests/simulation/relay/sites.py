@@ -13,10 +13,10 @@ from relay.routes import RoutesConfig, route_places
 from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.wire import FrameParser
 from sitestack import records
-from sitestack.address import Physical, ProxyUUID
 from sitestack.config import SiteConfig
-from sitestack.events import Event
-from sitestack.frame import Frame, Header
+from sitestack.model.address import Physical, ProxyUUID
+from sitestack.model.events import Event
+from sitestack.model.frame import Frame, Header
 from sitestack.sim.process import Process
 from sitestack.sim.script import Script
 from sitestack.sim.world import World

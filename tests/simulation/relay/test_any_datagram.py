@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from relay.wire import FRAMES
-from sitestack.address import Address, Physical, ProxyUUID
-from sitestack.frame import Frame, Header
-from sitestack.message import Batch
-from sitestack.view import ViewId
+from sitestack.model.address import Address, Physical, ProxyUUID
+from sitestack.model.frame import Frame, Header
+from sitestack.model.message import Batch
+from sitestack.model.view import ViewId
 from tests.relay.any_header import EVERY, KNOWN, Known, batches, headers, integers
 from tests.simulation.relay.sites import Sites, two_sites
 

@@ -8,7 +8,7 @@ from relay.buffer import BufferConfig
 from relay.events import Unreachable
 from relay.wire import Unicast
 from sitestack.layers.batching import BatchingConfig
-from sitestack.message import Scope
+from sitestack.model.message import Scope
 from tests.simulation.relay.sites import ACROSS, Sites, two_sites
 from tests.simulation.stories import SETTLED, say, verdict
 

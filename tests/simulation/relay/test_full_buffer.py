@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relay.layer import RelayLayer
-from sitestack.frame import Header
+from sitestack.model.frame import Header
 from tests.simulation.relay.sites import Sites, two_sites
 from tests.simulation.stories import layer
 

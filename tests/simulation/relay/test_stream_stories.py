@@ -9,9 +9,9 @@ from relay.events import GlobalView
 from relay.headers import RemoteBaseline, RemoteGap, RemoteView
 from relay.wire import Data
 from sitestack import records
-from sitestack.events import Event
-from sitestack.frame import Frame
-from sitestack.message import Scope
+from sitestack.model.events import Event
+from sitestack.model.frame import Frame
+from sitestack.model.message import Scope
 from tests.simulation.relay.sites import ACROSS, Sites, two_sites
 from tests.simulation.stories import SOON, say, told, verdict
 

@@ -7,8 +7,8 @@ import pytest
 from relay.events import BridgeSend, Role
 from relay.headers import Relayed
 from relay.wire import Ack, Bye, Data, Hello, State
-from sitestack.frame import Frame
 from sitestack.layers.sequencer import Sequenced
+from sitestack.model.frame import Frame
 from tests.simulation.relay.sites import ACROSS, two_sites
 from tests.simulation.stories import SOON, say, told, verdict
 

@@ -10,17 +10,17 @@ import heapq
 import random
 from collections.abc import Callable
 
-from sitestack.address import Address, Physical
-from sitestack.contacts import Contact
-from sitestack.events import Connect, Event, FindMembers, Found, Left, Suspect, ViewInstalled
-from sitestack.frame import Frame
 from sitestack.layer import Announce, Down, Dropped, Effect, Layer, Local, Transmit
 from sitestack.layers.discovery import Discovery, DiscoveryConfig
 from sitestack.layers.failure_detection import FailureDetection, FailureDetectionConfig
 from sitestack.layers.resolver import Resolver, ResolverConfig
-from sitestack.message import Batch, Scope, pack_body
+from sitestack.model.address import Address, Physical
+from sitestack.model.address_cache import Contact
+from sitestack.model.events import Connect, Event, FindMembers, Found, Left, Suspect, ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import View, ViewId
 from sitestack.stack import Stack
-from sitestack.view import View, ViewId
 
 
 def address_of(name: str) -> Address:

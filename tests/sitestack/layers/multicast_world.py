@@ -7,17 +7,17 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sitestack.address import Address, Physical
-from sitestack.events import Blocked, Event, ViewInstalled
-from sitestack.frame import Frame
 from sitestack.layer import Announce, Down, Effect, Layer, Local, Transmit, Up
 from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.nakack import NakAck, NakAckConfig
 from sitestack.layers.nakack_headers import Cast
 from sitestack.layers.stability import Stability, StabilityConfig
-from sitestack.message import Batch, Scope, pack_body
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Blocked, Event, ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import View, ViewId
 from sitestack.stack import Stack
-from sitestack.view import View, ViewId
 
 
 def address_of(name: str) -> Address:

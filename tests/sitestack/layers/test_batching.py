@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.address import Address, ProxyUUID
-from sitestack.errors import ChannelClosed, LocalError, MessageTooLarge
-from sitestack.events import Blocked, Disconnect, Event, Left, Sent, ViewInstalled, Waiting
-from sitestack.frame import Frame
 from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers import batching as module
 from sitestack.layers import open_batches
 from sitestack.layers.batching import Batching, BatchingConfig
-from sitestack.message import Batch, Scope
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
+from sitestack.model.events import Blocked, Disconnect, Event, Left, Sent, ViewInstalled, Waiting
+from sitestack.model.frame import Frame
+from sitestack.model.message import Batch, Scope
 from tests.sitestack.layers.ordered_group import SITE, Configs, Group, address, view_of
 
 A, B = address("A"), address("B")

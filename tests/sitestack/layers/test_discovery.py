@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.address import Address, Physical
-from sitestack.contacts import Contact
-from sitestack.events import (
+from sitestack.layer import Down, Effect, Up
+from sitestack.layers.discovery import Discovery, DiscoveryConfig
+from sitestack.layers.discovery_directory import CONTACTS_PER_FRAME
+from sitestack.layers.discovery_headers import IAmHere, IHave, Invalidate, KnownContacts, WhoHas, WhoIsThere
+from sitestack.model.address import Address, Physical
+from sitestack.model.address_cache import Contact
+from sitestack.model.events import (
     Connect,
     FindMembers,
     FindPhysical,
@@ -17,12 +21,8 @@ from sitestack.events import (
     SetPhysical,
     ViewInstalled,
 )
-from sitestack.frame import Destination, Frame, Header
-from sitestack.layer import Down, Effect, Up
-from sitestack.layers.discovery import Discovery, DiscoveryConfig
-from sitestack.layers.discovery_directory import CONTACTS_PER_FRAME
-from sitestack.layers.discovery_headers import IAmHere, IHave, Invalidate, KnownContacts, WhoHas, WhoIsThere
-from sitestack.view import SubView, View, ViewId
+from sitestack.model.frame import Destination, Frame, Header
+from sitestack.model.view import SubView, View, ViewId
 from tests.sitestack.layers.lower_world import address_of, contact_of, drops, local_of, place_of, view_of
 
 A, B, C, D = map(address_of, "ABCD")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.address import Address
-from sitestack.events import (
+from sitestack.layer import Down, Dropped, Effect, Up
+from sitestack.layers.failure_detection import FailureDetection, FailureDetectionConfig
+from sitestack.layers.failure_detection_headers import Alive, AreYouThere, IAmAlive, NotHeard, NotHere
+from sitestack.model.address import Address
+from sitestack.model.events import (
     CheckMember,
     Event,
     Gone,
@@ -18,11 +21,8 @@ from sitestack.events import (
     ViewInstalled,
     Watch,
 )
-from sitestack.frame import Destination, Frame, Header
-from sitestack.layer import Down, Dropped, Effect, Up
-from sitestack.layers.failure_detection import FailureDetection, FailureDetectionConfig
-from sitestack.layers.failure_detection_headers import Alive, AreYouThere, IAmAlive, NotHeard, NotHere
-from sitestack.view import ViewId
+from sitestack.model.frame import Destination, Frame, Header
+from sitestack.model.view import ViewId
 from tests.sitestack.layers.lower_world import address_of, drops, local_of, view_of
 
 A, B, C, D = map(address_of, "ABCD")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.address import Physical
-from sitestack.events import Left, SeenView, Suspect
-from sitestack.frame import Frame
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.layers.discovery_headers import IHave, Invalidate
+from sitestack.model.address import Physical
+from sitestack.model.events import Left, SeenView, Suspect
+from sitestack.model.frame import Frame
 from tests.sitestack.layers.lower_world import World, address_of, contact_of, frame_to, place_of
 
 SEEDS = DiscoveryConfig(seeds=(place_of("A"), place_of("B")))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.address import Address
-from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect
 from sitestack.layers.leader import Leader, LeaderTimes
 from sitestack.layers.membership_headers import (
@@ -19,7 +17,9 @@ from sitestack.layers.membership_headers import (
     SuspectReport,
 )
 from sitestack.layers.participant import Participant
-from sitestack.view import ViewId
+from sitestack.model.address import Address
+from sitestack.model.frame import Frame, Header
+from sitestack.model.view import ViewId
 from tests.sitestack.layers.lower_world import address_of, local_of, view_of
 
 A, B, C, D, E, F = map(address_of, "ABCDEF")

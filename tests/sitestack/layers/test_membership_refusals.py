@@ -6,9 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.address import Address
-from sitestack.events import Connect, ViewInstalled
-from sitestack.frame import Frame, Header
 from sitestack.layer import Announce, Dropped, Effect
 from sitestack.layers.leader import LeaderTimes
 from sitestack.layers.membership import Membership, MembershipConfig
@@ -27,7 +24,10 @@ from sitestack.layers.membership_headers import (
     Shared,
     ViewTag,
 )
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.events import Connect, ViewInstalled
+from sitestack.model.frame import Frame, Header
+from sitestack.model.view import View, ViewId
 from tests.sitestack.layers.lower_world import address_of, local_of, view_of
 
 A, B, C, D, X = map(address_of, "ABCDX")

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.address import Address
-from sitestack.events import FindMembers, Found, Peer, SeenView
-from sitestack.frame import Frame, Header
 from sitestack.layer import Down, Dropped, Effect
 from sitestack.layers.leader import Leader, LeaderTimes
 from sitestack.layers.membership_headers import FlushRequest, JoinRequest, MergeHint, MergeReply, MergeRequest
 from sitestack.layers.merging import MergeTimes, Merging
 from sitestack.layers.participant import Participant
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.events import FindMembers, Found, Peer, SeenView
+from sitestack.model.frame import Frame, Header
+from sitestack.model.view import View, ViewId
 from tests.sitestack.layers.lower_world import address_of, local_of, view_of
 
 A, B, C, D, E, F = map(address_of, "ABCDEF")

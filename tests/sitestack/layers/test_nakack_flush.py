@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from sitestack.address import Address
-from sitestack.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Stable, ViewInstalled
-from sitestack.frame import Destination, Frame, Header
 from sitestack.layer import Down, Effect, Up
 from sitestack.layers.nakack import NakAckConfig
 from sitestack.layers.nakack_headers import Retransmit
+from sitestack.model.address import Address
+from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Stable, ViewInstalled
+from sitestack.model.frame import Destination, Frame, Header
 from tests.sitestack.layers.multicast_world import (
     V1,
     V2,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sitestack.address import Address
 from sitestack.layers.membership_headers import FlushReject, Prepare
 from sitestack.layers.participant import NO_VIEW, Participant
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address
+from sitestack.model.view import View, ViewId
 
 A, B, C, D = (Address(bytes([n]) * 16) for n in range(1, 5))
 VIEW = View(ViewId(3, A), ViewId(1, A), (A, B, C), ("A", "B", "C"))

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.address import Address, Physical
-from sitestack.events import (
+from sitestack.layer import Effect, Transmit, Up
+from sitestack.layers.resolver import Resolver, ResolverConfig
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import (
     FindPhysical,
     RemovePhysical,
     SetPhysical,
     TryNextPhysical,
     ViewInstalled,
 )
-from sitestack.frame import Frame
-from sitestack.layer import Effect, Transmit, Up
-from sitestack.layers.resolver import Resolver, ResolverConfig
+from sitestack.model.frame import Frame
 from tests.sitestack.layers.lower_world import address_of, drops, frame_to, local_of, place_of, sent, view_of
 
 A, B, C, D = map(address_of, "ABCD")

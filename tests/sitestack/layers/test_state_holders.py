@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sitestack.address import Address
 from sitestack.layers.state_holders import StateHolders
 from sitestack.layers.state_transfer_headers import Standing
+from sitestack.model.address import Address
 
 A, B, C, D = (Address(name * 16) for name in (b"a", b"b", b"c", b"d"))
 

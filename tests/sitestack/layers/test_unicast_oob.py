@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.unicast import UnicastConfig
 from sitestack.layers.unicast_connection import UnicastAck, UnicastData
-from sitestack.message import Scope
+from sitestack.model.message import Scope
 from tests.sitestack.layers.unicast_world import Fate, Packet, World
 
 pytestmark = pytest.mark.conforms("U2-18")

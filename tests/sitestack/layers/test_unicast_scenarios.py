@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.events import ViewInstalled
 from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastData
-from sitestack.view import View, ViewId
+from sitestack.model.events import ViewInstalled
+from sitestack.model.view import View, ViewId
 from tests.sitestack.layers.unicast_world import Fate, Packet, World, address_of
 
 

@@ -8,16 +8,16 @@ from typing import ClassVar
 
 import pytest
 
-from sitestack.address import Address
 from sitestack.config import SiteConfig
-from sitestack.events import Event, Settled, Stable, ViewInstalled
-from sitestack.frame import Frame
 from sitestack.layer import Local, Up
 from sitestack.layers.uniform import Uniform, UniformConfig
-from sitestack.message import Batch, Scope, pack_body
+from sitestack.model.address import Address
+from sitestack.model.events import Event, Settled, Stable, ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import View, ViewId
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
-from sitestack.view import View, ViewId
 
 A, B = (Address(bytes([n]) * 16) for n in (1, 2))
 VIEW = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))

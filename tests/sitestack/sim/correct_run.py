@@ -13,10 +13,10 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import Scope
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 from sitestack.sim.checkers import History
-from sitestack.view import ViewId
 
 SITES = ("NYC", "SFO")
 _FOUNDERS = 3

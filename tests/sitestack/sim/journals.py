@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from sitestack import records
-from sitestack.address import Address
-from sitestack.message import UNICASTS, Scope
+from sitestack.model.address import Address
+from sitestack.model.message import UNICASTS, Scope
+from sitestack.model.view import ViewId
 from sitestack.sim.checkers import Fate, History, Report, check_all
-from sitestack.view import ViewId
 
 ALL, SITE, UNICAST, OOB = tuple(Scope)
 

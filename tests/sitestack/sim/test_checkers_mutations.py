@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from sitestack import records
-from sitestack.message import Scope
+from sitestack.model.message import Scope
 from sitestack.sim.checkers import History, Report, check_all
 from tests.sitestack.sim.correct_run import CorrectRun, Process
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.frame import Frame
 from sitestack.layers.sequencer import Forward, Sequenced
+from sitestack.model.frame import Frame
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
 from tests.simulation.stories import SOON, one_each, site

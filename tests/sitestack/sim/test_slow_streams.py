@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 from sitestack.sim.fabric import Latency
 from sitestack.sim.schedule import Schedule
 from sitestack.sim.streams import PIECE_BYTES, Slowness, Stream, Streams

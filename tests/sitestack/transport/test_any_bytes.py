@@ -12,9 +12,9 @@ import trio
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from sitestack.address import Address, Physical
 from sitestack.codec import DATAGRAM_BYTES_MAX
-from sitestack.events import Event, Gone
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Event, Gone
 from sitestack.transport import tcp, watch
 from sitestack.transport.interfaces import is_address
 from sitestack.transport.tcp import TcpTransport

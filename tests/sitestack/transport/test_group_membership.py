@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sitestack.address import Physical
 from sitestack.config import TransportConfig
+from sitestack.model.address import Physical
 from sitestack.transport.group_membership import RENEW_INTERVAL_S
 from sitestack.transport.udp import UdpTransport
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 from sitestack.transport.memory import QUEUED_DATAGRAMS_MAX, MemoryNetwork
 
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sitestack.address import Physical
+from sitestack.model.address import Physical
 from sitestack.transport.names import RETRY_S, Names
 
 POD = Physical("relay.nyc", 7601)

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 from sitestack.transport import ports
 from sitestack.transport.ports import bind_pair, bind_udp
 

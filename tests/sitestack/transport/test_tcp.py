@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 import trio
 
-from sitestack.address import Physical
 from sitestack.config import SiteConfig, TransportConfig, find_problems
-from sitestack.errors import ConfigurationError
 from sitestack.layers.discovery import DiscoveryConfig
+from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
 from sitestack.opening import open_channel
 from sitestack.transport import tcp
 from sitestack.transport.tcp import TcpStatistics, TcpTransport

@@ -14,9 +14,9 @@ from dataclasses import replace
 import pytest
 import trio
 
-from sitestack.address import Physical
 from sitestack.config import TransportConfig
-from sitestack.errors import ConfigurationError
+from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
 from sitestack.transport import interfaces
 from sitestack.transport.udp import UdpTransport
 

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import pytest
 import trio
 
-from sitestack.address import Address, Physical
-from sitestack.events import CheckMember, Event, Gone
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.transport import watch
 from sitestack.transport.ports import bind_pair
 from sitestack.transport.watch import MAGIC, Watcher
@@ -26,7 +26,7 @@ A_WHILE_S = 0.3
 
 _MEMBER = """
 import sys, trio
-from sitestack.address import Address
+from sitestack.model.address import Address
 from sitestack.transport.ports import bind_pair
 from sitestack.transport.watch import Watcher
 

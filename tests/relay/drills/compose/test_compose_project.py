@@ -15,7 +15,7 @@ from relay.drills.compose.project import Topology, derive_configuration, derive_
 from relay.drills.compose.venue import read_sites
 from relay.drills.library import find_drill
 from relay.drills.plan import Drill, Seat, seat_members
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 PROJECT = Path(__file__).parents[4]
 SEATS = seat_members(("NYC", "SFO"), 3)

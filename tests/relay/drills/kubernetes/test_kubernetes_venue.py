@@ -20,7 +20,7 @@ from relay.drills.kubernetes.overlay import configuration, overlay
 from relay.drills.kubernetes.venue import find_manifests, refuse
 from relay.drills.library import drill_names, find_drill
 from relay.drills.plan import Drill, Seat
-from sitestack.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError
 
 A, B, D = Seat("NYC", "A"), Seat("NYC", "B"), Seat("SFO", "D")
 DRILL = find_drill("kill-relay")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from sitestack.address import Address, Physical
+from sitestack.model.address import Address, Physical
 
 #: Names are shown in logs and tables; longer ones are cut.
 NAME_CHARS_MAX = 64

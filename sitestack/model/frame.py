@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
-from sitestack.address import Address, Physical
-from sitestack.message import Batch, Scope
-from sitestack.unguarded import unguarded
+from sitestack.model.address import Address, Physical
+from sitestack.model.fast_frozen import unguarded
+from sitestack.model.message import Batch, Scope
 
 
 class Header:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.address import Address, Physical
-from sitestack.frame import Frame, Header
-from sitestack.message import Batch
-from sitestack.unguarded import unguarded
-from sitestack.view import View, ViewId
+from sitestack.model.address import Address, Physical
+from sitestack.model.fast_frozen import unguarded
+from sitestack.model.frame import Frame, Header
+from sitestack.model.message import Batch
+from sitestack.model.view import View, ViewId
 
 
 class Event:

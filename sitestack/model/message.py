@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from sitestack.address import Address
-from sitestack.errors import ProtocolError
-from sitestack.unguarded import unguarded
+from sitestack.model.address import Address
+from sitestack.model.errors import ProtocolError
+from sitestack.model.fast_frozen import unguarded
 
 
 class Scope(IntEnum):

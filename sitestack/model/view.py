@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sitestack.address import Address
+from sitestack.model.address import Address
 
 
 class ViewId(NamedTuple):

@@ -1,0 +1,1 @@
+"""The nouns: addresses, messages, views, frames, events, errors. Pure values that every layer speaks in."""
