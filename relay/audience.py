@@ -23,7 +23,7 @@ from sitestack.layer import Down, Effect, Up
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.view import View
-from sitestack.schema import ADDRESSES_MAX
+from sitestack.wire.schema import ADDRESSES_MAX
 
 
 class Audience:

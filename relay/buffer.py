@@ -14,7 +14,7 @@ from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.message import Batch
 from sitestack.model.view import View
-from sitestack.schema import ITEMS_MAX
+from sitestack.wire.schema import ITEMS_MAX
 
 #: What an entry costs besides the body of its batch.
 ENTRY_BYTES = 256

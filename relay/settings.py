@@ -18,7 +18,7 @@ from relay.wire import ROUTED_OVERHEAD_BYTES
 from sitestack import config as site_config
 from sitestack.config import SiteConfig, datagrams_of
 from sitestack.model.address import Physical
-from sitestack.schema import ITEMS_MAX
+from sitestack.wire.schema import ITEMS_MAX
 
 #: Of the logical name of a member, which every HELLO has: longer than what is made out of any host's name.
 NAME_CHARS_MAX = 128

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
-from sitestack.codec import Codec
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch
 from sitestack.model.view import ViewId
+from sitestack.wire.codec import Codec
 
 #: Both ends must speak the same one.
 VERSION = 1

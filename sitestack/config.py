@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from sitestack.codec import DATAGRAM_BYTES_MAX
 from sitestack.layers.batching import SIZE_BYTES, BatchingConfig
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.layers.failure_detection import FailureDetectionConfig
@@ -23,6 +22,7 @@ from sitestack.layers.stability import StabilityConfig
 from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.layers.unicast import UnicastConfig
 from sitestack.model.address import Physical
+from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
 Order = Literal["total", "fifo"]
 TransportKind = Literal["udp", "tcp"]

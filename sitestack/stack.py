@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sitestack.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
 from sitestack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError, ProtocolError
@@ -18,6 +17,7 @@ from sitestack.model.events import Event, Misdirected, StatesCollected, ViewInst
 from sitestack.model.fast_frozen import unguarded
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.passage import ways_down, ways_up
+from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
 
 #: What a tap sees: the name of the layer that spoke, and what it said.
 Tap = Callable[[str, Effect], None]

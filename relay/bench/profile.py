@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sitestack.codec import Codec
 from sitestack.layer import Layer
 from sitestack.transport.udp import UdpTransport
+from sitestack.wire.codec import Codec
 
 _LAYER_CALLS = ("up", "down", "expire", "flush", "deadline")
 _CODEC_CALLS = ("decode", "encode_frame", "encode_datagram")

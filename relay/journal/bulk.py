@@ -32,7 +32,7 @@ from sitestack import records
 from sitestack.model.address import UUID_BYTES
 from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Scope
-from sitestack.schema import INT_MAX, TEXT_BYTES_MAX
+from sitestack.wire.schema import INT_MAX, TEXT_BYTES_MAX
 
 #: So much of a file is read, and at least a record, before it is decoded.
 BLOCK_BYTES = 2 << 20

@@ -22,7 +22,7 @@ from sitestack import records
 from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.view import ViewId
-from sitestack.schema import TEXT_BYTES_MAX, Converter, Schema
+from sitestack.wire.schema import TEXT_BYTES_MAX, Converter, Schema
 
 FORMAT = "relay-journal"
 VERSION = 1

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sitestack.codec import FRAME_OVERHEAD_BYTES
 from sitestack.layer import Down, Dropped, Effect, Layer, Local, Transmit, Up
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact, Contacts
@@ -24,6 +23,7 @@ from sitestack.model.events import (
     ViewInstalled,
 )
 from sitestack.model.frame import Frame
+from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 #: Chooses among a member's addresses, best first; `failures` counts how often the choice seemed dead (LA-6).
 Picker = Callable[[Address, tuple[Physical, ...], int], Physical]

@@ -7,8 +7,8 @@ who ask; frames above are ahead of a hole.
 
 from __future__ import annotations
 
-from sitestack.codec import FRAME_OVERHEAD_BYTES
 from sitestack.model.frame import Frame
+from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 
 class Window:

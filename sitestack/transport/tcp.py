@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import trio
 
-from sitestack.codec import DATAGRAM_BYTES_MAX
 from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
 from sitestack.transport.interfaces import find_interface, is_address
 from sitestack.transport.ports import listen
+from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
 #: The first frame on a connection, from whoever made it: this, its port, its host. The last byte is the version.
 MAGIC = b"SST\x01"

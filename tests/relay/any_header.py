@@ -21,8 +21,8 @@ from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.frame import Header
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.model.view import SubView, View, ViewId
-from sitestack.schema import INT_MAX
 from sitestack.stack import Stack, collect_headers
+from sitestack.wire.schema import INT_MAX
 
 #: A few, so that those of one example meet each other.
 ADDRESSES = tuple([Address(bytes([n]) * 16) for n in range(1, 6)])

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitestack.codec import MAGIC, VERSION, Codec, Datagram
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Frame, Header
+from sitestack.wire.codec import MAGIC, VERSION, Codec, Datagram
 from tests.relay.any_header import ADDRESSES, EVERY, addresses, batches, headers, values
 
 T = TypeVar("T")

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from relay.headers import HEADERS, RelayState, RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
 from relay.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, Routed, State, Unicast, encode
-from sitestack.codec import Codec
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import SubView, View, ViewId
+from sitestack.wire.codec import Codec
 from tests.relay.fake_sites import two_sites
 from tests.relay.puppet import D, E, data, hello, remote_view
 

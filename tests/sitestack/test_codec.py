@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitestack.codec import DATAGRAM_BYTES_MAX, FRAMES_MAX, HEADERS_MAX, MAGIC, VERSION, Codec
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.model.view import SubView, View, ViewId
-from sitestack.schema import INT_MAX
+from sitestack.wire.codec import DATAGRAM_BYTES_MAX, FRAMES_MAX, HEADERS_MAX, MAGIC, VERSION, Codec
+from sitestack.wire.schema import INT_MAX
 
 A, B = (Address(bytes([n]) * 16) for n in (1, 2))
 

@@ -12,7 +12,7 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
-from sitestack.schema import ADDRESSES_MAX, Schema
+from sitestack.wire.schema import ADDRESSES_MAX, Schema
 
 A = Address(b"a" * 16)
 

@@ -10,7 +10,7 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
-from sitestack.wire_size import fixed_bytes
+from sitestack.wire.size import fixed_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "click": ("relay/cli/", "relay/demo/"),
     "docker": ("relay/drills/",),
     "hypercorn": ("relay/http/server.py",),
-    "msgpack": ("sitestack/codec.py", "relay/journal/"),
+    "msgpack": ("sitestack/wire/codec.py", "relay/journal/"),
     "prometheus_client": ("relay/http/metrics.py",),
     "py4j": ("relay/analytics/",),
     "pyarrow": ("relay/analytics/",),

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitestack.codec import Codec
 from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.fragment_headers import PIECE_OVERHEAD_BYTES, FragmentHeader
@@ -18,6 +17,7 @@ from sitestack.model.events import Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
+from sitestack.wire.codec import Codec
 from tests.sitestack.layers.unicast_world import Fate, World, address_of
 
 A, B = address_of("A"), address_of("B")

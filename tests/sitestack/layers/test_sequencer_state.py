@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.codec import Codec
 from sitestack.layer import Up
 from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer, SequencerConfig, SequencerState
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
+from sitestack.wire.codec import Codec
 from tests.sitestack.layers.ordered_group import (
     SITE,
     Configs,

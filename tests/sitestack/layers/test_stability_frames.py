@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from sitestack.codec import Codec
 from sitestack.config import DATAGRAM_BYTES_MIN
 from sitestack.layer import Down, Effect, Local
 from sitestack.layers.fragment import FragmentConfig
@@ -14,6 +13,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.view import View, ViewId
+from sitestack.wire.codec import Codec
 from tests.sitestack.layers.multicast_world import World, address_of, frame_of, view_of
 
 MEMBERS = tuple(Address(bytes([n]) * 16) for n in range(100))

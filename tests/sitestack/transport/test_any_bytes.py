@@ -12,12 +12,12 @@ import trio
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from sitestack.codec import DATAGRAM_BYTES_MAX
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event, Gone
 from sitestack.transport import tcp, watch
 from sitestack.transport.interfaces import is_address
 from sitestack.transport.tcp import TcpTransport
+from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 from tests.sitestack.transport.test_tcp import CONFIG, GROUP, arriving, place, until
 from tests.sitestack.transport.test_watch import A, B, member
 

@@ -18,7 +18,7 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import unguarded
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import UNICASTS, Batch, Scope
-from sitestack.schema import INT_MAX, TEXT_BYTES_MAX, Converter, Schema
+from sitestack.wire.schema import INT_MAX, TEXT_BYTES_MAX, Converter, Schema
 
 MAGIC = b"\xb7R"
 VERSION = 1

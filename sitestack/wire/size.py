@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch
-from sitestack.schema import TEXT_BYTES_MAX
+from sitestack.wire.schema import TEXT_BYTES_MAX
 
 _STR_BYTES = 3 + 4 * TEXT_BYTES_MAX
 _ATOM_BYTES: dict[Any, int] = {
