@@ -14,10 +14,10 @@ from relay.headers import Acked, HeldFor, LinkUp, Relayed, RemoteBaseline, Remot
 from relay.horizon import Admitted
 from relay.remote_site import Admission
 from relay.state import ReplicatedState
-from sitestack.layer import Dropped, Effect, Up
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch
+from sitestack.stack.layer import Dropped, Effect, Up
 
 #: What only the coordinator puts into the stream.
 ENTRIES = (Relayed, RemoteView, SiteDown, LinkUp, Acked, HeldFor, Trim, RemoteGap, RemoteBaseline)

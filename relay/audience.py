@@ -19,10 +19,10 @@ from collections.abc import Iterable
 from relay.events import Misconfigured
 from relay.headers import Configured, HeldFor
 from relay.state import ReplicatedState
-from sitestack.layer import Down, Effect, Up
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.view import View
+from sitestack.stack.layer import Down, Effect, Up
 from sitestack.wire.schema import ADDRESSES_MAX
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from sitestack.layer import Down, Effect
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch
+from sitestack.stack.layer import Down, Effect
 
 
 class Caster:

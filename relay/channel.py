@@ -16,7 +16,6 @@ from relay.recorder import RelayRecorder
 from relay.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
 from sitestack.channel import Channel, ChannelStatistics
-from sitestack.layer import Local
 from sitestack.model.errors import unwrapped
 from sitestack.model.events import Event, OtherRules
 from sitestack.opening import (
@@ -31,7 +30,8 @@ from sitestack.opening import (
 )
 from sitestack.recorder import Recorder
 from sitestack.shared_state import SharedState
-from sitestack.stack import Stack
+from sitestack.stack.layer import Local
+from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
 
 log = structlog.get_logger()

@@ -24,11 +24,11 @@ from relay.links import Connection, Key, Links
 from relay.remote_site import Admission
 from relay.state import ReplicatedState
 from relay.wire import Ack, Bye, Hello, Routed, Unicast
-from sitestack.layer import Dropped, Effect, Local, Up
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Dropped, Effect, Local, Up
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from relay.horizon import Admitted, Horizon
 from relay.link import LinkConfig, LinkSession
 from relay.state import ReplicatedState
 from relay.wire import VERSION, Hello
-from sitestack.layer import Effect, Local, Up
 from sitestack.model.address import Physical
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Effect, Local, Up
 
 #: On a route (`relay/routes.py`), whose connections have negative numbers: what may wait at the sites in between.
 ROUTE_WINDOW_BYTES = 1024 * 1024

@@ -21,8 +21,8 @@ from relay.gateway import Gateway
 from relay.inflow import HOPS_MAX
 from relay.link import LinkSession
 from relay.wire import ROUTED_OVERHEAD_BYTES, Routed
-from sitestack.layer import Dropped, Effect, Local, Up
 from sitestack.model.address import Address, Physical
+from sitestack.stack.layer import Dropped, Effect, Local, Up
 
 #: While more than this waits on the link that a route goes over, the route waits too; sooner when the link's bound is near.
 ROOM_BYTES = 256 * 1024

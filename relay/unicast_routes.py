@@ -14,10 +14,10 @@ from relay.headers import Deliver, Forward, UnicastReply
 from relay.remote_unicast import NO_MEMBER, QUEUE_FULL, TOO_LARGE, UnicastConfig, UnicastReceiver, UnicastSender
 from relay.state import ReplicatedState
 from relay.wire import Unicast
-from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch
+from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
 
 class UnicastRoutes:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sitestack.config import HEADERS_BELOW_BYTES, SiteConfig
-from sitestack.layer import Layer, Local
 from sitestack.layers.batching import Batching
 from sitestack.layers.discovery import Discovery
 from sitestack.layers.failure_detection import FailureDetection
@@ -21,7 +20,8 @@ from sitestack.layers.state_transfer import StateTransfer
 from sitestack.layers.unicast import Unicast
 from sitestack.layers.uniform import Uniform, UniformConfig
 from sitestack.model.errors import ConfigurationError
-from sitestack.stack import Stack
+from sitestack.stack.layer import Layer, Local
+from sitestack.stack.stack import Stack
 
 #: Layer -> the layers that must be somewhere below it.
 NEEDS_BELOW: dict[type[Layer], tuple[type[Layer], ...]] = {

@@ -17,7 +17,6 @@ import trio
 from sitestack.config import SiteConfig
 from sitestack.driver import Driver, DriverStatistics
 from sitestack.inbox import Delivery, Inbox, Mark
-from sitestack.layer import Local
 from sitestack.layers.batching import Batching
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed, LocalError, ProtocolError, unwrapped
@@ -40,7 +39,8 @@ from sitestack.model.view import View
 from sitestack.receive_end import ReceiveEnd
 from sitestack.recorder import Recorder
 from sitestack.shared_state import SharedState, StateAtMarks
-from sitestack.stack import Stack
+from sitestack.stack.layer import Local
+from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
 from sitestack.transport.watch import Watcher, WatchStatistics
 

@@ -15,7 +15,7 @@ import trio
 from sitestack.model.events import Event, Left
 from sitestack.model.frame import Frame
 from sitestack.recorder import Recorder
-from sitestack.stack import Stack
+from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
 
 #: Takes what came out of the stack in one turn, after its datagrams left.

@@ -15,11 +15,11 @@ import trio
 from sitestack.assembly import build_stack
 from sitestack.channel import Channel
 from sitestack.config import SiteConfig, find_problems
-from sitestack.layer import Local
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError, unwrapped
 from sitestack.recorder import Recorder, Write
 from sitestack.shared_state import SharedState
+from sitestack.stack.layer import Local
 from sitestack.transport import Transport
 from sitestack.transport.interfaces import route_towards
 from sitestack.transport.names import Names

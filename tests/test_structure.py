@@ -49,9 +49,9 @@ def test_every_size_exception_names_something_that_exists() -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("sitestack/stack.py", "import relay"),
-        ("sitestack/stack.py", "from relay.layer import Relay"),
-        ("sitestack/stack.py", "def late():\n    import relay.layer"),
+        ("sitestack/stack/stack.py", "import relay"),
+        ("sitestack/stack/stack.py", "from relay.layer import Relay"),
+        ("sitestack/stack/stack.py", "def late():\n    import relay.layer"),
         ("sitestack/layers/nakack.py", "from sitestack.layers.unicast import Unicast"),
         ("sitestack/layers/nakack.py", "from sitestack.layers import unicast"),
         ("sitestack/layers/nakack.py", "import sitestack.layers.unicast as other"),
@@ -84,7 +84,7 @@ def test_the_pure_half_of_a_layer_may_be_imported_by_it() -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("sitestack/stack.py", "import msgpack"),
+        ("sitestack/stack/stack.py", "import msgpack"),
         ("sitestack/layers/nakack.py", "from trio import sleep"),
         ("relay/config.py", "import click"),
         ("relay/drills/kill.py", "import yaml"),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sitestack.layer import Layer
+from sitestack.stack.layer import Layer
 from sitestack.transport.udp import UdpTransport
 from sitestack.wire.codec import Codec
 

@@ -23,13 +23,13 @@ from relay.links import Key
 from relay.recorder import RelayRecorder
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
-from sitestack.layer import Local
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
 from sitestack.sim.process import Process
 from sitestack.sim.streams import Stream
 from sitestack.sim.world import Maker, World
+from sitestack.stack.layer import Local
 
 #: Every member's bridge listens at this port of its own host.
 BRIDGE_PORT = 7900

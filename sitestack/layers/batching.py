@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.open_batches import TARGETS_MAX, Line, Targets
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
 from sitestack.model.events import Blocked, Disconnect, Event, Left, Sent, Settled, Stable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 #: What a message adds to a body besides its payload: its entry in the size table.
 SIZE_BYTES = 4

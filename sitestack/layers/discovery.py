@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.discovery_directory import CONTACTS_PER_FRAME, Directory, is_own_word
 from sitestack.layers.discovery_headers import (
     IAmHere,
@@ -48,6 +47,7 @@ from sitestack.model.events import (
 )
 from sitestack.model.frame import Frame, Header
 from sitestack.model.rate_limit import RateLimit
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 #: Seeds that are asked; a name that stands for more places than this is asked at the first ones.
 SEEDS_MAX = 256

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sitestack.layer import Down, Dropped, Effect
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact, Contacts, is_reachable, printable
 from sitestack.model.events import SetPhysical
 from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Down, Dropped, Effect
 
 #: So many members, in order of rank, tell others of the whole view; the rest speak for themselves. One would do, but it may be
 #: the one that has just died.

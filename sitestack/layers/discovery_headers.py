@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sitestack.layer import Down, Effect
 from sitestack.model.address import Address
 from sitestack.model.address_cache import Contact
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.view import ViewId
+from sitestack.stack.layer import Down, Effect
 
 
 @dataclass(frozen=True, slots=True)

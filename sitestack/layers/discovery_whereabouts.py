@@ -11,13 +11,13 @@ The same words are said unasked: by a member that has moved, and by the coordina
 
 from __future__ import annotations
 
-from sitestack.layer import Down, Dropped, Effect
 from sitestack.layers.discovery_directory import CONTACTS_PER_FRAME, Directory, is_own_word
 from sitestack.layers.discovery_headers import IHave, Invalidate, WhoHas, say
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact
 from sitestack.model.events import RemovePhysical, SetPhysical
 from sitestack.model.view import View
+from sitestack.stack.layer import Down, Dropped, Effect
 
 #: A change of my own address is announced so often, since nobody acknowledges it.
 ANNOUNCEMENTS = 3

@@ -21,7 +21,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.failure_detection_headers import HEADERS, Alive, AreYouThere, IAmAlive, NotHeard, NotHere
 from sitestack.model.address import Address
 from sitestack.model.events import (
@@ -40,6 +39,7 @@ from sitestack.model.events import (
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 _OWN = frozenset(HEADERS.values())
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.credit_accounts import Account, Outlet, cost
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Credit, Event, Left, Undeliverable, ViewInstalled, Waiting
 from sitestack.model.fast_frozen import unguarded
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 #: Beyond this many, what strangers send is not counted, and they get no credit.
 ACCOUNTS_MAX = 10_000

@@ -12,7 +12,6 @@ What it has promised is in `participant.py`; the other half is `leader.py` and `
 
 from __future__ import annotations
 
-from sitestack.layer import Announce, CollectStates, Down, Dropped, Effect, Local, Up
 from sitestack.layers import membership_headers as wire
 from sitestack.layers.joining import Joining
 from sitestack.layers.leader import Leader
@@ -31,6 +30,7 @@ from sitestack.model.events import (
 )
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View
+from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Local, Up
 
 
 class Follower:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.fragment_headers import PIECE_OVERHEAD_BYTES, FragmentHeader
 from sitestack.layers.partials import Partials
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES, Codec
 from sitestack.wire.size import fixed_bytes
 

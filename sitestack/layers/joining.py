@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from enum import Enum
 
-from sitestack.layer import Down, Effect, Local
 from sitestack.layers.membership_headers import JoinRedirect, JoinRequest
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found
 from sitestack.model.frame import Frame
+from sitestack.stack.layer import Down, Effect, Local
 
 
 class Phase(Enum):

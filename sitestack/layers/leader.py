@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sitestack.layer import Down, Dropped, Effect, Local
 from sitestack.layers import membership_headers as wire
 from sitestack.layers.flush import Flush, Part, Stage
 from sitestack.layers.participant import Participant
@@ -16,6 +15,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import CheckMember
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Down, Dropped, Effect, Local
 
 
 @dataclass(frozen=True, slots=True)

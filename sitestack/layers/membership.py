@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from sitestack.layer import Announce, Down, Effect, Layer, Local, Up
 from sitestack.layers import membership_headers as wire
 from sitestack.layers.follower import Follower
 from sitestack.layers.joining import Joining, Phase
@@ -41,6 +40,7 @@ from sitestack.model.events import (
 )
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Up
 
 
 @dataclass(frozen=True, slots=True)

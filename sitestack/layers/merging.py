@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sitestack.layer import Down, Dropped, Effect, Local
 from sitestack.layers import membership_headers as wire
 from sitestack.layers.leader import Leader
 from sitestack.layers.participant import Participant
@@ -20,6 +19,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, SeenView
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View
+from sitestack.stack.layer import Down, Dropped, Effect, Local
 
 
 @dataclass(frozen=True, slots=True)

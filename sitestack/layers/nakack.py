@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.later_views import LaterViews
 from sitestack.layers.nakack_headers import RANGES_MAX, Cast, Highest, Retransmit, wire_frame
 from sitestack.layers.retransmission import Announcer, Answers, Gap, Gaps
@@ -24,6 +23,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, Event, ReachCut, Stable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Transmit, Up
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact, Contacts
 from sitestack.model.events import (
@@ -23,6 +22,7 @@ from sitestack.model.events import (
     ViewInstalled,
 )
 from sitestack.model.frame import Frame
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Transmit, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 #: Chooses among a member's addresses, best first; `failures` counts how often the choice seemed dead (LA-6).

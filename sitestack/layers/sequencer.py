@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.forward_table import ForwardTable
 from sitestack.layers.received import Numbers, ReceivedTable, Verdict
 from sitestack.model.address import Address
@@ -21,6 +20,7 @@ from sitestack.model.events import Blocked, Event, Stable, ViewInstalled, Waitin
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import UNICASTS, Batch
 from sitestack.model.view import View
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 #: The interval of forwarding again grows up to this many times, as long as nothing comes back.
 RESEND_BACKOFF_MAX = 16

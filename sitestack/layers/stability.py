@@ -14,12 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.model.address import Address
 from sitestack.model.events import Event, Held, Stable, ViewInstalled
 from sitestack.model.fast_frozen import unguarded
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 #: Streams that one frame tells of: at most 500 bytes, which fit into the smallest datagrams.

@@ -19,7 +19,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.state_holders import StateHolders
 from sitestack.layers.state_transfer_headers import (
     Standing,
@@ -34,6 +33,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import Event, GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 
 @dataclass(frozen=True, slots=True)

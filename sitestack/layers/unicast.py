@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar
 
-from sitestack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastConfig, UnicastData, UnicastSync
 from sitestack.layers.unicast_receiver import Receiver
 from sitestack.layers.unicast_sender import Sender
 from sitestack.model.address import Address
 from sitestack.model.events import CloseConnection, Event, Left, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 __all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from sitestack.layer import Dropped, Effect, Up
 from sitestack.layers.unicast_connection import (
     RANGES_MAX,
     SendFirst,
@@ -23,6 +22,7 @@ from sitestack.layers.unicast_connection import (
 )
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
+from sitestack.stack.layer import Dropped, Effect, Up
 
 
 class Receiver:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers.unicast_connection import (
     RANGES_MAX,
     SendFirst,
@@ -19,6 +18,7 @@ from sitestack.layers.unicast_connection import (
 from sitestack.model.address import Address
 from sitestack.model.events import Undeliverable
 from sitestack.model.frame import Frame, Header
+from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
 
 class Sender:

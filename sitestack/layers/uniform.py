@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from sitestack.layer import Effect, Layer, Local, Up
 from sitestack.model.address import Address
 from sitestack.model.events import Event, Settled, Stable, ViewInstalled
 from sitestack.model.frame import Frame
+from sitestack.stack.layer import Effect, Layer, Local, Up
 
 
 @dataclass(frozen=True, slots=True)

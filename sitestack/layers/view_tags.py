@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sitestack.layer import Dropped, Effect, Up
 from sitestack.layers.membership_headers import ViewTag
 from sitestack.layers.participant import Participant
 from sitestack.model.frame import Frame
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
+from sitestack.stack.layer import Dropped, Effect, Up
 
 
 class ViewTags:

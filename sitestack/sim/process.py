@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from sitestack import records
-from sitestack.layer import Local
 from sitestack.layers.batching import Batching
 from sitestack.model.address import Physical
 from sitestack.model.errors import LocalError
@@ -21,7 +20,8 @@ from sitestack.model.view import View
 from sitestack.recorder import Recorder
 from sitestack.sim.fabric import Fabric
 from sitestack.sim.schedule import Schedule
-from sitestack.stack import Stack, Turn
+from sitestack.stack.layer import Local
+from sitestack.stack.stack import Stack, Turn
 
 
 class Process:

@@ -252,7 +252,7 @@ PLACES_OF_MEMBERS = (
         "a datagram is for whoever is at the address",
         (
             Edit(
-                "sitestack/stack.py",
+                "sitestack/stack/stack.py",
                 "        if datagram.dest is not None and datagram.dest != self.address:",
                 "        if False:",
             ),

@@ -16,12 +16,12 @@ from relay.settings import NodeConfig
 from relay.wire import FRAMES
 from sitestack.assembly import build_stack
 from sitestack.config import lan
-from sitestack.layer import Local
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.frame import Header
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.model.view import SubView, View, ViewId
-from sitestack.stack import Stack, collect_headers
+from sitestack.stack.layer import Local
+from sitestack.stack.stack import Stack, collect_headers
 from sitestack.wire.schema import INT_MAX
 
 #: A few, so that those of one example meet each other.

@@ -11,11 +11,11 @@ from relay.events import (
     GlobalView,
 )
 from relay.layer import RelayLayer
-from sitestack.layer import Local
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.stack.layer import Local
 
 if TYPE_CHECKING:
     from tests.relay.fake_site import FakeSite

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from relay.headers import HEADERS
 from relay.layer import RelayConfig
-from sitestack.layer import Down, Dropped, Effect, Up
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.events import Blocked, Held, Stable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import SubView, View, ViewId, next_lineage
+from sitestack.stack.layer import Down, Dropped, Effect, Up
 from sitestack.wire.codec import Codec
 from tests.relay.fake_member import Member
 from tests.relay.fake_places import places

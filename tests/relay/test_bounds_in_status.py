@@ -17,9 +17,9 @@ from relay.layer import RelayLayer
 from relay.settings import NodeConfig
 from relay.status import find_queues
 from sitestack.assembly import build_stack
-from sitestack.layer import Local
 from sitestack.model.address import Address
-from sitestack.stack import Stack
+from sitestack.stack.layer import Local
+from sitestack.stack.stack import Stack
 
 VIEW = "one for each member of the view, or less"
 FIXED = "made once, of what is in the source code or the configuration"

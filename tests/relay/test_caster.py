@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from relay.casting import Caster
 from relay.headers import Trim
-from sitestack.layer import Down
 from sitestack.model.frame import Frame
+from sitestack.stack.layer import Down
 from tests.relay.puppet import D, batch
 
 

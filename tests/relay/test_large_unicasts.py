@@ -9,8 +9,8 @@ from relay.headers import UnicastReply
 from relay.link import LinkConfig
 from relay.remote_unicast import TOO_LARGE, UnicastConfig, UnicastSender
 from relay.wire import Unicast, encode
-from sitestack.layer import Dropped
 from sitestack.model.frame import Frame
+from sitestack.stack.layer import Dropped
 from tests.relay.fake_member import Member
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import two_sites

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from relay.headers import Deliver, Forward, RemoteGap, UnicastReply
-from sitestack.layer import Dropped
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.stack.layer import Dropped
 from tests.relay.fake_sites import sites_of
 from tests.relay.puppet import D, E, Puppet, alone, data, hello
 

@@ -8,7 +8,7 @@ from relay.events import BridgeClose, BridgeSend
 from relay.link import LinkSession
 from relay.routes import ROOM_BYTES
 from relay.wire import FrameParser, Routed
-from sitestack.layer import Up
+from sitestack.stack.layer import Up
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World
 from tests.relay.test_routes import chain

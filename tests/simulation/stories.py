@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from sitestack.config import Order, ProtocolsConfig, SiteConfig
-from sitestack.layer import Layer
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.events import Event
 from sitestack.model.frame import Header
 from sitestack.sim.checkers import History, check_all
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
+from sitestack.stack.layer import Layer
 
 L = TypeVar("L", bound=Layer)
 

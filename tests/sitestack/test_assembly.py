@@ -8,12 +8,12 @@ import pytest
 
 from sitestack.assembly import build_layers, build_stack, check_layers
 from sitestack.config import SiteConfig, find_problems, lan, local, seeded
-from sitestack.layer import Layer, Local
 from sitestack.layers.nakack import NakAck
 from sitestack.layers.sequencer import Sequencer
 from sitestack.layers.unicast import Unicast
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError
+from sitestack.stack.layer import Layer, Local
 
 RNG = random.Random(1)
 ME = Local("NYC", Address.make(RNG), "A", RNG)

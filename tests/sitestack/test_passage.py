@@ -11,13 +11,13 @@ import pytest
 from relay.layer import RelayConfig, RelayLayer
 from sitestack.assembly import build_layers
 from sitestack.config import SiteConfig
-from sitestack.layer import Announce, Down, Effect, Layer, Local, Transmit, Up
 from sitestack.layers.fragment import Fragment
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Event
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import Batch, Scope
-from sitestack.stack import Stack, collect_headers
+from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Transmit, Up
+from sitestack.stack.stack import Stack, collect_headers
 from sitestack.wire.codec import Codec
 
 A, B = (Address(bytes([n]) * 16) for n in (1, 2))

@@ -9,13 +9,13 @@ import trio
 from trio.testing import MockClock
 
 from sitestack.config import SiteConfig
-from sitestack.layer import Dropped, Effect, Up
 from sitestack.layers.discovery import COMPLAINT_INTERVAL_S, COMPLAINTS_MAX, Discovery, DiscoveryConfig
 from sitestack.layers.discovery_headers import IAmHere, WhoIsThere
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.events import Connect, FindMembers, Found, OtherRules, Peer, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
+from sitestack.stack.layer import Dropped, Effect, Up
 from sitestack.transport.memory import MemoryNetwork
 from tests.sitestack.channel_sites import NYC, one, take, view_of
 from tests.sitestack.layers.lower_world import address_of, contact_of, local_of, place_of

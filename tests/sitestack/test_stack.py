@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import pytest
 
-from sitestack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.events import Blocked, Event, Misdirected, StatesCollected, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
-from sitestack.stack import Stack
+from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
+from sitestack.stack.stack import Stack
 
 A, B = (Address(bytes([n]) * 16) for n in (1, 2))
 HERE = Physical("10.0.0.1", 1)

@@ -10,7 +10,6 @@ import heapq
 import random
 from collections.abc import Callable
 
-from sitestack.layer import Announce, Down, Dropped, Effect, Layer, Local, Transmit
 from sitestack.layers.discovery import Discovery, DiscoveryConfig
 from sitestack.layers.failure_detection import FailureDetection, FailureDetectionConfig
 from sitestack.layers.resolver import Resolver, ResolverConfig
@@ -20,7 +19,8 @@ from sitestack.model.events import Connect, Event, FindMembers, Found, Left, Sus
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
-from sitestack.stack import Stack
+from sitestack.stack.layer import Announce, Down, Dropped, Effect, Layer, Local, Transmit
+from sitestack.stack.stack import Stack
 
 
 def address_of(name: str) -> Address:

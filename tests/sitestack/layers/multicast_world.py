@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sitestack.layer import Announce, Down, Effect, Layer, Local, Transmit, Up
 from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.nakack import NakAck, NakAckConfig
 from sitestack.layers.nakack_headers import Cast
@@ -17,7 +16,8 @@ from sitestack.model.events import Blocked, Event, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
-from sitestack.stack import Stack
+from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Transmit, Up
+from sitestack.stack.stack import Stack
 
 
 def address_of(name: str) -> Address:

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from sitestack.layer import Announce, Down, Dropped, Effect, Layer, Local, Transmit, Up
 from sitestack.layers.batching import Batching, BatchingConfig
 from sitestack.layers.flow_control import FlowControl, FlowControlConfig
 from sitestack.layers.sequencer import Sequencer, SequencerConfig
@@ -22,7 +21,8 @@ from sitestack.model.events import Blocked, Event, Sent, Stable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
-from sitestack.stack import Stack
+from sitestack.stack.layer import Announce, Down, Dropped, Effect, Layer, Local, Transmit, Up
+from sitestack.stack.stack import Stack
 
 SITE = "NYC"
 

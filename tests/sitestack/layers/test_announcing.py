@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from sitestack.layer import Down, Effect
 from sitestack.layers.nakack import NakAckConfig, NakAckStatistics
 from sitestack.layers.nakack_headers import Highest
 from sitestack.layers.stability import StabilityConfig
 from sitestack.model.events import Stable, ViewInstalled
 from sitestack.model.frame import Frame
+from sitestack.stack.layer import Down, Effect
 from tests.sitestack.layers.multicast_world import (
     V1,
     A,

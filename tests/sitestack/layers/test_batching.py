@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers import batching as module
 from sitestack.layers import open_batches
 from sitestack.layers.batching import Batching, BatchingConfig
@@ -17,6 +16,7 @@ from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
 from sitestack.model.events import Blocked, Disconnect, Event, Left, Sent, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
+from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 from tests.sitestack.layers.ordered_group import SITE, Configs, Group, address, view_of
 
 A, B = address("A"), address("B")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layer import Down, Effect, Up
 from sitestack.layers.discovery import Discovery, DiscoveryConfig
 from sitestack.layers.discovery_directory import CONTACTS_PER_FRAME
 from sitestack.layers.discovery_headers import IAmHere, IHave, Invalidate, KnownContacts, WhoHas, WhoIsThere
@@ -23,6 +22,7 @@ from sitestack.model.events import (
 )
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.view import SubView, View, ViewId
+from sitestack.stack.layer import Down, Effect, Up
 from tests.sitestack.layers.lower_world import address_of, contact_of, drops, local_of, place_of, view_of
 
 A, B, C, D = map(address_of, "ABCD")

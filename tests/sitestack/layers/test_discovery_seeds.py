@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layer import Down, Effect
 from sitestack.layers.discovery import SEEDS_MAX, Discovery, DiscoveryConfig
 from sitestack.layers.discovery_headers import WhoIsThere
 from sitestack.model.address import Physical
 from sitestack.model.events import Connect, FindMembers, SetSeeds
 from sitestack.model.frame import Destination, Frame
+from sitestack.stack.layer import Down, Effect
 from tests.sitestack.layers.lower_world import World, local_of, place_of
 
 SEED = Physical("seed", 7)

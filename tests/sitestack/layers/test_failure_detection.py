@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layer import Down, Dropped, Effect, Up
 from sitestack.layers.failure_detection import FailureDetection, FailureDetectionConfig
 from sitestack.layers.failure_detection_headers import Alive, AreYouThere, IAmAlive, NotHeard, NotHere
 from sitestack.model.address import Address
@@ -23,6 +22,7 @@ from sitestack.model.events import (
 )
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.view import ViewId
+from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.sitestack.layers.lower_world import address_of, drops, local_of, view_of
 
 A, B, C, D = map(address_of, "ABCD")

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers import flow_control as module
 from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.credit_accounts import FRAME_BYTES
@@ -17,6 +16,7 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Credit, Undeliverable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
+from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 from tests.sitestack.layers.ordered_group import SITE, Configs, Group, Numbered, address, view_of
 
 A, B, C = map(address, "ABC")

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.fragment_headers import PIECE_OVERHEAD_BYTES, FragmentHeader
 from sitestack.model.address import Address
@@ -17,6 +16,7 @@ from sitestack.model.events import Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.wire.codec import Codec
 from tests.sitestack.layers.unicast_world import Fate, World, address_of
 

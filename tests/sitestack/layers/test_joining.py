@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sitestack.layer import Down, Effect
 from sitestack.layers.joining import Joining, Phase
 from sitestack.layers.membership_headers import JoinRedirect, JoinRequest
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, Peer
 from sitestack.model.frame import Frame
 from sitestack.model.view import ViewId
+from sitestack.stack.layer import Down, Effect
 from tests.sitestack.layers.lower_world import address_of, local_of
 
 A, B, C = map(address_of, "ABC")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layer import Down, Dropped, Effect
 from sitestack.layers.leader import Leader, LeaderTimes
 from sitestack.layers.membership_headers import (
     Commit,
@@ -20,6 +19,7 @@ from sitestack.layers.participant import Participant
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
+from sitestack.stack.layer import Down, Dropped, Effect
 from tests.sitestack.layers.lower_world import address_of, local_of, view_of
 
 A, B, C, D, E, F = map(address_of, "ABCDEF")

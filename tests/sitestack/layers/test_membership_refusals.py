@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layer import Announce, Dropped, Effect
 from sitestack.layers.leader import LeaderTimes
 from sitestack.layers.membership import Membership, MembershipConfig
 from sitestack.layers.membership_headers import (
@@ -28,6 +27,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import Connect, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Announce, Dropped, Effect
 from tests.sitestack.layers.lower_world import address_of, local_of, view_of
 
 A, B, C, D, X = map(address_of, "ABCDX")

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layer import Down, Dropped, Effect
 from sitestack.layers.leader import Leader, LeaderTimes
 from sitestack.layers.membership_headers import FlushRequest, JoinRequest, MergeHint, MergeReply, MergeRequest
 from sitestack.layers.merging import MergeTimes, Merging
@@ -15,6 +14,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, Peer, SeenView
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Down, Dropped, Effect
 from tests.sitestack.layers.lower_world import address_of, local_of, view_of
 
 A, B, C, D, E, F = map(address_of, "ABCDEF")

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from sitestack.layer import Down, Dropped, Layer, Up
 from sitestack.layers.nakack import NakAckConfig, NakAckStatistics
 from sitestack.layers.nakack_headers import RANGES_MAX, Cast, Highest, Retransmit
 from sitestack.model.events import Blocked, Stable, ViewInstalled
 from sitestack.model.frame import Frame
+from sitestack.stack.layer import Down, Dropped, Layer, Up
 from tests.sitestack.layers.multicast_world import (
     V1,
     V2,

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from sitestack.layer import Down, Effect, Up
 from sitestack.layers.nakack import NakAckConfig
 from sitestack.layers.nakack_headers import Retransmit
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Stable, ViewInstalled
 from sitestack.model.frame import Destination, Frame, Header
+from sitestack.stack.layer import Down, Effect, Up
 from tests.sitestack.layers.multicast_world import (
     V1,
     V2,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sitestack.layer import Up
 from sitestack.model.events import Left, Undeliverable
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
+from sitestack.stack.layer import Up
 from tests.sitestack.layers.test_flow_control import B, credits_from, flow_of, frame, sent
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layer import Effect, Transmit, Up
 from sitestack.layers.resolver import Resolver, ResolverConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import (
@@ -13,6 +12,7 @@ from sitestack.model.events import (
     ViewInstalled,
 )
 from sitestack.model.frame import Frame
+from sitestack.stack.layer import Effect, Transmit, Up
 from tests.sitestack.layers.lower_world import address_of, drops, frame_to, local_of, place_of, sent, view_of
 
 A, B, C, D = map(address_of, "ABCD")

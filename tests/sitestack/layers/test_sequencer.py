@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layer import Down, Up
 from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.sequencer import Forward, Sequenced, SequencerConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Stable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
+from sitestack.stack.layer import Down, Up
 from tests.sitestack.layers.ordered_group import (
     Configs,
     Group,

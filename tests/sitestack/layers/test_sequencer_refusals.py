@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layer import Dropped
 from sitestack.layers.sequencer import Forward, Sequenced, SequencerConfig
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
+from sitestack.stack.layer import Dropped
 from tests.sitestack.layers.ordered_group import (
     Group,
     Numbered,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layer import Up
 from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer, SequencerConfig, SequencerState
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
+from sitestack.stack.layer import Up
 from sitestack.wire.codec import Codec
 from tests.sitestack.layers.ordered_group import (
     SITE,

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from sitestack.layer import Down, Dropped, Effect, Up
 from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.sequencer import SequencerConfig
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, ViewInstalled
 from sitestack.model.frame import Frame
+from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.sitestack.layers.ordered_group import (
     Configs,
     Group,

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers.fragment import FragmentConfig
 from sitestack.layers.nakack import NakAckStatistics
 from sitestack.layers.stability import Report, Stability, StabilityConfig, StabilityStatistics, StableVector
 from sitestack.model.address import Address
 from sitestack.model.events import Held, Stable, ViewInstalled
 from sitestack.model.frame import Frame
+from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 from tests.sitestack.layers.multicast_world import V1, V2, A, B, C, Faults, Member, World, X, address_of, frame_of, view_of
 
 

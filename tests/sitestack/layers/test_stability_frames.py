@@ -6,13 +6,13 @@ import random
 from dataclasses import replace
 
 from sitestack.config import DATAGRAM_BYTES_MIN
-from sitestack.layer import Down, Effect, Local
 from sitestack.layers.fragment import FragmentConfig
 from sitestack.layers.stability import Report, Stability, StabilityConfig
 from sitestack.model.address import Address
 from sitestack.model.events import Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Down, Effect, Local
 from sitestack.wire.codec import Codec
 from tests.sitestack.layers.multicast_world import World, address_of, frame_of, view_of
 

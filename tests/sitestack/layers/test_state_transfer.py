@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from sitestack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.layers.state_transfer import StateTransfer, StateTransferConfig
 from sitestack.layers.state_transfer_headers import (
     Standing,
@@ -21,6 +20,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View
+from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 from tests.sitestack.layers.ordered_group import address, view_of
 
 A, B, C, D = map(address, "ABCD")

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layer import Down, Dropped, Local, Up
 from sitestack.layers.unicast import Unicast, UnicastConfig
 from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection
 from sitestack.model.frame import Destination, Frame, Header
+from sitestack.stack.layer import Down, Dropped, Local, Up
 from tests.sitestack.layers.unicast_world import Fate, Packet, World, address_of, message
 
 A, B = address_of("A"), address_of("B")

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layer import Dropped, Local, Up
 from sitestack.layers.unicast import Unicast, UnicastConfig
 from sitestack.layers.unicast_connection import FRAME_COST_BYTES, SendFirst, UnicastAck, UnicastData, UnicastSync
 from sitestack.model.address import Address
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Dropped, Local, Up
 from tests.sitestack.layers.unicast_world import Fate, World, address_of, message
 
 A, B = address_of("A"), address_of("B")

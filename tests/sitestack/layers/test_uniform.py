@@ -9,7 +9,6 @@ from typing import ClassVar
 import pytest
 
 from sitestack.config import SiteConfig
-from sitestack.layer import Local, Up
 from sitestack.layers.uniform import Uniform, UniformConfig
 from sitestack.model.address import Address
 from sitestack.model.events import Event, Settled, Stable, ViewInstalled
@@ -18,6 +17,7 @@ from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
+from sitestack.stack.layer import Local, Up
 
 A, B = (Address(bytes([n]) * 16) for n in (1, 2))
 VIEW = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from sitestack.layer import Announce, Down, Effect, Layer, Local, Transmit
 from sitestack.layers.unicast import Unicast, UnicastConfig, UnicastStatistics
 from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastData, UnicastSync
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import CloseConnection, Event, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope, pack_body
-from sitestack.stack import Stack
+from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Transmit
+from sitestack.stack.stack import Stack
 
 #: So small that no two frames are bundled: what happens to a packet happens to one frame.
 ONE_FRAME_BYTES = 130

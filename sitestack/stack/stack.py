@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sitestack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError, ProtocolError
 from sitestack.model.events import Event, Misdirected, StatesCollected, ViewInstalled
 from sitestack.model.fast_frozen import unguarded
 from sitestack.model.frame import Destination, Frame, Header
-from sitestack.passage import ways_down, ways_up
+from sitestack.stack.dispatch import ways_down, ways_up
+from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
 from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
 
 #: What a tap sees: the name of the layer that spoke, and what it said.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sitestack.layer import Layer
 from sitestack.model.frame import Header
+from sitestack.stack.layer import Layer
 
 
 class WayUp(dict[type[Header] | None, int]):
