@@ -15,10 +15,8 @@ from relay.layer import RelayLayer
 from relay.recorder import RelayRecorder
 from relay.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
-from sitestack.channel import Channel, ChannelStatistics
-from sitestack.model.errors import unwrapped
-from sitestack.model.events import Event, OtherRules
-from sitestack.opening import (
+from sitestack.channel.channel import Channel, ChannelStatistics
+from sitestack.channel.open import (
     Journal,
     make_local,
     make_recorder,
@@ -28,8 +26,10 @@ from sitestack.opening import (
     resolve_seeds,
     shared_state,
 )
+from sitestack.channel.state_handover import SharedState
+from sitestack.model.errors import unwrapped
+from sitestack.model.events import Event, OtherRules
 from sitestack.recorder import Recorder
-from sitestack.shared_state import SharedState
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport

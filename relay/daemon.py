@@ -22,12 +22,12 @@ from relay.lines import LineSink, LineSource
 from relay.settings import NodeConfig
 from relay.status import Identity, NodeStatus, find_problems
 from relay.status_socket import answer_status, open_status_socket, run_directory, socket_path
-from sitestack.inbox import Delivery
+from sitestack.channel.inbox import Delivery
+from sitestack.channel.open import read_clocks
 from sitestack.model.address import Physical
 from sitestack.model.errors import ChannelClosed, LocalError
 from sitestack.model.events import Event
 from sitestack.model.view import View
-from sitestack.opening import read_clocks
 from sitestack.recorder import Write
 from sitestack.stack.layer import Local
 

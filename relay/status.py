@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from relay.events import Gap, GlobalView, Role, Unreachable
-from sitestack.inbox import Delivery
+from sitestack.channel.inbox import Delivery
 from sitestack.model.address import Address
 from sitestack.model.events import Event
 from sitestack.model.message import Scope

@@ -9,9 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sitestack.channel import Channel, ChannelStatistics
+    from sitestack.channel.channel import Channel, ChannelStatistics
+    from sitestack.channel.inbox import Delivery
+    from sitestack.channel.open import open_channel
     from sitestack.config import SiteConfig, lan, local, seeded
-    from sitestack.inbox import Delivery
     from sitestack.model.address import Address, ProxyUUID
     from sitestack.model.errors import (
         ChannelClosed,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     )
     from sitestack.model.message import Batch, Message, MessageId, Scope
     from sitestack.model.view import View, ViewId
-    from sitestack.opening import open_channel
 
 __all__ = [
     "Address",
@@ -54,7 +54,7 @@ __all__ = [
 
 _MODULES = {
     "sitestack.model.address": ("Address", "ProxyUUID"),
-    "sitestack.channel": ("Channel", "ChannelStatistics"),
+    "sitestack.channel.channel": ("Channel", "ChannelStatistics"),
     "sitestack.config": ("SiteConfig", "lan", "local", "seeded"),
     "sitestack.model.errors": (
         "ChannelClosed",
@@ -65,9 +65,9 @@ _MODULES = {
         "StateTooLarge",
         "StateUnavailable",
     ),
-    "sitestack.inbox": ("Delivery",),
+    "sitestack.channel.inbox": ("Delivery",),
     "sitestack.model.message": ("Batch", "Message", "MessageId", "Scope"),
-    "sitestack.opening": ("open_channel",),
+    "sitestack.channel.open": ("open_channel",),
     "sitestack.model.view": ("View", "ViewId"),
 }
 

@@ -102,7 +102,7 @@ def test_a_library_outside_its_door_is_caught(path: str, text: str) -> None:
     ("path", "text"),
     [
         ("sitestack/wire/codec.py", "import msgpack"),
-        ("sitestack/channel.py", "import trio"),
+        ("sitestack/channel/channel.py", "import trio"),
         ("relay/config.py", "import yaml\nimport random\nfrom sitestack.model.view import View"),
         ("relay/cli/audit.py", "from relay.analytics.audit import run_audit"),
     ],

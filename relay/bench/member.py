@@ -23,9 +23,9 @@ from relay.bench.profile import Profile
 from relay.bench.scenarios import Load, MemberTask
 from relay.journal import JournalOptions, JournalStore
 from relay.lines import LineSink, LineSource
-from sitestack.channel import Channel
-from sitestack.inbox import Delivery
-from sitestack.opening import Journal, open_channel
+from sitestack.channel.channel import Channel
+from sitestack.channel.inbox import Delivery
+from sitestack.channel.open import Journal, open_channel
 
 _STAMP = struct.Struct("<Q")
 #: A fresh time stamp goes into every so many messages: taking one for each would cost more than sending it.

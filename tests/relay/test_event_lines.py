@@ -7,7 +7,7 @@ from typing import Any
 
 from relay.event_lines import EventLines
 from relay.events import Baseline, Certainty, Duty, Gap, GlobalView, Misconfigured, Role, Unreachable
-from sitestack.inbox import Delivery
+from sitestack.channel.inbox import Delivery
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.events import Event
 from sitestack.model.message import Batch, Scope, pack_body

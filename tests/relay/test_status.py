@@ -8,7 +8,7 @@ from typing import Any
 
 from relay.events import Duty, Gap, GlobalView, Role
 from relay.status import Identity, NodeStatus, find_queues
-from sitestack.inbox import Delivery
+from sitestack.channel.inbox import Delivery
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import trio
 
-from sitestack.channel import Channel
+from sitestack.channel.channel import Channel
+from sitestack.channel.open import Journal, open_channel
 from sitestack.config import SiteConfig, local
 from sitestack.model.message import Message
-from sitestack.opening import Journal, open_channel
 from sitestack.transport.memory import MemoryNetwork
 
 NYC = local("NYC")

@@ -12,14 +12,14 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from sitestack.channel import BURST_BYTES, BURST_MESSAGES, Channel
-from sitestack.inbox import Delivery
+from sitestack.channel.channel import BURST_BYTES, BURST_MESSAGES, Channel
+from sitestack.channel.inbox import Delivery
+from sitestack.channel.open import make_local
 from sitestack.layers.batching import BatchingStatistics
 from sitestack.model.address import Address
 from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed, MessageTooLarge
 from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
 from sitestack.model.view import View
-from sitestack.opening import make_local
 from sitestack.transport.memory import MemoryNetwork
 from tests.sitestack.channel_sites import NYC, members, one, take, view_of, with_batching
 

@@ -9,10 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sitestack.channel import Channel
+from sitestack.channel.channel import Channel
+from sitestack.channel.open import open_channel
 from sitestack.config import Order, SiteConfig
 from sitestack.model.message import Message
-from sitestack.opening import open_channel
 from sitestack.transport.memory import MemoryNetwork
 from tests.sitestack.channel_sites import NYC, members, one, view_of, with_batching
 

@@ -8,10 +8,10 @@ import trio
 from trio.testing import MockClock
 
 from sitestack import records
+from sitestack.channel.open import open_channel
 from sitestack.model.address import Physical
 from sitestack.model.errors import MessageTooLarge
 from sitestack.model.message import Scope
-from sitestack.opening import open_channel
 from sitestack.stack.layer import Local
 from sitestack.transport.memory import MemoryNetwork
 from tests.sitestack.channel_sites import NYC, one, take, with_batching

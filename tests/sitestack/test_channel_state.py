@@ -13,14 +13,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sitestack.channel import Channel
+from sitestack.channel.channel import Channel
+from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig
 from sitestack.layers.state_transfer import StateTransferConfig, StateTransferStatistics
 from sitestack.model.address import Physical
 from sitestack.model.errors import ChannelClosed, ConfigurationError, StateTooLarge, StateUnavailable
 from sitestack.model.message import Message, Scope
 from sitestack.model.view import View
-from sitestack.opening import open_channel
 from sitestack.transport.memory import MemoryNetwork
 from tests.sitestack.channel_sites import NYC, one, take, view_of
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 import trio
 
-from sitestack.channel import Channel
+from sitestack.channel.channel import Channel
+from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, local, seeded
 from sitestack.model.address import Physical
-from sitestack.opening import open_channel
 from sitestack.transport.udp import UdpStatistics
 from tests.sitestack.channel_sites import take, view_of
 

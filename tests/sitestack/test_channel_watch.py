@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import trio
 
-from sitestack.channel import Channel
+from sitestack.channel.channel import Channel
+from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig
 from sitestack.layers.failure_detection import FailureDetectionStatistics
-from sitestack.opening import open_channel
 from sitestack.transport.watch import WatchStatistics
 from tests.sitestack.channel_sites import members, view_of
 from tests.sitestack.test_channel_udp import JOIN_WAIT_S, config
@@ -23,7 +23,7 @@ _MEMBER = f"""
 import sys, trio
 from dataclasses import replace
 from sitestack.config import local
-from sitestack.opening import open_channel
+from sitestack.channel.open import open_channel
 
 async def main():
     site = local(sys.argv[1])

@@ -11,10 +11,10 @@ OTHER_ROOTS = ("tests",)
 #: Path prefixes of the shell: the only code that may wait, read a clock, open a socket or a file, or log.
 SHELL = (
     "sitestack/transport/",
-    "sitestack/channel.py",
-    "sitestack/driver.py",
-    "sitestack/opening.py",
-    "sitestack/receive_end.py",
+    "sitestack/channel/channel.py",
+    "sitestack/channel/driver.py",
+    "sitestack/channel/open.py",
+    "sitestack/channel/receive_end.py",
     "relay/analytics/",
     "relay/bench/",
     "relay/bridge.py",

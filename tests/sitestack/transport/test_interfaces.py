@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from sitestack.channel.open import open_transport
 from sitestack.config import ChannelConfig, SiteConfig, lan, local, seeded
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
-from sitestack.opening import open_transport
 from sitestack.transport import interfaces
 from sitestack.transport.interfaces import route_towards
 

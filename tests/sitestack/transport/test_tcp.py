@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 import trio
 
+from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, TransportConfig, find_problems
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
-from sitestack.opening import open_channel
 from sitestack.transport import tcp
 from sitestack.transport.tcp import TcpStatistics, TcpTransport
 from tests.sitestack.channel_sites import take, view_of

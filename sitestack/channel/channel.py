@@ -14,9 +14,11 @@ from typing import Literal
 
 import trio
 
+from sitestack.channel.driver import Driver, DriverStatistics
+from sitestack.channel.inbox import Delivery, Inbox, Mark
+from sitestack.channel.receive_end import ReceiveEnd
+from sitestack.channel.state_handover import SharedState, StateAtMarks
 from sitestack.config import SiteConfig
-from sitestack.driver import Driver, DriverStatistics
-from sitestack.inbox import Delivery, Inbox, Mark
 from sitestack.layers.batching import Batching
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed, LocalError, ProtocolError, unwrapped
@@ -36,9 +38,7 @@ from sitestack.model.events import (
 from sitestack.model.frame import Frame
 from sitestack.model.message import Buffer, Message, Scope, copy_buffer
 from sitestack.model.view import View
-from sitestack.receive_end import ReceiveEnd
 from sitestack.recorder import Recorder
-from sitestack.shared_state import SharedState, StateAtMarks
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sitestack.inbox import Inbox, Mark
+from sitestack.channel.inbox import Inbox, Mark
 from sitestack.model.errors import StateTooLarge, StateUnavailable
 from sitestack.model.events import Event, GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused
 from sitestack.model.message import copy_buffer

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable
 
 import trio
 
-from sitestack.inbox import Delivery, Inbox, Mark
+from sitestack.channel.inbox import Delivery, Inbox, Mark
+from sitestack.channel.state_handover import StateAtMarks
 from sitestack.model.events import Credit, Event
 from sitestack.model.view import View
-from sitestack.shared_state import StateAtMarks
 
 #: Taking from a full inbox gives the other tasks a turn after this many messages. With about as many as one turn delivers, a
 #: reader that is fast enough would fall behind all the same.
