@@ -27,9 +27,9 @@ from sitestack.channel.open import (
     shared_state,
 )
 from sitestack.channel.state_handover import SharedState
+from sitestack.journal.recorder import Recorder
 from sitestack.model.errors import unwrapped
 from sitestack.model.events import Event, OtherRules
-from sitestack.recorder import Recorder
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from relay.journal import Journal, JournalError, Problem, canonical_lines, find_journals, read_journal
 from relay.journal.store import WHY_LOST
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS
 from sitestack.sim.checkers import Report, Violation, check_all, ending_at, find_ending, fold

@@ -24,11 +24,11 @@ from relay.status import Identity, NodeStatus, find_problems
 from relay.status_socket import answer_status, open_status_socket, run_directory, socket_path
 from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import read_clocks
+from sitestack.journal.recorder import Write
 from sitestack.model.address import Physical
 from sitestack.model.errors import ChannelClosed, LocalError
 from sitestack.model.events import Event
 from sitestack.model.view import View
-from sitestack.recorder import Write
 from sitestack.stack.layer import Local
 
 #: How often a node looks whether everything works.

@@ -12,8 +12,8 @@ from typing import Literal
 
 from relay.events import Gap, GlobalView, Role, Unreachable
 from relay.journal.canonical import canonical_lines
-from sitestack import records
 from sitestack.channel.inbox import Delivery
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.events import Event
 from sitestack.model.view import View, ViewId

@@ -34,11 +34,11 @@ from relay.state import ReplicatedState
 from relay.statistics import RelayStatistics, relay_statistics
 from relay.unicast_routes import UnicastRoutes
 from relay.wire import Routed
+from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import ProxyUUID
 from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
-from sitestack.recorder import own_unicasts
 from sitestack.stack.layer import Down, Effect, Layer, Local, Up
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from relay.events import Baseline, Gap, GlobalView, Role, Unreachable
-from sitestack import records
+from sitestack.journal import records
+from sitestack.journal.recorder import Recorder
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
-from sitestack.recorder import Recorder
 
 
 class RelayRecorder(Recorder):

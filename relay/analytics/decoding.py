@@ -19,7 +19,7 @@ from relay.analytics.selection import KIND_NAMES, Selection
 from relay.journal import Problem
 from relay.journal.bulk import Table, read_bulk
 from relay.journal.encoding import Header
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 

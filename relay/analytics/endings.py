@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from relay.analytics.facts import settle
-from sitestack import records
+from sitestack.journal import records
 from sitestack.sim.checkers.ending import LEAVE_S, QUIET_S
 
 

@@ -32,7 +32,7 @@ from relay.analytics.follow_bounds import (
 from relay.analytics.follow_places import add_orders, find_different, find_unplaced, split_due
 from relay.analytics.ranges import merge_ranges, overlap, overlay_ranges, subtract_ranges
 from relay.analytics.reception import carry_on, find_duplicates, find_holes, fold_deliveries
-from sitestack import records
+from sitestack.journal import records
 
 #: Sends are kept and judged together by so much of their time.
 STRETCH_NS = 10_000_000_000

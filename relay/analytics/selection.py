@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.errors import ConfigurationError
 
 KIND_NAMES: dict[type[records.Record], str] = {

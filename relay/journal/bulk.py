@@ -28,7 +28,7 @@ from relay.journal.encoding import (
     decode_header,
 )
 from relay.journal.reader import Problem
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import UUID_BYTES
 from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Scope

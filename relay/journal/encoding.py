@@ -6,7 +6,7 @@ length is good and the file ends too early) from corruption, and can step over a
 
 Payload: one msgpack array `[kind, field, ...]`. Kind 0 opens every segment and says whose it is. Kind 1 gives a
 number to a global view vector, which changes rarely and would otherwise stand in every `Deliver`. The others are
-the classes of `sitestack.records`. A segment can be read without the ones before it.
+the classes of `sitestack.journal.records`. A segment can be read without the ones before it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgpack
 
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.view import ViewId

@@ -15,7 +15,7 @@ from typing import BinaryIO, Literal
 
 from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, Decoder, Header, decode_header, length_check
 from relay.journal.store import SUFFIX, JournalError
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 

@@ -18,7 +18,7 @@ from typing import Protocol
 from urllib.parse import quote
 
 from relay.journal.encoding import Encoder, Header, encode_header
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import LocalError
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from relay.buffer import ENTRY_BYTES, BufferConfig
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId

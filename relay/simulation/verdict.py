@@ -14,7 +14,7 @@ from relay.simulation.process import RelayProcess
 from relay.simulation.shortage import Shortage
 from relay.simulation.strikes import Trouble
 from relay.simulation.ways import routes_of
-from sitestack import records
+from sitestack.journal import records
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId

@@ -19,6 +19,7 @@ from sitestack.channel.inbox import Delivery, Inbox, Mark
 from sitestack.channel.receive_end import ReceiveEnd
 from sitestack.channel.state_handover import SharedState, StateAtMarks
 from sitestack.config import SiteConfig
+from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import Batching
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed, LocalError, ProtocolError, unwrapped
@@ -38,7 +39,6 @@ from sitestack.model.events import (
 from sitestack.model.frame import Frame
 from sitestack.model.message import Buffer, Message, Scope, copy_buffer
 from sitestack.model.view import View
-from sitestack.recorder import Recorder
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import trio
 
+from sitestack.journal.recorder import Recorder
 from sitestack.model.events import Event, Left
 from sitestack.model.frame import Frame
-from sitestack.recorder import Recorder
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
 

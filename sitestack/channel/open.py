@@ -16,9 +16,9 @@ from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel
 from sitestack.channel.state_handover import SharedState
 from sitestack.config import SiteConfig, find_problems
+from sitestack.journal.recorder import Recorder, Write
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError, unwrapped
-from sitestack.recorder import Recorder, Write
 from sitestack.stack.layer import Local
 from sitestack.transport import Transport
 from sitestack.transport.interfaces import route_towards

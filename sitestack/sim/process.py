@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from sitestack import records
+from sitestack.journal import records
+from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import Batching
 from sitestack.model.address import Physical
 from sitestack.model.errors import LocalError
@@ -17,7 +18,6 @@ from sitestack.model.events import Connect, Disconnect, Event, Gone, Left, ViewI
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from sitestack.model.view import View
-from sitestack.recorder import Recorder
 from sitestack.sim.fabric import Fabric
 from sitestack.sim.schedule import Schedule
 from sitestack.stack.layer import Local

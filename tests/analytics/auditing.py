@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from relay.analytics.audit import AuditResult, run_audit
 from relay.check import check_directories
 from relay.journal import JournalOptions, JournalStore
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
 from sitestack.sim.checkers import Report

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from relay.journal import JournalOptions, JournalStore
 from relay.journal.generate import Fault, Generator, GeneratorPlan, Process
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sitestack import records
+from sitestack.journal import records
 from tests.analytics.auditing import judge_both
 from tests.relay.test_check import shut_down, store_all
 from tests.sitestack.sim.correct_run import CorrectRun

@@ -15,7 +15,7 @@ from relay.analytics import follow_bounds
 from relay.analytics.facts import read_facts, settle
 from relay.analytics.horizon import STATE_SCHEMAS, Known, advance
 from relay.journal.generate import Planted, Process
-from sitestack import records
+from sitestack.journal import records
 from tests.analytics.auditing import BEGIN, store
 from tests.analytics.growing import GrowingJournals, small_run
 from tests.sitestack.sim.journals import OOB, Told, uuid

@@ -22,7 +22,7 @@ from relay.analytics.measures import (
     measure_throughput,
 )
 from relay.check import check_directories
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from sitestack import records
+from sitestack.journal import records
 from tests.analytics.auditing import Judged, judge_both, store_told
 from tests.sitestack.sim.journals import OOB, SITE, UNICAST, Told
 

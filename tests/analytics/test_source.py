@@ -17,7 +17,7 @@ from relay.analytics.decoding import Schema
 from relay.analytics.selection import ALL_KINDS
 from relay.analytics.source import RelayDataSource
 from relay.journal import JournalOptions, JournalStore
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId

@@ -14,7 +14,7 @@ from relay.analytics.columns import SCHEMA, select_schema
 from relay.analytics.reading import SegmentPartition
 from relay.analytics.source import CLOCK_STEP_NS, RelayDataSource
 from relay.journal import JournalOptions, JournalStore
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError
 

@@ -16,8 +16,8 @@ from relay.bridge import BridgeConfig
 from relay.channel import RelayChannel, open_channel
 from relay.events import Duty, GlobalView, Unreachable
 from relay.settings import NodeConfig, RelaySettings
-from sitestack import records
 from sitestack.config import ProtocolsConfig
+from sitestack.journal import records
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.model.address import Physical, ProxyUUID

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sitestack.journal.records import Send
 from sitestack.layers.resolver import Resolver
 from sitestack.layers.sequencer import Forward
 from sitestack.model.message import Scope
-from sitestack.records import Send
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
 from tests.simulation.stories import SOON, layer, one_each, say, site, verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack import records
+from sitestack.journal import records
 from sitestack.layers.membership import Membership, MembershipConfig
 from sitestack.layers.membership_headers import Commit, Prepared
 from sitestack.model.frame import Header

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sitestack import records
 from sitestack.config import SiteConfig
+from sitestack.journal import records
 from sitestack.layers.membership_headers import Installed, JoinRequest
 from sitestack.sim.checkers import History
 from sitestack.sim.checkers.history import Fate

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from sitestack import records
 from sitestack.config import SiteConfig
+from sitestack.journal import records
 from sitestack.layers.membership import MembershipStatistics
 from sitestack.layers.membership_headers import Commit, FlushRequest, JoinRequest, Prepare
 from sitestack.model.message import Scope

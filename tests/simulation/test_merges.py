@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from sitestack import records
 from sitestack.config import SiteConfig
+from sitestack.journal import records
 from sitestack.layers.membership import MembershipStatistics
 from sitestack.model.address import Address
 from sitestack.sim.checkers import History, check_all

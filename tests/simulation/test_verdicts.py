@@ -12,7 +12,7 @@ from relay.simulation.faults import Flood, Leave
 from relay.simulation.floors import unsettled
 from relay.simulation.shortage import Shortage
 from relay.simulation.verdict import Verdict
-from sitestack import records
+from sitestack.journal import records
 from sitestack.sim.process import Process
 from tests.sitestack.sim.journals import Told
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import trio
 from trio.testing import MockClock
 
-from sitestack import records
 from sitestack.channel.open import open_channel
+from sitestack.journal import records
 from sitestack.model.address import Physical
 from sitestack.model.errors import MessageTooLarge
 from sitestack.model.message import Scope

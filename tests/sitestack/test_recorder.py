@@ -8,13 +8,13 @@ import random
 
 import pytest
 
-from sitestack import records
+from sitestack.journal import records
+from sitestack.journal.recorder import DIGESTS_MAX, Recorder
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Sent, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import SubView, View, ViewId
-from sitestack.recorder import DIGESTS_MAX, Recorder
 
 RNG = random.Random(1)
 A, B = Address.make(RNG), Address.make(RNG)
@@ -127,7 +127,7 @@ def test_a_batch_is_hashed_once_at_its_origin(monkeypatch: pytest.MonkeyPatch) -
         hashed.append(body)
         return real(body)
 
-    monkeypatch.setattr("sitestack.recorder.hashlib.sha256", counting)
+    monkeypatch.setattr("sitestack.journal.recorder.hashlib.sha256", counting)
     journal = Journal()
     journal.recorder.record(ViewInstalled(VIEW, None))
     mine = batch()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.sim.checkers.history import History
 

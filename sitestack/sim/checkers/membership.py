@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
 from sitestack.sim.checkers.history import History, by_site

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from relay.journal import JournalOptions, JournalStore
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId

@@ -6,7 +6,7 @@ import struct
 
 from hypothesis import strategies as st
 
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId

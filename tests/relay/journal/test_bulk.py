@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from relay.journal import JournalOptions, JournalStore, Problem, bulk, read_segment
 from relay.journal.bulk import Chunk, read_bulk
 from relay.journal.encoding import FRAME, KINDS
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from relay.journal import JournalError, JournalOptions, JournalStore, Problem, find_journals, read_segment
 from relay.journal.encoding import FRAME, Decoder, length_check
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Scope

@@ -9,7 +9,7 @@ import pytest
 
 from relay.journal import JournalOptions, JournalStore
 from relay.journal.frames import walk, wall_ns_at
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId

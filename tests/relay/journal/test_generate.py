@@ -9,7 +9,7 @@ import pytest
 from relay.check import check_directories
 from relay.journal import JournalOptions, JournalStore
 from relay.journal.generate import Fault, Generator, GeneratorPlan, Planted
-from sitestack import records
+from sitestack.journal import records
 from sitestack.sim.checkers import Report
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relay.journal import JournalOptions, JournalStore, Problem, find_journals, read_journal
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
 from tests.relay.journal.any_record import any_record, delivers

@@ -9,7 +9,7 @@ import pytest
 
 from relay.journal import JournalError, JournalOptions, JournalStore, Problem, find_journals, read_journal
 from relay.journal.store import SegmentFile, create_file
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 
 UUID = Address(bytes(range(16)))

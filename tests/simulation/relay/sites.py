@@ -12,8 +12,8 @@ from relay.layer import RelayConfig
 from relay.routes import RoutesConfig, route_places
 from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.wire import FrameParser
-from sitestack import records
 from sitestack.config import SiteConfig
+from sitestack.journal import records
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header

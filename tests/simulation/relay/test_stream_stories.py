@@ -8,7 +8,7 @@ from relay.buffer import BufferConfig
 from relay.events import GlobalView
 from relay.headers import RemoteBaseline, RemoteGap, RemoteView
 from relay.wire import Data
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from relay.events import BridgeSend, Duty, Role
-from sitestack import records
+from sitestack.journal import records
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from tests.simulation.relay.sites import Sites, two_sites
 from tests.simulation.stories import verdict

@@ -12,7 +12,7 @@ import struct
 from collections import deque
 from dataclasses import dataclass, field
 
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId

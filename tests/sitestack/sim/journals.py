@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Literal
 
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS, Scope
 from sitestack.model.view import ViewId

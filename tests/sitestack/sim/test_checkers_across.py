@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sitestack import records
+from sitestack.journal import records
 from sitestack.sim.checkers import check_introduced
 from tests.sitestack.sim.journals import Told, broken, check, vid
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.message import Scope
 from sitestack.sim.checkers import History, Report, check_all
 from tests.sitestack.sim.correct_run import CorrectRun, Process

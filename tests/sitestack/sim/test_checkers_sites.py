@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack import records
+from sitestack.journal import records
 from tests.sitestack.sim.journals import SITE, UNICAST, Told, broken, check
 
 

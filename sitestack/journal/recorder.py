@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from sitestack import records
+from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.events import Event, Sent, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame
