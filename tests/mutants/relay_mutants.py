@@ -217,13 +217,13 @@ RELAY = (
         "messages for the own site are numbered with all others",
         (
             Edit(
-                "sitestack/layers/batching.py",
+                "sitestack/layers/batching/layer.py",
                 "        opened.next_number += len(payloads)",
                 "        for each in self._multicasts if target is None else (opened,):\n"
                 "            each.next_number = batch.last + 1",
             ),
             Edit(
-                "sitestack/layers/batching.py",
+                "sitestack/layers/batching/layer.py",
                 "            self._multicasts[batch.scope].next_back = batch.first + batch.count",
                 "            for each in self._multicasts:\n                each.next_back = batch.first + batch.count",
             ),

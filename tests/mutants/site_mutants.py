@@ -164,7 +164,7 @@ SEQUENCER = (
         "who leaves does not wait for what it has sent",
         (
             Edit(
-                "sitestack/layers/batching.py",
+                "sitestack/layers/batching/layer.py",
                 "        self._leave_at = now + self._config.stop_timeout_s",
                 "        self._leave_at = now",
             ),

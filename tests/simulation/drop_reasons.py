@@ -23,7 +23,7 @@ COMPUTED = {
     "relay/routes.py: reason": "relay/routes.py: arrived _hand_on",
     "relay/unicast_routes.py: f'relay_reply_{reason}'": "relay/gateway.py: send_unicast; relay/link.py: send_unicast",
     "relay/unicast_routes.py: f'relay_unicast_{reason}'": "relay/link.py: send_unicast",
-    "sitestack/layers/batching.py: reason": "sitestack/layers/batching.py: _maybe_leave",
+    "sitestack/layers/batching/layer.py: reason": "sitestack/layers/batching/layer.py: _maybe_leave",
     "sitestack/layers/nakack.py: refused": "sitestack/layers/window.py: add",
     "sitestack/layers/sequencer.py: verdict.value": "sitestack/layers/received.py: Verdict",
     "sitestack/layers/unicast_receiver.py: refused": "sitestack/layers/unicast_receiver.py: _enter",

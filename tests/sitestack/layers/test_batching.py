@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers import batching as module
-from sitestack.layers import open_batches
-from sitestack.layers.batching import Batching, BatchingConfig
+from sitestack.layers.batching import Batching, BatchingConfig, open_batches
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
 from sitestack.model.events import Blocked, Disconnect, Event, Left, Sent, ViewInstalled, Waiting

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sitestack.layers.open_batches import TARGETS_MAX, Line, Targets
+from sitestack.layers.batching.open_batches import TARGETS_MAX, Line, Targets
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
 from sitestack.model.events import Blocked, Disconnect, Event, Left, Sent, Settled, Stable, ViewInstalled, Waiting

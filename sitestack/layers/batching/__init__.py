@@ -1,0 +1,7 @@
+"""Batching: cuts what the application sends into batches, numbers them, and keeps the sender within its credit."""
+
+from __future__ import annotations
+
+from sitestack.layers.batching.layer import SIZE_BYTES, Batching, BatchingConfig, BatchingStatistics
+
+__all__ = ["SIZE_BYTES", "Batching", "BatchingConfig", "BatchingStatistics"]
