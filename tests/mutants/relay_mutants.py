@@ -227,9 +227,13 @@ RELAY = (
                 "            self._multicasts[batch.scope].next_back = batch.first + batch.count",
                 "            for each in self._multicasts:\n                each.next_back = batch.first + batch.count",
             ),
-            Edit("sitestack/layers/received.py", "        expected = numbers[batch.scope]", "        expected = numbers[0]"),
             Edit(
-                "sitestack/layers/received.py",
+                "sitestack/layers/sequencer/received_table.py",
+                "        expected = numbers[batch.scope]",
+                "        expected = numbers[0]",
+            ),
+            Edit(
+                "sitestack/layers/sequencer/received_table.py",
                 "(numbers[0], after) if batch.scope else (after, numbers[1])",
                 "(after, after)",
             ),

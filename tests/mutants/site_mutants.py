@@ -11,13 +11,13 @@ PLACES = "tests/simulation/test_places.py"
 
 #: The second wall behind S1, S2 and S4: a member admits the next number only. Without it a hole is passed over.
 _ADMIT_HOLES = Edit(
-    "sitestack/layers/received.py",
+    "sitestack/layers/sequencer/received_table.py",
     "        if batch.first == expected:",
     "        if batch.first >= expected:",
 )
 #: The second wall behind S3 and S11: what does not come back is forwarded again after a while.
 _NO_RESEND_TIMER = Edit(
-    "sitestack/layers/sequencer.py",
+    "sitestack/layers/sequencer/layer.py",
     "        return self._progress_at + self._backoff * self._config.resend_interval_s",
     "        return None",
 )
@@ -35,7 +35,7 @@ SEQUENCER = (
         (
             _ADMIT_HOLES,
             Edit(
-                "sitestack/layers/sequencer.py",
+                "sitestack/layers/sequencer/layer.py",
                 "effects.append(Down(Frame(self._me, coordinator, _FORWARD, batch)))",
                 "effects.append(Down(Frame(self._me, coordinator, _FORWARD, batch, True)))",
             ),
@@ -48,7 +48,7 @@ SEQUENCER = (
         (
             _ADMIT_HOLES,
             Edit(
-                "sitestack/layers/forward_table.py",
+                "sitestack/layers/sequencer/forward_table.py",
                 "        self._unstable.clear()\n        self.rewind()",
                 "        self._unstable.clear()",
             ),
@@ -74,7 +74,7 @@ SEQUENCER = (
         (
             _ADMIT_HOLES,
             Edit(
-                "sitestack/layers/sequencer.py",
+                "sitestack/layers/sequencer/layer.py",
                 "        self._table.view_changed()",
                 "        if view.coordinator != self._me:\n            self._table.view_changed()",
             ),
@@ -114,7 +114,7 @@ SEQUENCER = (
         "who has left is forgotten at once",
         (
             Edit(
-                "sitestack/layers/received.py",
+                "sitestack/layers/sequencer/received_table.py",
                 "        self._left = dict(list(known.items())[excess:])",
                 "        self._left = {}",
             ),
@@ -124,7 +124,7 @@ SEQUENCER = (
     Mutant(
         "S9",
         "a joiner expects every origin to begin with number 1",
-        (Edit("sitestack/layers/sequencer.py", "        self._received.restore(state.numbers)", "        pass"),),
+        (Edit("sitestack/layers/sequencer/layer.py", "        self._received.restore(state.numbers)", "        pass"),),
         (f"{SENDERS}::test_a_joiner_begins_where_the_others_are",),
     ),
     Mutant(
@@ -136,8 +136,8 @@ SEQUENCER = (
                 '            return [Dropped("old_view")]',
                 "            return [Up(frame.pop())]",
             ),
-            Edit("sitestack/layers/sequencer.py", "        if frame.source not in self._members:", "        if False:"),
-            Edit("sitestack/layers/sequencer.py", " or batch.origin not in self._members:", ":"),
+            Edit("sitestack/layers/sequencer/layer.py", "        if frame.source not in self._members:", "        if False:"),
+            Edit("sitestack/layers/sequencer/layer.py", " or batch.origin not in self._members:", ":"),
         ),
         (f"{FAILOVER}::test_nobody_sequences_a_message_of_a_member_that_the_view_has_excluded",),
     ),
@@ -147,12 +147,12 @@ SEQUENCER = (
         (
             _NO_RESEND_TIMER,
             Edit(
-                "sitestack/layers/sequencer.py",
+                "sitestack/layers/sequencer/layer.py",
                 "        view = self._view = event.view",
                 "        old, view = self._view, event.view\n        self._view = view",
             ),
             Edit(
-                "sitestack/layers/sequencer.py",
+                "sitestack/layers/sequencer/layer.py",
                 "        self._table.view_changed()",
                 "        if old is None or old.coordinator != view.coordinator:\n            self._table.view_changed()",
             ),

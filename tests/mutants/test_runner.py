@@ -24,7 +24,7 @@ def test_a_story_that_cannot_be_told_proves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_mutant_is_a_copy_with_all_its_edits(tmp_path: Path) -> None:
-    file = "sitestack/layers/received.py"
+    file = "sitestack/layers/sequencer/received_table.py"
     before = (ROOT / file).read_text()
     edits = [Edit(file, "class ReceivedTable:", "class Received:"), Edit(file, "class Received:", "class Table:")]
     make_copy(ROOT, tmp_path, edits)

@@ -25,7 +25,7 @@ COMPUTED = {
     "relay/unicast_routes.py: f'relay_unicast_{reason}'": "relay/link.py: send_unicast",
     "sitestack/layers/batching/layer.py: reason": "sitestack/layers/batching/layer.py: _maybe_leave",
     "sitestack/layers/nakack.py: refused": "sitestack/layers/window.py: add",
-    "sitestack/layers/sequencer.py: verdict.value": "sitestack/layers/received.py: Verdict",
+    "sitestack/layers/sequencer/layer.py: verdict.value": "sitestack/layers/sequencer/received_table.py: Verdict",
     "sitestack/layers/unicast_receiver.py: refused": "sitestack/layers/unicast_receiver.py: _enter",
 }
 

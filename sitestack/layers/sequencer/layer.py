@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from sitestack.layers.forward_table import ForwardTable
-from sitestack.layers.received import Numbers, ReceivedTable, Verdict
+from sitestack.layers.sequencer.forward_table import ForwardTable
+from sitestack.layers.sequencer.received_table import Numbers, ReceivedTable, Verdict
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Event, Stable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame, Header
