@@ -9,8 +9,8 @@ import pytest
 
 from sitestack.layers import flow_control as module
 from sitestack.layers.batching import BatchingConfig
-from sitestack.layers.credit_accounts import FRAME_BYTES
 from sitestack.layers.flow_control import Credits, FlowControl, FlowControlConfig
+from sitestack.layers.flow_control.accounts import FRAME_BYTES
 from sitestack.layers.sequencer import SequencerConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Credit, Undeliverable, ViewInstalled, Waiting

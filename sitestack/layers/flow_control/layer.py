@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layers.credit_accounts import Account, Outlet, cost
+from sitestack.layers.flow_control.accounts import Account, Outlet, cost
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Credit, Event, Left, Undeliverable, ViewInstalled, Waiting
 from sitestack.model.fast_frozen import unguarded

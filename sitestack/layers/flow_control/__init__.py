@@ -1,0 +1,7 @@
+"""FlowControl: a sender is never more than a window ahead of the slowest receiver."""
+
+from __future__ import annotations
+
+from sitestack.layers.flow_control.layer import Credits, FlowControl, FlowControlConfig
+
+__all__ = ["Credits", "FlowControl", "FlowControlConfig"]
