@@ -61,7 +61,7 @@ SEQUENCER = (
         (
             _NO_RESEND_TIMER,
             Edit(
-                "sitestack/layers/view_tags.py",
+                "sitestack/layers/membership/view_tags.py",
                 "        self._held.append(frame)\n        return []",
                 '        return [Dropped("later_view")]',
             ),
@@ -86,7 +86,7 @@ SEQUENCER = (
         "a view is installed without equalising the old one's streams",
         (
             Edit(
-                "sitestack/layers/flush.py",
+                "sitestack/layers/membership/flush.py",
                 "            upto, holders = self._cut(part)",
                 "            upto, holders = {}, {}",
             ),
@@ -102,7 +102,7 @@ SEQUENCER = (
         "what not every survivor holds is given up, though its origin has seen it delivered",
         (
             Edit(
-                "sitestack/layers/flush.py",
+                "sitestack/layers/membership/flush.py",
                 "if number > upto.get(sender, -1) or (number == upto[sender] and member == sender):",
                 "if number < upto.get(sender, 1 << 62):",
             ),
@@ -132,7 +132,7 @@ SEQUENCER = (
         "a message of an excluded member is sequenced and delivered",
         (
             Edit(
-                "sitestack/layers/view_tags.py",
+                "sitestack/layers/membership/view_tags.py",
                 '            return [Dropped("old_view")]',
                 "            return [Up(frame.pop())]",
             ),
@@ -264,7 +264,7 @@ PLACES_OF_MEMBERS = (
         "who finds nobody but other joiners founds a site",
         (
             Edit(
-                "sitestack/layers/joining.py",
+                "sitestack/layers/membership/joining.py",
                 "            return None\n        return self.start()",
                 "            return None\n        return None",
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.membership import Membership
-from sitestack.layers.membership_headers import Commit, FlushReply, FlushRequest, Prepare
+from sitestack.layers.membership.headers import Commit, FlushReply, FlushRequest, Prepare
 from sitestack.layers.nakack import NakAck
 from sitestack.layers.nakack_headers import Retransmit
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer

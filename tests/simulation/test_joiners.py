@@ -6,7 +6,7 @@ import pytest
 
 from sitestack.journal import records
 from sitestack.layers.membership import Membership, MembershipConfig
-from sitestack.layers.membership_headers import Commit, Prepared
+from sitestack.layers.membership.headers import Commit, Prepared
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 from sitestack.sim.script import Script

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sitestack.config import SiteConfig
 from sitestack.journal import records
-from sitestack.layers.membership_headers import Installed, JoinRequest
+from sitestack.layers.membership.headers import Installed, JoinRequest
 from sitestack.sim.checkers import History
 from sitestack.sim.checkers.history import Fate
 from sitestack.sim.script import Script

@@ -9,7 +9,7 @@ import pytest
 from sitestack.config import SiteConfig
 from sitestack.journal import records
 from sitestack.layers.membership import MembershipStatistics
-from sitestack.layers.membership_headers import Commit, FlushRequest, JoinRequest, Prepare
+from sitestack.layers.membership.headers import Commit, FlushRequest, JoinRequest, Prepare
 from sitestack.model.message import Scope
 from sitestack.sim import rules
 from sitestack.sim.checkers import History, check_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layers.membership_headers import FlushRequest, JoinRequest, Prepared
+from sitestack.layers.membership.headers import FlushRequest, JoinRequest, Prepared
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame

@@ -9,7 +9,7 @@ import pytest
 from relay.simulation import Plan, Run, draw
 from relay.simulation.faults import CutStream, Kill, Leave, Pause, Split
 from relay.simulation.shrink import RUNS_MAX, shrink
-from sitestack.layers import flush
+from sitestack.layers.membership import flush
 
 
 def test_what_is_not_needed_is_left_out_of_the_plan() -> None:

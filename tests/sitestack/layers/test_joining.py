@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sitestack.layers.joining import Joining, Phase
-from sitestack.layers.membership_headers import JoinRedirect, JoinRequest
+from sitestack.layers.membership.headers import JoinRedirect, JoinRequest
+from sitestack.layers.membership.joining import Joining, Phase
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, Peer
 from sitestack.model.frame import Frame

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sitestack.layers.leader import Leader, LeaderTimes
-from sitestack.layers.membership_headers import (
+from sitestack.layers.membership.headers import (
     Commit,
     FlushReply,
     FlushRequest,
@@ -15,7 +14,8 @@ from sitestack.layers.membership_headers import (
     Shared,
     SuspectReport,
 )
-from sitestack.layers.participant import Participant
+from sitestack.layers.membership.leader import Leader, LeaderTimes
+from sitestack.layers.membership.promises import Participant
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layers.leader import LeaderTimes
 from sitestack.layers.membership import Membership, MembershipConfig
-from sitestack.layers.membership_headers import (
+from sitestack.layers.membership.headers import (
     Commit,
     FlushReject,
     FlushReply,
@@ -23,6 +22,7 @@ from sitestack.layers.membership_headers import (
     Shared,
     ViewTag,
 )
+from sitestack.layers.membership.leader import LeaderTimes
 from sitestack.model.address import Address
 from sitestack.model.events import Connect, ViewInstalled
 from sitestack.model.frame import Frame, Header

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layers.leader import Leader, LeaderTimes
-from sitestack.layers.membership_headers import FlushRequest, JoinRequest, MergeHint, MergeReply, MergeRequest
-from sitestack.layers.merging import MergeTimes, Merging
-from sitestack.layers.participant import Participant
+from sitestack.layers.membership.headers import FlushRequest, JoinRequest, MergeHint, MergeReply, MergeRequest
+from sitestack.layers.membership.leader import Leader, LeaderTimes
+from sitestack.layers.membership.merging import MergeTimes, Merging
+from sitestack.layers.membership.promises import Participant
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, Peer, SeenView
 from sitestack.model.frame import Frame, Header

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sitestack.layers.membership_headers import FlushReject, Prepare
-from sitestack.layers.participant import NO_VIEW, Participant
+from sitestack.layers.membership.headers import FlushReject, Prepare
+from sitestack.layers.membership.promises import NO_VIEW, Participant
 from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
 

@@ -12,11 +12,11 @@ What it has promised is in `participant.py`; the other half is `leader.py` and `
 
 from __future__ import annotations
 
-from sitestack.layers import membership_headers as wire
-from sitestack.layers.joining import Joining
-from sitestack.layers.leader import Leader
-from sitestack.layers.merging import Merging
-from sitestack.layers.participant import Participant
+from sitestack.layers.membership import headers as wire
+from sitestack.layers.membership.joining import Joining
+from sitestack.layers.membership.leader import Leader
+from sitestack.layers.membership.merging import Merging
+from sitestack.layers.membership.promises import Participant
 from sitestack.model.address import Address
 from sitestack.model.events import (
     Blocked,

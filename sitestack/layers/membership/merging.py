@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sitestack.layers import membership_headers as wire
-from sitestack.layers.leader import Leader
-from sitestack.layers.participant import Participant
+from sitestack.layers.membership import headers as wire
+from sitestack.layers.membership.leader import Leader
+from sitestack.layers.membership.promises import Participant
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, SeenView
 from sitestack.model.frame import Frame, Header

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from sitestack.layers.membership_headers import FlushReply, Prepare, Share
+from sitestack.layers.membership.headers import FlushReply, Prepare, Share
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
 from sitestack.model.view import SubView, View, ViewId, next_lineage

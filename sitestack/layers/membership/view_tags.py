@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sitestack.layers.membership_headers import ViewTag
-from sitestack.layers.participant import Participant
+from sitestack.layers.membership.headers import ViewTag
+from sitestack.layers.membership.promises import Participant
 from sitestack.model.frame import Frame
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId

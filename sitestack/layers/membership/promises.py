@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from sitestack.layers.membership_headers import FlushReject, Prepare
+from sitestack.layers.membership.headers import FlushReject, Prepare
 from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.frame import Header
 from sitestack.model.view import View, ViewId

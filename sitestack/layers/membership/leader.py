@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sitestack.layers import membership_headers as wire
-from sitestack.layers.flush import Flush, Part, Stage
-from sitestack.layers.participant import Participant
+from sitestack.layers.membership import headers as wire
+from sitestack.layers.membership.flush import Flush, Part, Stage
+from sitestack.layers.membership.promises import Participant
 from sitestack.model.address import Address
 from sitestack.model.events import CheckMember
 from sitestack.model.frame import Frame, Header

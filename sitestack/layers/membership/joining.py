@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from sitestack.layers.membership_headers import JoinRedirect, JoinRequest
+from sitestack.layers.membership.headers import JoinRedirect, JoinRequest
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found
 from sitestack.model.frame import Frame

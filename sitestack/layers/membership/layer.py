@@ -16,13 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from sitestack.layers import membership_headers as wire
-from sitestack.layers.follower import Follower
-from sitestack.layers.joining import Joining, Phase
-from sitestack.layers.leader import Leader, LeaderTimes
-from sitestack.layers.merging import MergeTimes, Merging
-from sitestack.layers.participant import Participant
-from sitestack.layers.view_tags import ViewTags
+from sitestack.layers.membership import headers as wire
+from sitestack.layers.membership.joining import Joining, Phase
+from sitestack.layers.membership.leader import Leader, LeaderTimes
+from sitestack.layers.membership.merging import MergeTimes, Merging
+from sitestack.layers.membership.participant import Follower
+from sitestack.layers.membership.promises import Participant
+from sitestack.layers.membership.view_tags import ViewTags
 from sitestack.model.address import Address
 from sitestack.model.events import (
     Connect,

@@ -1,0 +1,7 @@
+"""Membership (GMS): join, leave, exclusion of the dead, and the agreed installation of views."""
+
+from __future__ import annotations
+
+from sitestack.layers.membership.layer import Membership, MembershipConfig, MembershipStatistics
+
+__all__ = ["Membership", "MembershipConfig", "MembershipStatistics"]
