@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sitestack.layers.state_holders import StateHolders
-from sitestack.layers.state_transfer_headers import Standing
+from sitestack.layers.state_transfer.headers import Standing
+from sitestack.layers.state_transfer.holders import StateHolders
 from sitestack.model.address import Address
 
 A, B, C, D = (Address(name * 16) for name in (b"a", b"b", b"c", b"d"))

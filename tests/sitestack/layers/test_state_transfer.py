@@ -7,7 +7,7 @@ import random
 import pytest
 
 from sitestack.layers.state_transfer import StateTransfer, StateTransferConfig
-from sitestack.layers.state_transfer_headers import (
+from sitestack.layers.state_transfer.headers import (
     Standing,
     Standings,
     StateChunk,

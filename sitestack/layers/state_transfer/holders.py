@@ -5,7 +5,7 @@ It is fed by the stream alone, so at every view all members agree on one provide
 
 from __future__ import annotations
 
-from sitestack.layers.state_transfer_headers import Standing
+from sitestack.layers.state_transfer.headers import Standing
 from sitestack.model.address import Address
 
 

@@ -19,8 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layers.state_holders import StateHolders
-from sitestack.layers.state_transfer_headers import (
+from sitestack.layers.state_transfer.headers import (
     Standing,
     Standings,
     StateChunk,
@@ -29,6 +28,7 @@ from sitestack.layers.state_transfer_headers import (
     StateRequest,
     StateStanding,
 )
+from sitestack.layers.state_transfer.holders import StateHolders
 from sitestack.model.address import Address
 from sitestack.model.events import Event, GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused, ViewInstalled
 from sitestack.model.frame import Frame, Header
