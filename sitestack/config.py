@@ -13,7 +13,7 @@ from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.layers.flow_control import FlowControlConfig
 from sitestack.layers.fragment import FragmentConfig
-from sitestack.layers.fragment_headers import PIECE_OVERHEAD_BYTES
+from sitestack.layers.fragment.headers import PIECE_OVERHEAD_BYTES
 from sitestack.layers.membership import MembershipConfig
 from sitestack.layers.nakack import NakAckConfig
 from sitestack.layers.resolver import ResolverConfig

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitestack.layers.fragment import Fragment, FragmentConfig
-from sitestack.layers.fragment_headers import PIECE_OVERHEAD_BYTES, FragmentHeader
+from sitestack.layers.fragment.headers import PIECE_OVERHEAD_BYTES, FragmentHeader
 from sitestack.model.address import Address
 from sitestack.model.events import Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layers.fragment_headers import PIECE_OVERHEAD_BYTES, FragmentHeader
-from sitestack.layers.partials import Partials
+from sitestack.layers.fragment.headers import PIECE_OVERHEAD_BYTES, FragmentHeader
+from sitestack.layers.fragment.partials import Partials
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event, Undeliverable, ViewInstalled

@@ -6,7 +6,7 @@ together is appending.
 
 from __future__ import annotations
 
-from sitestack.layers.fragment_headers import FragmentHeader
+from sitestack.layers.fragment.headers import FragmentHeader
 from sitestack.model.address import Address
 
 #: A sender, and whether this is its multicast stream.
