@@ -23,7 +23,7 @@ _NO_RESEND_TIMER = Edit(
 )
 #: The second wall behind U3: messages have an identity above the connection.
 _NO_MESSAGE_ID = Edit(
-    "sitestack/layers/unicast_receiver.py",
+    "sitestack/layers/unicast/receiver.py",
     "        start = max(seqno, self.last_mid + 1 - self._offset)",
     "        start = seqno",
 )
@@ -179,17 +179,17 @@ UNICAST = (
         "only first messages are looked at for their connection",
         (
             Edit(
-                "sitestack/layers/unicast_receiver.py",
+                "sitestack/layers/unicast/receiver.py",
                 "        if header.conn_id < self.conn_id:",
                 '        if header.conn_id < self.conn_id and getattr(header, "first", True):',
             ),
             Edit(
-                "sitestack/layers/unicast_receiver.py",
+                "sitestack/layers/unicast/receiver.py",
                 "        if header.conn_id > self.conn_id:",
                 '        if header.conn_id > self.conn_id and getattr(header, "first", True):',
             ),
             Edit(
-                "sitestack/layers/unicast_receiver.py",
+                "sitestack/layers/unicast/receiver.py",
                 "        elif header.mid - header.seqno != self._offset:",
                 "        elif False:",
             ),
@@ -202,12 +202,12 @@ UNICAST = (
         (
             _NO_MESSAGE_ID,
             Edit(
-                "sitestack/layers/unicast_receiver.py",
+                "sitestack/layers/unicast/receiver.py",
                 "        if header.conn_id < self.conn_id:",
                 '        if header.conn_id < self.conn_id and not getattr(header, "first", True):',
             ),
             Edit(
-                "sitestack/layers/unicast_receiver.py",
+                "sitestack/layers/unicast/receiver.py",
                 "        if header.conn_id > self.conn_id:",
                 "        if header.conn_id != self.conn_id:",
             ),
@@ -225,7 +225,7 @@ UNICAST = (
         "an acknowledgement counts for whatever connection there is",
         (
             Edit(
-                "sitestack/layers/unicast_sender.py",
+                "sitestack/layers/unicast/sender.py",
                 "        if header.conn_id != self.conn_id or header.window < self._acked_window:",
                 "        if False:",
             ),

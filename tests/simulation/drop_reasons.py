@@ -26,7 +26,7 @@ COMPUTED = {
     "sitestack/layers/batching/layer.py: reason": "sitestack/layers/batching/layer.py: _maybe_leave",
     "sitestack/layers/nakack.py: refused": "sitestack/layers/window.py: add",
     "sitestack/layers/sequencer/layer.py: verdict.value": "sitestack/layers/sequencer/received_table.py: Verdict",
-    "sitestack/layers/unicast_receiver.py: refused": "sitestack/layers/unicast_receiver.py: _enter",
+    "sitestack/layers/unicast/receiver.py: refused": "sitestack/layers/unicast/receiver.py: _enter",
 }
 
 #: A word in one of these places that says that nothing is dropped.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.journal.records import Unreach
-from sitestack.layers.unicast_connection import UnicastAck, UnicastData
+from sitestack.layers.unicast.headers import UnicastAck, UnicastData
 from sitestack.model.message import Scope
 from sitestack.sim.script import Script
 from tests.simulation.stories import SOON, site, verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.sequencer import Forward
-from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastData
+from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection
 from sitestack.sim.script import Script
 from tests.simulation.stories import SOON, site, told, verdict

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers.unicast import Unicast, UnicastConfig
-from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastData
+from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.stack.layer import Down, Dropped, Local, Up

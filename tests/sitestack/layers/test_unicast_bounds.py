@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers.unicast import Unicast, UnicastConfig
-from sitestack.layers.unicast_connection import FRAME_COST_BYTES, SendFirst, UnicastAck, UnicastData, UnicastSync
+from sitestack.layers.unicast.headers import FRAME_COST_BYTES, SendFirst, UnicastAck, UnicastData, UnicastSync
 from sitestack.model.address import Address
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame, Header

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.unicast import UnicastConfig
-from sitestack.layers.unicast_connection import UnicastAck, UnicastData
+from sitestack.layers.unicast.headers import UnicastAck, UnicastData
 from sitestack.model.message import Scope
 from tests.sitestack.layers.unicast_world import Fate, Packet, World
 

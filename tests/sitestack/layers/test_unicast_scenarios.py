@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastData
+from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import ViewInstalled
 from sitestack.model.view import View, ViewId
 from tests.sitestack.layers.unicast_world import Fate, Packet, World, address_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from sitestack.layers.unicast import Unicast, UnicastConfig, UnicastStatistics
-from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastData, UnicastSync
+from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData, UnicastSync
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import CloseConnection, Event, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from sitestack.layers.unicast_connection import (
+from sitestack.layers.unicast.headers import (
     RANGES_MAX,
     SendFirst,
     UnicastAck,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from sitestack.layers.unicast_connection import (
+from sitestack.layers.unicast.headers import (
     RANGES_MAX,
     SendFirst,
     UnicastAck,

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar
 
-from sitestack.layers.unicast_connection import SendFirst, UnicastAck, UnicastConfig, UnicastData, UnicastSync
-from sitestack.layers.unicast_receiver import Receiver
-from sitestack.layers.unicast_sender import Sender
+from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastConfig, UnicastData, UnicastSync
+from sitestack.layers.unicast.receiver import Receiver
+from sitestack.layers.unicast.sender import Sender
 from sitestack.model.address import Address
 from sitestack.model.events import CloseConnection, Event, Left, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
