@@ -148,7 +148,7 @@ RELAY = (
                 "        self._queued.append(Frame(self._address if batch is None else batch.origin, None, (header,), batch))",
             ),
             Edit(
-                "sitestack/layers/nakack.py",
+                "sitestack/layers/nakack/layer.py",
                 "        own = Frame(self._me, None, frame.headers, frame.batch, False, seqno, self._me)",
                 "        own = Frame(frame.source, None, frame.headers, frame.batch, False, seqno, frame.source)",
             ),

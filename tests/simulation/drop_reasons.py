@@ -24,7 +24,7 @@ COMPUTED = {
     "relay/unicast_routes.py: f'relay_reply_{reason}'": "relay/gateway.py: send_unicast; relay/link.py: send_unicast",
     "relay/unicast_routes.py: f'relay_unicast_{reason}'": "relay/link.py: send_unicast",
     "sitestack/layers/batching/layer.py: reason": "sitestack/layers/batching/layer.py: _maybe_leave",
-    "sitestack/layers/nakack.py: refused": "sitestack/layers/window.py: add",
+    "sitestack/layers/nakack/layer.py: refused": "sitestack/layers/nakack/window.py: add",
     "sitestack/layers/sequencer/layer.py: verdict.value": "sitestack/layers/sequencer/received_table.py: Verdict",
     "sitestack/layers/unicast/receiver.py: refused": "sitestack/layers/unicast/receiver.py: _enter",
 }

@@ -7,7 +7,7 @@ import pytest
 from sitestack.layers.membership import Membership
 from sitestack.layers.membership.headers import Commit, FlushReply, FlushRequest, Prepare
 from sitestack.layers.nakack import NakAck
-from sitestack.layers.nakack_headers import Retransmit
+from sitestack.layers.nakack.headers import Retransmit
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
 from sitestack.sim.script import Script
 from tests.simulation.stories import SOON, layer, say, site, told, verdict

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.nakack import NakAck, NakAckConfig
-from sitestack.layers.nakack_headers import Cast
+from sitestack.layers.nakack.headers import Cast
 from sitestack.layers.stability import Stability, StabilityConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Event, ViewInstalled

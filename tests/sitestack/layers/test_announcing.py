@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from sitestack.layers.nakack import NakAckConfig, NakAckStatistics
-from sitestack.layers.nakack_headers import Highest
+from sitestack.layers.nakack.headers import Highest
 from sitestack.layers.stability import StabilityConfig
 from sitestack.model.events import Stable, ViewInstalled
 from sitestack.model.frame import Frame

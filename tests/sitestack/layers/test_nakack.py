@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from sitestack.layers.nakack import NakAckConfig, NakAckStatistics
-from sitestack.layers.nakack_headers import RANGES_MAX, Cast, Highest, Retransmit
+from sitestack.layers.nakack.headers import RANGES_MAX, Cast, Highest, Retransmit
 from sitestack.model.events import Blocked, Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down, Dropped, Layer, Up

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from sitestack.layers.nakack import NakAckConfig
-from sitestack.layers.nakack_headers import Retransmit
+from sitestack.layers.nakack.headers import Retransmit
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Stable, ViewInstalled
 from sitestack.model.frame import Destination, Frame, Header

@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layers.later_views import LaterViews
-from sitestack.layers.nakack_headers import RANGES_MAX, Cast, Highest, Retransmit, wire_frame
-from sitestack.layers.retransmission import Announcer, Answers, Gap, Gaps
-from sitestack.layers.streams import Streams
+from sitestack.layers.nakack.headers import RANGES_MAX, Cast, Highest, Retransmit, wire_frame
+from sitestack.layers.nakack.later_views import LaterViews
+from sitestack.layers.nakack.retransmission import Announcer, Answers, Gap, Gaps
+from sitestack.layers.nakack.streams import Streams
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, Event, ReachCut, Stable, ViewInstalled
 from sitestack.model.frame import Frame, Header

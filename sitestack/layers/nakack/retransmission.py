@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from sitestack.layers.window import Window, frame_bytes
+from sitestack.layers.nakack.window import Window, frame_bytes
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 

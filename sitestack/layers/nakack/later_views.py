@@ -6,7 +6,7 @@ hears the multicasts of views that it never becomes a member of.
 
 from __future__ import annotations
 
-from sitestack.layers.window import frame_bytes
+from sitestack.layers.nakack.window import frame_bytes
 from sitestack.model.frame import Frame
 from sitestack.model.view import ViewId
 

@@ -5,7 +5,7 @@ Between a block and the next view nothing may be delivered except what a cut say
 
 from __future__ import annotations
 
-from sitestack.layers.window import Window, frame_bytes
+from sitestack.layers.nakack.window import Window, frame_bytes
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 
