@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layers.failure_detection_headers import HEADERS, Alive, AreYouThere, IAmAlive, NotHeard, NotHere
+from sitestack.layers.failure_detection.headers import HEADERS, Alive, AreYouThere, IAmAlive, NotHeard, NotHere
 from sitestack.model.address import Address
 from sitestack.model.events import (
     CheckMember,

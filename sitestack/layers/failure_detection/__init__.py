@@ -1,0 +1,7 @@
+"""Failure detection: heartbeats to all, and a question to whoever falls silent before it is reported."""
+
+from __future__ import annotations
+
+from sitestack.layers.failure_detection.layer import FailureDetection, FailureDetectionConfig, FailureDetectionStatistics
+
+__all__ = ["FailureDetection", "FailureDetectionConfig", "FailureDetectionStatistics"]
