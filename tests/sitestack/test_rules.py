@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from sitestack.config import SiteConfig
 from sitestack.layers.discovery import COMPLAINT_INTERVAL_S, COMPLAINTS_MAX, Discovery, DiscoveryConfig
-from sitestack.layers.discovery_headers import IAmHere, WhoIsThere
+from sitestack.layers.discovery.headers import IAmHere, WhoIsThere
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.events import Connect, FindMembers, Found, OtherRules, Peer, ViewInstalled
 from sitestack.model.frame import Frame, Header

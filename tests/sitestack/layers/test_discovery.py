@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.discovery import Discovery, DiscoveryConfig
-from sitestack.layers.discovery_directory import CONTACTS_PER_FRAME
-from sitestack.layers.discovery_headers import IAmHere, IHave, Invalidate, KnownContacts, WhoHas, WhoIsThere
+from sitestack.layers.discovery.directory import CONTACTS_PER_FRAME
+from sitestack.layers.discovery.headers import IAmHere, IHave, Invalidate, KnownContacts, WhoHas, WhoIsThere
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact
 from sitestack.model.events import (

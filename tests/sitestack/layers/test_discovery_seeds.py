@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.discovery import SEEDS_MAX, Discovery, DiscoveryConfig
-from sitestack.layers.discovery_headers import WhoIsThere
+from sitestack.layers.discovery.headers import WhoIsThere
 from sitestack.model.address import Physical
 from sitestack.model.events import Connect, FindMembers, SetSeeds
 from sitestack.model.frame import Destination, Frame

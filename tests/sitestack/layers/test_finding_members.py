@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.discovery import DiscoveryConfig
-from sitestack.layers.discovery_headers import IHave, Invalidate
+from sitestack.layers.discovery.headers import IHave, Invalidate
 from sitestack.model.address import Physical
 from sitestack.model.events import Left, SeenView, Suspect
 from sitestack.model.frame import Frame

@@ -11,8 +11,8 @@ The same words are said unasked: by a member that has moved, and by the coordina
 
 from __future__ import annotations
 
-from sitestack.layers.discovery_directory import CONTACTS_PER_FRAME, Directory, is_own_word
-from sitestack.layers.discovery_headers import IHave, Invalidate, WhoHas, say
+from sitestack.layers.discovery.directory import CONTACTS_PER_FRAME, Directory, is_own_word
+from sitestack.layers.discovery.headers import IHave, Invalidate, WhoHas, say
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact
 from sitestack.model.events import RemovePhysical, SetPhysical

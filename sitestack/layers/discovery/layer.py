@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from sitestack.layers.discovery_directory import CONTACTS_PER_FRAME, Directory, is_own_word
-from sitestack.layers.discovery_headers import (
+from sitestack.layers.discovery.directory import CONTACTS_PER_FRAME, Directory, is_own_word
+from sitestack.layers.discovery.headers import (
     IAmHere,
     IHave,
     Invalidate,
@@ -28,8 +28,8 @@ from sitestack.layers.discovery_headers import (
     WhoIsThere,
     say,
 )
-from sitestack.layers.discovery_search import Search
-from sitestack.layers.discovery_whereabouts import Whereabouts
+from sitestack.layers.discovery.search import Search
+from sitestack.layers.discovery.who_has import Whereabouts
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contacts, printable
 from sitestack.model.events import (

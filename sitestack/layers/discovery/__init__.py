@@ -1,0 +1,7 @@
+"""Discovery: who is there, who coordinates, and where a member can be reached."""
+
+from __future__ import annotations
+
+from sitestack.layers.discovery.layer import COMPLAINT_INTERVAL_S, COMPLAINTS_MAX, SEEDS_MAX, Discovery, DiscoveryConfig
+
+__all__ = ["COMPLAINTS_MAX", "COMPLAINT_INTERVAL_S", "SEEDS_MAX", "Discovery", "DiscoveryConfig"]
