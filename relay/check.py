@@ -11,7 +11,7 @@ from relay.journal.store import WHY_LOST
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS
-from sitestack.sim.checkers import Report, Violation, check_all, ending_at, find_ending, fold
+from sitestack.promises import Report, Violation, check_all, ending_at, find_ending, fold
 
 __all__ = ["Report", "check_directories", "journal_lines"]
 

@@ -1,6 +1,6 @@
 """Who is out of order in a view, and by how little: what no aggregate can say.
 
-The same judgement as that of `sitestack.sim.checkers.total_order`: what most members share is believed first, and the
+The same judgement as that of `sitestack.promises.total_order`: what most members share is believed first, and the
 fewest batches are blamed. It is given the disputed part of one view of one site.
 """
 

@@ -1,4 +1,4 @@
-"""Who took part in a run, and where it ended: the counterpart of `sitestack.sim.checkers.ending`.
+"""Who took part in a run, and where it ended: the counterpart of `sitestack.promises.ending`.
 
 Survivors are those who stop only after the last message was sent, and after whose leaving nothing is sent or delivered
 any more. What a survivor records after the survivors begin to leave is no part of the run.
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from relay.analytics.facts import settle
 from sitestack.journal import records
-from sitestack.sim.checkers.ending import LEAVE_S, QUIET_S
+from sitestack.promises.ending import LEAVE_S, QUIET_S
 
 
 @dataclass(frozen=True, slots=True)

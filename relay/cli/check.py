@@ -10,7 +10,7 @@ from rich.text import Text
 from relay.check import check_directories
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import print_json, stdout
-from sitestack.sim.checkers import Report
+from sitestack.promises import Report
 
 
 @click.command(name="check")

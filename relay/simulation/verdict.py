@@ -18,7 +18,7 @@ from sitestack.journal import records
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
-from sitestack.sim.checkers import History, check_all, check_introduced, check_uniform_agreement
+from sitestack.promises import History, check_all, check_introduced, check_uniform_agreement
 from sitestack.sim.process import Process
 from sitestack.sim.world import World
 

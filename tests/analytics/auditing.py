@@ -15,7 +15,7 @@ from relay.journal import JournalOptions, JournalStore
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
-from sitestack.sim.checkers import Report
+from sitestack.promises import Report
 from tests.sitestack.sim.journals import Told
 
 SECOND = 1_000_000_000

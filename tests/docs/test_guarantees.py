@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import relay.simulation.verdict
-from sitestack.sim.checkers import LIVENESS, SAFETY, Checker, check_introduced, check_uniform_agreement
-from sitestack.sim.checkers.total_order import check_total_order
+from sitestack.promises import LIVENESS, SAFETY, Checker, check_introduced, check_uniform_agreement
+from sitestack.promises.total_order import check_total_order
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from sitestack.config import Order, ProtocolsConfig, SiteConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.events import Event
 from sitestack.model.frame import Header
-from sitestack.sim.checkers import History, check_all
+from sitestack.promises import History, check_all
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
 from sitestack.stack.layer import Layer

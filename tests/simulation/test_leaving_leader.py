@@ -5,8 +5,8 @@ from __future__ import annotations
 from sitestack.config import SiteConfig
 from sitestack.journal import records
 from sitestack.layers.membership.headers import Installed, JoinRequest
-from sitestack.sim.checkers import History
-from sitestack.sim.checkers.history import Fate
+from sitestack.promises import History
+from sitestack.promises.history import Fate
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
 from tests.simulation.test_membership import assert_sound, views

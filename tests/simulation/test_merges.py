@@ -10,7 +10,7 @@ from sitestack.config import SiteConfig
 from sitestack.journal import records
 from sitestack.layers.membership import MembershipStatistics
 from sitestack.model.address import Address
-from sitestack.sim.checkers import History, check_all
+from sitestack.promises import History, check_all
 from sitestack.sim.process import Process
 from sitestack.sim.world import World, site_maker
 from tests.simulation.stories import site, verdict

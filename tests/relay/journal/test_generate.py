@@ -10,7 +10,7 @@ from relay.check import check_directories
 from relay.journal import JournalOptions, JournalStore
 from relay.journal.generate import Fault, Generator, GeneratorPlan, Planted
 from sitestack.journal import records
-from sitestack.sim.checkers import Report
+from sitestack.promises import Report
 
 
 def generate(directory: Path, plan: GeneratorPlan) -> tuple[list[Planted], Report]:

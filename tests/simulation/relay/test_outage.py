@@ -11,7 +11,7 @@ import pytest
 from relay.buffer import BufferConfig
 from relay.simulation import Run, draw
 from relay.simulation.faults import Kill
-from sitestack.sim.checkers import History, check_all
+from sitestack.promises import History, check_all
 from sitestack.sim.streams import Slowness
 from tests.simulation.relay.sites import ACROSS, Sites
 

@@ -16,7 +16,7 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
-from sitestack.sim.checkers import History
+from sitestack.promises import History
 
 SITES = ("NYC", "SFO")
 _FOUNDERS = 3

@@ -11,7 +11,7 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS, Scope
 from sitestack.model.view import ViewId
-from sitestack.sim.checkers import Fate, History, Report, check_all
+from sitestack.promises import Fate, History, Report, check_all
 
 ALL, SITE, UNICAST, OOB = tuple(Scope)
 

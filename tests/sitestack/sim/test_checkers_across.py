@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sitestack.journal import records
-from sitestack.sim.checkers import check_introduced
+from sitestack.promises import check_introduced
 from tests.sitestack.sim.journals import Told, broken, check, vid
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from sitestack.journal import records
 from sitestack.model.message import Scope
-from sitestack.sim.checkers import History, Report, check_all
+from sitestack.promises import History, Report, check_all
 from tests.sitestack.sim.correct_run import CorrectRun, Process
 
 MUTATIONS = 1_000

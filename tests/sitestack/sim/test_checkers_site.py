@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sitestack.journal import records
-from sitestack.sim.checkers import Violation
+from sitestack.promises import Violation
 from tests.sitestack.sim.journals import OOB, SITE, UNICAST, Told, broken, check
 
 

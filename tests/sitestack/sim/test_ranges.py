@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitestack.sim.checkers.ranges import Ranges
+from sitestack.promises.ranges import Ranges
 
 _pairs = st.lists(st.tuples(st.integers(1, 60), st.integers(-2, 12)).map(lambda pair: (pair[0], sum(pair))), max_size=12)
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
-from sitestack.sim.checkers.history import History, Stay, by_site
-from sitestack.sim.checkers.ranges import Ranges
-from sitestack.sim.checkers.reception import Run, Stream
-from sitestack.sim.checkers.violation import Damage, Findings, Violation
+from sitestack.promises.history import History, Stay, by_site
+from sitestack.promises.ranges import Ranges
+from sitestack.promises.reception import Run, Stream
+from sitestack.promises.violation import Damage, Findings, Violation
 
 
 def check_same_view(histories: Sequence[History]) -> list[Violation]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sitestack.model.message import Scope
-from sitestack.sim.checkers.history import History
+from sitestack.promises.history import History
 
 _NS_PER_MS = 1_000_000
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
-from sitestack.sim.checkers.ranges import Ranges
+from sitestack.promises.ranges import Ranges
 
 
 class Stream(NamedTuple):

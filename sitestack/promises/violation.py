@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from sitestack.model.address import Address
-from sitestack.sim.checkers.ranges import Ranges
-from sitestack.sim.checkers.reception import Stream
+from sitestack.promises.ranges import Ranges
+from sitestack.promises.reception import Stream
 
 Harm = Literal["lost", "reordered"]
 

@@ -8,8 +8,8 @@ from operator import attrgetter
 from sitestack.journal import records
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
-from sitestack.sim.checkers.history import History, by_site
-from sitestack.sim.checkers.violation import Findings, Violation
+from sitestack.promises.history import History, by_site
+from sitestack.promises.violation import Findings, Violation
 
 
 def check_views(histories: Sequence[History]) -> list[Violation]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sitestack.model.message import UNICASTS
-from sitestack.sim.checkers.history import Fate, History
-from sitestack.sim.checkers.ranges import Ranges
-from sitestack.sim.checkers.reception import Stream
-from sitestack.sim.checkers.violation import Damage, Findings, Violation
+from sitestack.promises.history import Fate, History
+from sitestack.promises.ranges import Ranges
+from sitestack.promises.reception import Stream
+from sitestack.promises.violation import Damage, Findings, Violation
 
 
 def check_unicasts(histories: Sequence[History]) -> list[Violation]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
-from sitestack.sim.checkers.history import History, by_site
-from sitestack.sim.checkers.violation import Findings, Violation
+from sitestack.promises.history import History, by_site
+from sitestack.promises.violation import Findings, Violation
 
 _Members = tuple[Address, ...]
 

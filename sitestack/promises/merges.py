@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sitestack.sim.checkers.history import History, by_site
-from sitestack.sim.checkers.violation import Findings, Violation
+from sitestack.promises.history import History, by_site
+from sitestack.promises.violation import Findings, Violation
 
 
 def check_merges(histories: Sequence[History]) -> list[Violation]:

@@ -14,9 +14,9 @@ from typing import Any
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS, Scope
-from sitestack.sim.checkers.history import Fate, History
-from sitestack.sim.checkers.reception import Stream
-from sitestack.sim.checkers.violation import Findings, Violation
+from sitestack.promises.history import Fate, History
+from sitestack.promises.reception import Stream
+from sitestack.promises.violation import Findings, Violation
 
 
 def check_integrity(histories: Sequence[History]) -> list[Violation]:

@@ -11,8 +11,8 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS, Scope
 from sitestack.model.view import ViewId
-from sitestack.sim.checkers.ranges import Ranges
-from sitestack.sim.checkers.reception import Reception, Stream
+from sitestack.promises.ranges import Ranges
+from sitestack.promises.reception import Reception, Stream
 
 
 class Fate(Enum):

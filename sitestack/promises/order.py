@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sitestack.model.message import Scope
-from sitestack.sim.checkers.history import History, by_site
-from sitestack.sim.checkers.ranges import Ranges
-from sitestack.sim.checkers.reception import Hole, Reception, Run, Stream
-from sitestack.sim.checkers.violation import Damage, Findings, Violation
+from sitestack.promises.history import History, by_site
+from sitestack.promises.ranges import Ranges
+from sitestack.promises.reception import Hole, Reception, Run, Stream
+from sitestack.promises.violation import Damage, Findings, Violation
 
 
 def check_no_duplication(histories: Sequence[History]) -> list[Violation]:

@@ -8,10 +8,10 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
-from sitestack.sim.checkers.history import History, by_site
-from sitestack.sim.checkers.ranges import Ranges
-from sitestack.sim.checkers.reception import Stream
-from sitestack.sim.checkers.violation import Findings, Violation
+from sitestack.promises.history import History, by_site
+from sitestack.promises.ranges import Ranges
+from sitestack.promises.reception import Stream
+from sitestack.promises.violation import Findings, Violation
 
 
 def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:

@@ -7,36 +7,36 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sitestack.model.address import Address
-from sitestack.sim.checkers.across import check_no_remote_only
-from sitestack.sim.checkers.agreement import (
+from sitestack.promises.across import check_no_remote_only
+from sitestack.promises.agreement import (
     check_agreement,
     check_same_view,
     check_validity,
     check_virtual_synchrony,
 )
-from sitestack.sim.checkers.global_view import (
+from sitestack.promises.global_view import (
     check_convergence,
     check_equal_vectors,
     check_monotonic,
     check_union,
 )
-from sitestack.sim.checkers.history import History
-from sitestack.sim.checkers.integrity import check_integrity
-from sitestack.sim.checkers.lag import measure_lag
-from sitestack.sim.checkers.membership import check_membership, check_views
-from sitestack.sim.checkers.merges import check_merges
-from sitestack.sim.checkers.order import (
+from sitestack.promises.history import History
+from sitestack.promises.integrity import check_integrity
+from sitestack.promises.lag import measure_lag
+from sitestack.promises.membership import check_membership, check_views
+from sitestack.promises.merges import check_merges
+from sitestack.promises.order import (
     check_fifo,
     check_no_duplication,
     check_relayed_once,
     check_remote_fifo,
 )
-from sitestack.sim.checkers.ranges import Ranges
-from sitestack.sim.checkers.reception import Stream
-from sitestack.sim.checkers.sites import check_conservation, check_loop_freedom, check_single_relay
-from sitestack.sim.checkers.total_order import check_total_order
-from sitestack.sim.checkers.unicast import check_unicast_outcomes, check_unicasts
-from sitestack.sim.checkers.violation import Harm, Violation
+from sitestack.promises.ranges import Ranges
+from sitestack.promises.reception import Stream
+from sitestack.promises.sites import check_conservation, check_loop_freedom, check_single_relay
+from sitestack.promises.total_order import check_total_order
+from sitestack.promises.unicast import check_unicast_outcomes, check_unicasts
+from sitestack.promises.violation import Harm, Violation
 
 Checker = Callable[[Sequence[History]], list[Violation]]
 

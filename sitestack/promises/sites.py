@@ -8,10 +8,10 @@ from operator import attrgetter
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
-from sitestack.sim.checkers.history import Fate, History, by_site
-from sitestack.sim.checkers.ranges import Ranges
-from sitestack.sim.checkers.reception import Reception, Stream
-from sitestack.sim.checkers.violation import Damage, Findings, Violation
+from sitestack.promises.history import Fate, History, by_site
+from sitestack.promises.ranges import Ranges
+from sitestack.promises.reception import Reception, Stream
+from sitestack.promises.violation import Damage, Findings, Violation
 
 
 def check_conservation(histories: Sequence[History]) -> list[Violation]:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS, Scope
 from sitestack.model.view import ViewId
-from sitestack.sim.checkers.history import History, by_site
-from sitestack.sim.checkers.ranges import Ranges
-from sitestack.sim.checkers.reception import Stream
-from sitestack.sim.checkers.violation import Damage, Findings, Violation
+from sitestack.promises.history import History, by_site
+from sitestack.promises.ranges import Ranges
+from sitestack.promises.reception import Stream
+from sitestack.promises.violation import Damage, Findings, Violation
 
 
 class Place(NamedTuple):

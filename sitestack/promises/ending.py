@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from sitestack.journal import records
 from sitestack.model.address import Address
-from sitestack.sim.checkers.history import History
+from sitestack.promises.history import History
 
 #: For so long nothing may have been sent before the first survivor leaves, if losses at the end are to mean anything.
 QUIET_S = 1.0
