@@ -27,7 +27,7 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
 from sitestack.sim.process import Process
-from sitestack.sim.streams import Stream
+from sitestack.sim.tcp_streams import Stream
 from sitestack.sim.world import Maker, World
 from sitestack.stack.layer import Local
 

@@ -23,9 +23,9 @@ from relay.simulation.ways import routes_of
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.address import Physical, ProxyUUID
-from sitestack.sim import rules
+from sitestack.sim import network_faults as rules
 from sitestack.sim.process import Process
-from sitestack.sim.streams import Slowness
+from sitestack.sim.tcp_streams import Slowness
 from sitestack.sim.world import World
 
 #: How long the sites may take to form, with the plan's rates of loss already on.

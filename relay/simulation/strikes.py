@@ -28,9 +28,9 @@ from relay.simulation.ways import routes_of
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import CloseConnection
 from sitestack.model.message import Scope
-from sitestack.sim import rules
+from sitestack.sim import network_faults as rules
 from sitestack.sim.process import Process
-from sitestack.sim.streams import Slowness, Stream
+from sitestack.sim.tcp_streams import Slowness, Stream
 from sitestack.sim.world import World
 
 Cut = tuple[frozenset[str], frozenset[str]]

@@ -18,7 +18,7 @@ from sitestack.model.events import Connect, Disconnect, Event, Gone, Left, ViewI
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from sitestack.model.view import View
-from sitestack.sim.fabric import Fabric
+from sitestack.sim.network import Fabric
 from sitestack.sim.schedule import Schedule
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack, Turn

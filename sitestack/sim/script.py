@@ -23,8 +23,8 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Scope
+from sitestack.sim.network_faults import Packet
 from sitestack.sim.process import Process
-from sitestack.sim.rules import Packet
 from sitestack.sim.transcript import Transcript, texts
 from sitestack.sim.world import World
 

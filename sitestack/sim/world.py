@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.model.address import Address, Physical
-from sitestack.sim.fabric import Fabric
+from sitestack.sim.network import Fabric
 from sitestack.sim.process import Process
 from sitestack.sim.schedule import Schedule
-from sitestack.sim.streams import Streams
+from sitestack.sim.tcp_streams import Streams
 from sitestack.stack.layer import Local
 
 #: Makes a process: `(world, site name, process name, rng, physical address) -> Process`.

@@ -12,7 +12,7 @@ from sitestack.layers.membership import MembershipStatistics
 from sitestack.layers.membership.headers import Commit, FlushRequest, JoinRequest, Prepare
 from sitestack.model.message import Scope
 from sitestack.promises import History, check_all
-from sitestack.sim import rules
+from sitestack.sim import network_faults as rules
 from sitestack.sim.process import Process
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.config import Order
-from sitestack.sim.rules import deaf
+from sitestack.sim.network_faults import deaf
 from sitestack.sim.script import Script
 from tests.simulation.stories import say, site, verdict
 

@@ -12,7 +12,7 @@ from relay.buffer import BufferConfig
 from relay.simulation import Run, draw
 from relay.simulation.faults import Kill
 from sitestack.promises import History, check_all
-from sitestack.sim.streams import Slowness
+from sitestack.sim.tcp_streams import Slowness
 from tests.simulation.relay.sites import ACROSS, Sites
 
 

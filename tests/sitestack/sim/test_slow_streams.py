@@ -7,9 +7,9 @@ import random
 import pytest
 
 from sitestack.model.address import Physical
-from sitestack.sim.fabric import Latency
+from sitestack.sim.network import Latency
 from sitestack.sim.schedule import Schedule
-from sitestack.sim.streams import PIECE_BYTES, Slowness, Stream, Streams
+from sitestack.sim.tcp_streams import PIECE_BYTES, Slowness, Stream, Streams
 
 NEAR, FAR = Physical("10.1.0.1", 7900), Physical("10.2.0.1", 7900)
 THERE = (frozenset([NEAR.host]), frozenset([FAR.host]))

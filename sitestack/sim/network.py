@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sitestack.model.address import Address, Physical
-from sitestack.sim.rules import Packet, Rule
+from sitestack.sim.network_faults import Packet, Rule
 from sitestack.sim.schedule import Schedule
 
 Receive = Callable[[bytes, Physical], None]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sitestack.model.address import Physical
-from sitestack.sim.fabric import Latency
+from sitestack.sim.network import Latency
 from sitestack.sim.schedule import Schedule
 
 #: What passes a slow route at a time: it arrives bit by bit there, not all at once.
