@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from relay.headers import Acked, SiteVector
 from relay.links import Key
-from relay.state import ReplicatedState
-from relay.vectors import later, raise_to
+from relay.replica.entries import Acked, SiteVector
+from relay.replica.state import ReplicatedState
+from relay.replica.vectors import later, raise_to
 
 
 class Acknowledgements:

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from relay.events import Baseline, Gap, GlobalView
 from relay.gateway import Gateway
-from relay.headers import Acked, HeldFor, LinkUp, Relayed, RemoteBaseline, RemoteGap, RemoteView, SiteDown, Trim
 from relay.horizon import Admitted
-from relay.remote_site import Admission
-from relay.state import ReplicatedState
+from relay.replica.entries import Acked, HeldFor, LinkUp, Relayed, RemoteBaseline, RemoteGap, RemoteView, SiteDown, Trim
+from relay.replica.remote_site import Admission
+from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from relay.events import Misconfigured
-from relay.headers import Configured, HeldFor
-from relay.state import ReplicatedState
+from relay.replica.entries import Configured, HeldFor
+from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.view import View

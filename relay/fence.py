@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from relay.events import Misconfigured
 from relay.links import Connection, Key, Links
-from relay.state import ReplicatedState
-from relay.vectors import later
+from relay.replica.state import ReplicatedState
+from relay.replica.vectors import later
 from relay.wire import VERSION, Hello
 from sitestack.model.view import ViewId
 

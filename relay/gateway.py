@@ -16,13 +16,13 @@ from relay.dialing import Dialer
 from relay.events import BridgeClose, BridgeConnected, Dial, Duty, Listen, Role, StopListening
 from relay.fence import Fence
 from relay.grace import Grace
-from relay.headers import LinkUp, SiteDown, Trim, UnicastReply
 from relay.horizon import Admitted, Horizon
 from relay.inflow import Inflow
 from relay.link import LinkConfig
 from relay.links import Connection, Key, Links
-from relay.remote_site import Admission
-from relay.state import ReplicatedState
+from relay.replica.entries import LinkUp, SiteDown, Trim, UnicastReply
+from relay.replica.remote_site import Admission
+from relay.replica.state import ReplicatedState
 from relay.wire import Ack, Bye, Hello, Routed, Unicast
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError

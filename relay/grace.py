@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from relay.headers import SiteDown
 from relay.links import Key
-from relay.state import ReplicatedState
+from relay.replica.entries import SiteDown
+from relay.replica.state import ReplicatedState
 
 
 class Grace:

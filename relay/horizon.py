@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from relay.headers import SiteVector
-from relay.state import ReplicatedState
+from relay.replica.entries import SiteVector
+from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
 

@@ -7,10 +7,10 @@ replay on a second link is recognised at once (R6).
 from __future__ import annotations
 
 from relay.casting import Caster
-from relay.headers import Relayed, RemoteBaseline, RemoteGap, RemoteView
-from relay.remote_site import Admission, admission
-from relay.state import ReplicatedState
-from relay.vectors import bound
+from relay.replica.entries import Relayed, RemoteBaseline, RemoteGap, RemoteView
+from relay.replica.remote_site import Admission, admission
+from relay.replica.state import ReplicatedState
+from relay.replica.vectors import bound
 from relay.wire import Data
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError

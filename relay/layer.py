@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from relay.applying import ENTRIES, Applier
-from relay.buffer import BufferConfig
 from relay.casting import Caster
 from relay.events import (
     Baseline,
@@ -27,10 +26,11 @@ from relay.events import (
     Unreachable,
 )
 from relay.gateway import Gateway, GatewayConfig
-from relay.headers import HEADERS, Configured, Deliver, Forward, RelayState, UnicastReply
 from relay.remote_unicast import UnicastConfig
+from relay.replica.buffer import BufferConfig
+from relay.replica.entries import HEADERS, Configured, Deliver, Forward, RelayState, UnicastReply
+from relay.replica.state import ReplicatedState
 from relay.routes import Routes, RoutesConfig
-from relay.state import ReplicatedState
 from relay.statistics import RelayStatistics, relay_statistics
 from relay.unicast_routes import UnicastRoutes
 from relay.wire import Routed

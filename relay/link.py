@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from relay.headers import SiteVector, UnicastReply
 from relay.horizon import Horizon
 from relay.outflow import Outflow
-from relay.state import ReplicatedState
-from relay.vectors import later, raise_to
+from relay.replica.entries import SiteVector, UnicastReply
+from relay.replica.state import ReplicatedState
+from relay.replica.vectors import later, raise_to
 from relay.wire import (
     HELLO_BYTES_MAX,
     Ack,

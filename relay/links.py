@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relay.events import BridgeClose, BridgeConnected, BridgeSend
-from relay.headers import SiteVector
 from relay.horizon import Admitted, Horizon
 from relay.link import LinkConfig, LinkSession
-from relay.state import ReplicatedState
+from relay.replica.entries import SiteVector
+from relay.replica.state import ReplicatedState
 from relay.wire import VERSION, Hello
 from sitestack.model.address import Physical
 from sitestack.model.view import View, ViewId

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from relay.buffer import Entry
-from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector
 from relay.horizon import Horizon
-from relay.state import ReplicatedState
-from relay.vectors import later, raise_to
+from relay.replica.buffer import Entry
+from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
+from relay.replica.state import ReplicatedState
+from relay.replica.vectors import later, raise_to
 from relay.wire import DATA_OVERHEAD_BYTES, Data, encode
 from sitestack.model.address import Address
 from sitestack.model.frame import Header

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from relay.events import Certainty, Unreachable
-from relay.headers import UnicastReply
+from relay.replica.entries import UnicastReply
 from relay.wire import Unicast
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch

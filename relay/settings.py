@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from relay.bridge import UNANSWERED_S_MAX, BridgeConfig
-from relay.buffer import BufferConfig
 from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from relay.link import LinkConfig
 from relay.links import ROUTE_WINDOW_BYTES
 from relay.remote_unicast import UnicastConfig
+from relay.replica.buffer import BufferConfig
 from relay.routes import RoutesConfig, route_places
 from relay.wire import ROUTED_OVERHEAD_BYTES
 from sitestack import config as site_config

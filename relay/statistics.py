@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay.buffer import Entry
 from relay.casting import Caster
 from relay.gateway import Gateway
-from relay.remote_site import LINEAGES_MAX
 from relay.remote_unicast import SENDERS_MAX
+from relay.replica.buffer import Entry
+from relay.replica.remote_site import LINEAGES_MAX
+from relay.replica.state import ReplicatedState
+from relay.replica.vectors import ORIGINS_MAX
 from relay.routes import ROUTES_MAX, Routes
-from relay.state import ReplicatedState
 from relay.unicast_routes import UnicastRoutes
-from relay.vectors import ORIGINS_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from relay.events import Unreachable
 from relay.gateway import Gateway
-from relay.headers import Deliver, Forward, UnicastReply
 from relay.remote_unicast import NO_MEMBER, QUEUE_FULL, TOO_LARGE, UnicastConfig, UnicastReceiver, UnicastSender
-from relay.state import ReplicatedState
+from relay.replica.entries import Deliver, Forward, UnicastReply
+from relay.replica.state import ReplicatedState
 from relay.wire import Unicast
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame

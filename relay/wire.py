@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
+from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header

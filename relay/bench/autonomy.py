@@ -15,10 +15,10 @@ import trio
 
 from relay.bench.harness import WARM_UP_S, BenchFailed, Observe, Process, carry, members_of, summarise
 from relay.bench.scenarios import Load, MemberTask, Scenario
-from relay.buffer import BufferConfig
 from relay.drills.layout import draw_group
 from relay.drills.network import Condition, Line
 from relay.drills.proxy import StreamProxy, bind_streams, port_of
+from relay.replica.buffer import BufferConfig
 
 #: Messages a second of each member. Each may be a batch of its own, and what a cut holds back must stay within the budget.
 RATE = 500.0

@@ -10,7 +10,7 @@ import random
 from dataclasses import replace
 from typing import Literal
 
-from relay.buffer import BufferConfig
+from relay.replica.buffer import BufferConfig
 from relay.simulation.faults import Burst, Fault, Flood, Kill, Leave, Move, Pause, Replace, Reset, Split, WanCut
 from relay.simulation.plan import TROUBLE_S, Plan, draw_plain
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from relay.buffer import BufferConfig
 from relay.link import LinkConfig
+from relay.replica.buffer import BufferConfig
 from relay.simulation.faults import Burst, CutStream, Fault, Kill, Leave, Pause, Split, WanCut
 from sitestack.config import Agreement, Order
 

@@ -11,8 +11,8 @@ import random
 from dataclasses import replace
 from itertools import pairwise
 
-from relay.buffer import BufferConfig
 from relay.link import LinkConfig
+from relay.replica.buffer import BufferConfig
 from relay.simulation.faults import CutStream, Fault, Flood, Kill, Leave, Pause, Replace, Split, WanCut
 from relay.simulation.plan import TROUBLE_S, Plan
 from relay.simulation.ways import routes_of

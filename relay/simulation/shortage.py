@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from relay.buffer import ENTRY_BYTES, BufferConfig
+from relay.replica.buffer import ENTRY_BYTES, BufferConfig
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope

@@ -37,7 +37,7 @@ RELAY = (
         "a joiner begins with an empty buffer",
         (
             Edit(
-                "relay/state.py",
+                "relay/replica/state.py",
                 "        self.buffer.take(state.first, state.entries, state.base_view, now)",
                 "        self.buffer.take(state.first + len(state.entries), (), state.base_view, now)",
             ),

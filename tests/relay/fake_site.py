@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from relay.headers import HEADERS
 from relay.layer import RelayConfig
+from relay.replica.entries import HEADERS
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.events import Blocked, Held, Stable, ViewInstalled
 from sitestack.model.frame import Frame, Header

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from relay.buffer import BufferConfig
 from relay.events import BridgeClosed, BridgeConnected, BridgeReceived
-from relay.headers import SiteVector
 from relay.link import LinkConfig
+from relay.replica.buffer import BufferConfig
+from relay.replica.entries import SiteVector
 from relay.wire import VERSION, Ack, Data, FrameParser, Hello, State, encode
 from sitestack.model.address import Address
 from sitestack.model.frame import Header

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from relay.buffer import BufferConfig
 from relay.events import Misconfigured
 from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
+from relay.replica.buffer import BufferConfig
 from tests.relay.fake_member import Member
 from tests.relay.fake_places import places
 from tests.relay.fake_site import FakeSite

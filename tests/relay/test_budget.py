@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from relay.buffer import Buffer, BufferConfig
 from relay.events import Baseline, Gap
-from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
 from relay.link import LinkConfig
+from relay.replica.buffer import Buffer, BufferConfig
+from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
 from relay.wire import Ack, State
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.frame import Frame

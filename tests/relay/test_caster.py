@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relay.casting import Caster
-from relay.headers import Trim
+from relay.replica.entries import Trim
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down
 from tests.relay.puppet import D, batch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from relay.buffer import BufferConfig
-from relay.headers import Acked, LinkUp, SiteVector
-from relay.state import ReplicatedState
+from relay.replica.buffer import BufferConfig
+from relay.replica.entries import Acked, LinkUp, SiteVector
+from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId

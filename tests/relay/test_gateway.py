@@ -7,7 +7,7 @@ import random
 import pytest
 
 from relay.events import BridgeConnected, Dial, Duty, Misconfigured, Role
-from relay.headers import RemoteBaseline, RemoteGap, RemoteView
+from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
 from relay.wire import Bye, Data, Hello
 from sitestack.model.frame import Header
 from sitestack.model.message import Scope

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from relay.events import GlobalView
-from relay.headers import RemoteView
+from relay.replica.entries import RemoteView
 from sitestack.model.address import ProxyUUID
 from sitestack.model.events import ViewInstalled
 from sitestack.model.view import View, ViewId

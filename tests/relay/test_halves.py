@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from relay.buffer import BufferConfig
 from relay.events import Baseline, Gap
-from relay.halves import merge_parts
-from relay.headers import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
+from relay.replica.buffer import BufferConfig
+from relay.replica.entries import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
+from relay.replica.merge import merge_parts
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.view import SubView, View, ViewId

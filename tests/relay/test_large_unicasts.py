@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Certainty, Unreachable
-from relay.headers import UnicastReply
 from relay.link import LinkConfig
 from relay.remote_unicast import TOO_LARGE, UnicastConfig, UnicastSender
+from relay.replica.entries import UnicastReply
 from relay.wire import Unicast, encode
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Dropped

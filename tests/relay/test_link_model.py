@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from relay.buffer import BufferConfig
-from relay.headers import RemoteBaseline, RemoteGap, RemoteView, SiteVector
 from relay.horizon import Horizon
 from relay.link import LinkConfig, LinkSession
-from relay.remote_site import Admission
-from relay.state import ReplicatedState
+from relay.replica.buffer import BufferConfig
+from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
+from relay.replica.remote_site import Admission
+from relay.replica.state import ReplicatedState
 from relay.wire import VERSION, Data, Hello
 from sitestack.model.address import Address
 from sitestack.model.frame import Header

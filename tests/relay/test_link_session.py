@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from relay.buffer import BufferConfig
-from relay.headers import SiteVector
 from relay.horizon import Horizon
 from relay.link import LinkConfig, LinkSession
-from relay.state import ReplicatedState
+from relay.replica.buffer import BufferConfig
+from relay.replica.entries import SiteVector
+from relay.replica.state import ReplicatedState
 from relay.wire import Bye, FrameParser, Heartbeat, Hello, State, Unicast, encode
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from relay.buffer import BufferConfig
 from relay.gateway import GatewayConfig
 from relay.grace import Grace
-from relay.headers import RemoteView, SiteDown
 from relay.layer import RelayConfig
-from relay.remote_site import LINEAGES_MAX, Remote
-from relay.state import ReplicatedState
+from relay.replica.buffer import BufferConfig
+from relay.replica.entries import RemoteView, SiteDown
+from relay.replica.remote_site import LINEAGES_MAX, Remote
+from relay.replica.state import ReplicatedState
 from relay.statistics import RelayStatistics, SiteStatistics
 from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.headers import Deliver, Forward, RemoteGap, UnicastReply
+from relay.replica.entries import Deliver, Forward, RemoteGap, UnicastReply
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body

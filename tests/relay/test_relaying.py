@@ -146,7 +146,7 @@ def test_without_a_link_the_site_goes_on_and_everything_is_relayed_later() -> No
 
 def test_who_was_there_before_thousands_of_others_is_still_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """One relay may see more senders of another site come and go than it remembers; those that live are not forgotten."""
-    monkeypatch.setattr("relay.vectors.ORIGINS_MAX", 8)
+    monkeypatch.setattr("relay.replica.vectors.ORIGINS_MAX", 8)
     world, nyc, sfo = two_sites(2)
     world.run(1.0)
     nyc.relay.send("first")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Certainty, Unreachable
-from relay.headers import Forward, UnicastReply
 from relay.remote_unicast import UnicastConfig, UnicastReceiver, UnicastSender
+from relay.replica.entries import Forward, UnicastReply
 from relay.wire import Unicast
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame

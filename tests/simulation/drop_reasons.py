@@ -15,8 +15,8 @@ NOT_DROPS = "relay/journal/"
 
 #: Where a reason is not written down in the call: "path: expression" -> "path: functions or class; ..." that have the words.
 COMPUTED = {
-    "relay/applying.py: answer.value": "relay/remote_site.py: Admission",
-    "relay/gateway.py: answer.value": "relay/remote_site.py: Admission",
+    "relay/applying.py: answer.value": "relay/replica/remote_site.py: Admission",
+    "relay/gateway.py: answer.value": "relay/replica/remote_site.py: Admission",
     "relay/gateway.py: error.reason": "",  # of a ProtocolError, and collected where that is raised
     "relay/gateway.py: f'hello_{reason}'": "relay/fence.py: objection refusal",
     "relay/gateway.py: f'link_{reason}'": "relay/link.py: overdue",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from relay.buffer import BufferConfig
+from relay.replica.buffer import BufferConfig
 from relay.simulation import Run, draw_plain
 from relay.simulation.faults import Flood, Leave
 from relay.simulation.floors import unsettled

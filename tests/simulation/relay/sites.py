@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from relay.buffer import BufferConfig
 from relay.events import BridgeSend
 from relay.gateway import GatewayConfig
 from relay.layer import RelayConfig
+from relay.replica.buffer import BufferConfig
 from relay.routes import RoutesConfig, route_places
 from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.wire import FrameParser

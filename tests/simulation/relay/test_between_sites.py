@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from relay.buffer import BufferConfig
 from relay.events import Unreachable
+from relay.replica.buffer import BufferConfig
 from relay.wire import Unicast
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.message import Scope

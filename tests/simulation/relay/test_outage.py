@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from relay.buffer import BufferConfig
+from relay.replica.buffer import BufferConfig
 from relay.simulation import Run, draw
 from relay.simulation.faults import Kill
 from sitestack.promises import History, check_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.buffer import BufferConfig
+from relay.replica.buffer import BufferConfig
 from relay.routes import RoutesConfig
 from tests.simulation.relay.sites import Sites
 from tests.simulation.stories import SETTLED, say, verdict

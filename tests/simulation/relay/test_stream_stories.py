@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from relay.buffer import BufferConfig
 from relay.events import GlobalView
-from relay.headers import RemoteBaseline, RemoteGap, RemoteView
+from relay.replica.buffer import BufferConfig
+from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
 from relay.wire import Data
 from sitestack.journal import records
 from sitestack.model.events import Event

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import BridgeSend, Role
-from relay.headers import Relayed
+from relay.replica.entries import Relayed
 from relay.wire import Ack, Bye, Data, Hello, State
 from sitestack.layers.sequencer import Sequenced
 from sitestack.model.frame import Frame

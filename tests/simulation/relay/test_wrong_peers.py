@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from relay.buffer import BufferConfig
 from relay.events import Misconfigured
 from relay.layer import RelayConfig
+from relay.replica.buffer import BufferConfig
 from tests.simulation.relay.sites import Sites
 from tests.simulation.stories import say
 

@@ -1,4 +1,4 @@
-"""Remote: what every member of a site knows about one other site. It changes by entries of the stream only (`relay/state.py`).
+"""Remote: what every member of a site knows about one other site. It changes by entries of the stream only (`relay/replica/state.py`).
 
 The other site numbers what each of its members sends; here is what has been admitted of that. It has one line of views, or
 several while it is split; each is a lineage, with the epoch of its relay, its newest view, and what it has of ours.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from relay.buffer import Entry
-from relay.headers import LineageState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
-from relay.vectors import bound, bury
+from relay.replica.buffer import Entry
+from relay.replica.entries import LineageState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
+from relay.replica.vectors import bound, bury
 from sitestack.model.address import Address
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId

@@ -6,10 +6,9 @@ rules: one stream, one decision). Nothing here depends on who relays; the gatewa
 
 from __future__ import annotations
 
-from relay.buffer import Buffer, BufferConfig
 from relay.events import GlobalView
-from relay.halves import merge_parts
-from relay.headers import (
+from relay.replica.buffer import Buffer, BufferConfig
+from relay.replica.entries import (
     Acked,
     HeldFor,
     LinkUp,
@@ -20,8 +19,9 @@ from relay.headers import (
     SiteDown,
     SiteVector,
 )
-from relay.remote_site import Admission, Lineage, Remote
-from relay.vectors import ORIGINS_MAX, bury, later, raise_to
+from relay.replica.merge import merge_parts
+from relay.replica.remote_site import Admission, Lineage, Remote
+from relay.replica.vectors import ORIGINS_MAX, bury, later, raise_to
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId

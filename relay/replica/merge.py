@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from relay.headers import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
-from relay.vectors import later, lower_of, raise_to
+from relay.replica.entries import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
+from relay.replica.vectors import later, lower_of, raise_to
 from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from relay.headers import HeldEntry
+from relay.replica.entries import HeldEntry
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.message import Batch
