@@ -1,4 +1,4 @@
-"""Applier: what an entry of the site's stream does, at the same point at every member; the other end is `relay/casting.py`.
+"""Applier: what an entry of the site's stream does, at the same point at every member; the other end is `relay/gateway/injector.py`.
 
 It changes the replicated state, and what came from another site passes up: a batch with the origin as its source again, what is
 missing, where a site begins, and the global view. The gateway of the relay is told what has been admitted.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from relay.events import Baseline, Gap, GlobalView
-from relay.gateway import Gateway
-from relay.horizon import Admitted
+from relay.gateway.gateway import Gateway
+from relay.gateway.watermarks import Admitted
 from relay.replica.entries import Acked, HeldFor, LinkUp, Relayed, RemoteBaseline, RemoteGap, RemoteView, SiteDown, Trim
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState

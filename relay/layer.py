@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from relay.applying import ENTRIES, Applier
-from relay.casting import Caster
 from relay.events import (
     Baseline,
     BridgeClosed,
@@ -25,15 +24,16 @@ from relay.events import (
     DialFailed,
     Unreachable,
 )
-from relay.gateway import Gateway, GatewayConfig
+from relay.gateway.gateway import Gateway, GatewayConfig
+from relay.gateway.injector import Caster
+from relay.gateway.routes import Routes, RoutesConfig
+from relay.gateway.wire import Routed
 from relay.remote_unicast import UnicastConfig
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import HEADERS, Configured, Deliver, Forward, RelayState, UnicastReply
 from relay.replica.state import ReplicatedState
-from relay.routes import Routes, RoutesConfig
 from relay.statistics import RelayStatistics, relay_statistics
 from relay.unicast_routes import UnicastRoutes
-from relay.wire import Routed
 from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import ProxyUUID
 from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, Undeliverable, ViewInstalled

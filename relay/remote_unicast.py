@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from relay.events import Certainty, Unreachable
+from relay.gateway.wire import Unicast
 from relay.replica.entries import UnicastReply
-from relay.wire import Unicast
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch
 

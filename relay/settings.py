@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from relay.bridge import UNANSWERED_S_MAX, BridgeConfig
-from relay.gateway import GatewayConfig
+from relay.gateway.gateway import GatewayConfig
+from relay.gateway.link_table import ROUTE_WINDOW_BYTES
+from relay.gateway.routes import RoutesConfig, route_places
+from relay.gateway.session import LinkConfig
+from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
-from relay.link import LinkConfig
-from relay.links import ROUTE_WINDOW_BYTES
 from relay.remote_unicast import UnicastConfig
 from relay.replica.buffer import BufferConfig
-from relay.routes import RoutesConfig, route_places
-from relay.wire import ROUTED_OVERHEAD_BYTES
 from sitestack import config as site_config
 from sitestack.config import SiteConfig, datagrams_of
 from sitestack.model.address import Physical
@@ -22,7 +22,7 @@ from sitestack.wire.schema import ITEMS_MAX
 
 #: Of the logical name of a member, which every HELLO has: longer than what is made out of any host's name.
 NAME_CHARS_MAX = 128
-#: Of `relay.link.chunk_bytes`: half a chunk is for unicasts, and a chunk of a few bytes carries next to nothing.
+#: Of `relay.gateway.session.chunk_bytes`: half a chunk is for unicasts, and a chunk of a few bytes carries next to nothing.
 CHUNK_BYTES_MIN = 1_000
 
 #: Keys that follow from others and cannot be given themselves, with those others.

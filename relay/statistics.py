@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay.casting import Caster
-from relay.gateway import Gateway
+from relay.gateway.gateway import Gateway
+from relay.gateway.injector import Caster
+from relay.gateway.routes import ROUTES_MAX, Routes
 from relay.remote_unicast import SENDERS_MAX
 from relay.replica.buffer import Entry
 from relay.replica.remote_site import LINEAGES_MAX
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import ORIGINS_MAX
-from relay.routes import ROUTES_MAX, Routes
 from relay.unicast_routes import UnicastRoutes
 
 

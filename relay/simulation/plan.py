@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from relay.link import LinkConfig
+from relay.gateway.session import LinkConfig
 from relay.replica.buffer import BufferConfig
 from relay.simulation.faults import Burst, CutStream, Fault, Kill, Leave, Pause, Split, WanCut
 from sitestack.config import Agreement, Order

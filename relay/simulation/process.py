@@ -18,8 +18,8 @@ from relay.events import (
     Listen,
     StopListening,
 )
+from relay.gateway.link_table import Key
 from relay.layer import RelayConfig, RelayLayer
-from relay.links import Key
 from relay.recorder import RelayRecorder
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig

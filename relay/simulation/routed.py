@@ -11,12 +11,12 @@ import random
 from dataclasses import replace
 from itertools import pairwise
 
-from relay.link import LinkConfig
+from relay.gateway.session import LinkConfig
+from relay.gateway.wire import DATA_OVERHEAD_BYTES
 from relay.replica.buffer import BufferConfig
 from relay.simulation.faults import CutStream, Fault, Flood, Kill, Leave, Pause, Replace, Split, WanCut
 from relay.simulation.plan import TROUBLE_S, Plan
 from relay.simulation.ways import routes_of
-from relay.wire import DATA_OVERHEAD_BYTES
 
 #: Every first few sites are a tree too, so that a plan can be shrunk by leaving the last ones out; the last one is an end.
 _LINE = ("NYC", "SFO", "LON", "TYO")

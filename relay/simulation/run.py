@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from relay.gateway import GatewayConfig
+from relay.gateway.gateway import GatewayConfig
+from relay.gateway.routes import route_places
 from relay.layer import RelayConfig
-from relay.routes import route_places
 from relay.simulation.floors import unsettled
 from relay.simulation.plan import TROUBLE_S, Plan
 from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from relay.link import LinkConfig
+from relay.gateway.session import LinkConfig
 from relay.replica.buffer import BufferConfig
 from relay.simulation.faults import Burst, CutStream, Fault, SlowWan, WanCut
 from relay.simulation.plan import Plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.routes import RoutesConfig
+from relay.gateway.routes import RoutesConfig
 from relay.simulation.plan import Plan
 
 

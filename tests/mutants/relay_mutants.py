@@ -13,7 +13,7 @@ RELAY = (
         "what the other site lacks is thrown away instead of replayed",
         (
             Edit(
-                "relay/outflow.py",
+                "relay/gateway/sending.py",
                 "        self._sent, self._sent_view = dict(vector.origins), vector.view",
                 "        self._sent, self._sent_view = dict(self._state.produced), vector.view",
             ),
@@ -25,7 +25,7 @@ RELAY = (
         "one highest number stands for all origins",
         (
             Edit(
-                "relay/outflow.py",
+                "relay/gateway/sending.py",
                 "        return origins.get(entry.batch.origin, 0) >= entry.batch.last",
                 "        return max(origins.values(), default=0) >= entry.batch.last",
             ),
@@ -49,7 +49,7 @@ RELAY = (
         "a relay acknowledges what it alone has",
         (
             Edit(
-                "relay/horizon.py",
+                "relay/gateway/watermarks.py",
                 "        if self._alone:\n            return [entry]",
                 "        if True:\n            return [entry]",
             ),
@@ -61,12 +61,12 @@ RELAY = (
         "the older link of a site stays open while the new one replays, and nothing recognises duplicates",
         (
             Edit(
-                "relay/gateway.py",
+                "relay/gateway/gateway.py",
                 'self._close(older, "superseded", now)',
                 "[]",
             ),
             Edit(
-                "relay/inflow.py",
+                "relay/gateway/receiving.py",
                 "batch.last)\n        if answer is Admission.NEXT:",
                 "batch.last)\n        if answer is not Admission.HOLE:",
             ),
@@ -104,8 +104,8 @@ RELAY = (
         "R9",
         "the relay that connected last is believed, whatever its epoch",
         (
-            Edit("relay/fence.py", "        if epoch is not None and hello.epoch < epoch:", "        if False:"),
-            Edit("relay/fence.py", "    return _rank(new) > _rank(old)", "    return True"),
+            Edit("relay/gateway/fence.py", "        if epoch is not None and hello.epoch < epoch:", "        if False:"),
+            Edit("relay/gateway/fence.py", "    return _rank(new) > _rank(old)", "    return True"),
         ),
         (f"{TAKEOVER}::test_a_relay_that_was_asleep_is_not_listened_to_when_it_wakes",),
     ),
@@ -114,7 +114,7 @@ RELAY = (
         "a relay sends what it alone holds",
         (
             Edit(
-                "relay/horizon.py",
+                "relay/gateway/watermarks.py",
                 "        if self._alone:\n            self.sendable = position",
                 "        if True:\n            self.sendable = position",
             ),
@@ -131,7 +131,7 @@ RELAY = (
                 "        if frame.batch is not None:\n            self._hold(frame, frame.batch, now)\n"
                 "        return self.routes.carry(self._applier.apply(",
             ),
-            Edit("relay/inflow.py", "        if batch.site != peer or batch.scope", "        if batch.scope"),
+            Edit("relay/gateway/receiving.py", "        if batch.site != peer or batch.scope", "        if batch.scope"),
         ),
         (
             f"{STREAMS}::test_with_three_sites_everybody_gets_everything_once",
@@ -143,7 +143,7 @@ RELAY = (
         "a relayed batch enters the reliable layers with its far sender as the owner of the stream",
         (
             Edit(
-                "relay/casting.py",
+                "relay/gateway/injector.py",
                 "        self._queued.append(Frame(self._address, None, (header,), batch))",
                 "        self._queued.append(Frame(self._address if batch is None else batch.origin, None, (header,), batch))",
             ),
@@ -174,17 +174,17 @@ RELAY = (
         "views cross the bridge in a queue of their own",
         (
             Edit(
-                "relay/outflow.py",
+                "relay/gateway/sending.py",
                 "            frame: Header = RemoteView(self._site, entry.view)\n",
                 "            self.views.append(encode(RemoteView(self._site, entry.view)))\n            return\n",
             ),
             Edit(
-                "relay/outflow.py",
+                "relay/gateway/sending.py",
                 "        self.in_flight_bytes = 0\n",
                 "        self.in_flight_bytes = 0\n        self.views: deque[bytes] = deque()\n",
             ),
             Edit(
-                "relay/link.py",
+                "relay/gateway/session.py",
                 "        self._unicasts: deque[bytes] = deque()\n",
                 "        self._unicasts = self._outflow.views\n",
             ),
@@ -199,7 +199,7 @@ RELAY = (
         "nobody is told of what the budget did not hold",
         (
             Edit(
-                "relay/outflow.py",
+                "relay/gateway/sending.py",
                 "            self._ahead.append(encode(RemoteGap(self._site, origin, first, start - 1, reason)))\n",
                 "",
             ),
@@ -243,7 +243,7 @@ RELAY = (
     Mutant(
         "R29",
         "a site that comes late is told that it has lost what was before its time",
-        (Edit("relay/outflow.py", "        if fresh:", "        if False:"),),
+        (Edit("relay/gateway/sending.py", "        if fresh:", "        if False:"),),
         (f"{STREAMS}::test_a_site_that_comes_late_begins_where_the_others_are",),
     ),
 )

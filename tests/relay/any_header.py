@@ -11,9 +11,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
+from relay.gateway.wire import FRAMES
 from relay.layer import RelayLayer
 from relay.settings import NodeConfig
-from relay.wire import FRAMES
 from sitestack.assembly import build_stack
 from sitestack.config import lan
 from sitestack.model.address import Address, Physical, ProxyUUID

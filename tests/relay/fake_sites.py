@@ -7,7 +7,7 @@ until nothing happens any more, then time jumps to the next deadline. The parts:
 
 from __future__ import annotations
 
-from relay.gateway import GatewayConfig
+from relay.gateway.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from sitestack.model.events import Disconnect
 from tests.relay.fake_member import Member

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from relay.events import BridgeClosed, BridgeConnected, BridgeReceived
-from relay.link import LinkConfig
+from relay.gateway.session import LinkConfig
+from relay.gateway.wire import VERSION, Ack, Data, FrameParser, Hello, State, encode
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import SiteVector
-from relay.wire import VERSION, Ack, Data, FrameParser, Hello, State, encode
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope, pack_body

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Misconfigured
-from relay.gateway import GatewayConfig
+from relay.gateway.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from relay.replica.buffer import BufferConfig
 from tests.relay.fake_member import Member

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from relay.config import load_config
-from relay.routes import RoutesConfig
+from relay.gateway.routes import RoutesConfig
 from sitestack.model.address import Physical
 
 TEXT = """

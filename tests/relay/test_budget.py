@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Baseline, Gap
-from relay.link import LinkConfig
+from relay.gateway.session import LinkConfig
+from relay.gateway.wire import Ack, State
 from relay.replica.buffer import Buffer, BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
-from relay.wire import Ack, State
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.frame import Frame
 from tests.relay.fake_member import Member

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.casting import Caster
+from relay.gateway.injector import Caster
 from relay.replica.entries import Trim
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down

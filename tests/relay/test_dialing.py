@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from relay.dialing import Dialer
+from relay.gateway.dialer import Dialer
 from sitestack.model.address import Physical
 
 D, E, F = (Physical(host, 7900) for host in ("d", "e", "f"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Certainty, Gap
-from relay.gateway import GatewayConfig
+from relay.gateway.gateway import GatewayConfig
+from relay.gateway.session import LinkConfig
+from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Hello, Routed, State, encode
 from relay.layer import RelayConfig
-from relay.link import LinkConfig
 from relay.remote_unicast import TOO_LARGE
-from relay.wire import ROUTED_OVERHEAD_BYTES, Hello, Routed, State, encode
 from tests.relay.fake_places import places
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from relay.events import BridgeConnected, Dial, Duty, Misconfigured, Role
+from relay.gateway.wire import Bye, Data, Hello
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
-from relay.wire import Bye, Data, Hello
 from sitestack.model.frame import Header
 from sitestack.model.message import Scope
 from tests.relay.fake_member import Member

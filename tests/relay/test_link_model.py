@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from relay.horizon import Horizon
-from relay.link import LinkConfig, LinkSession
+from relay.gateway.session import LinkConfig, LinkSession
+from relay.gateway.watermarks import Horizon
+from relay.gateway.wire import VERSION, Data, Hello
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
-from relay.wire import VERSION, Data, Hello
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope, pack_body

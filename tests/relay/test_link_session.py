@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from relay.horizon import Horizon
-from relay.link import LinkConfig, LinkSession
+from relay.gateway.session import LinkConfig, LinkSession
+from relay.gateway.watermarks import Horizon
+from relay.gateway.wire import Bye, FrameParser, Heartbeat, Hello, State, Unicast, encode
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import SiteVector
 from relay.replica.state import ReplicatedState
-from relay.wire import Bye, FrameParser, Heartbeat, Hello, State, Unicast, encode
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope, pack_body

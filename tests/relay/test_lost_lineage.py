@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from relay.gateway import GatewayConfig
-from relay.grace import Grace
+from relay.gateway.gateway import GatewayConfig
+from relay.gateway.grace import Grace
 from relay.layer import RelayConfig
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import RemoteView, SiteDown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Duty, Role
-from relay.wire import Data, FrameParser
+from relay.gateway.wire import Data, FrameParser
 from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Scope
 from tests.relay.fake_sites import sites_of, two_sites

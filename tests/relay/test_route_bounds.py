@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from relay.link import ROUTE_ENDS_BYTES, LinkConfig
-from relay.wire import ROUTED_OVERHEAD_BYTES, Routed
+from relay.gateway.session import ROUTE_ENDS_BYTES, LinkConfig
+from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World
 from tests.relay.puppet import D

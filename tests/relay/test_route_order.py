@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from relay.events import BridgeClose, BridgeSend
-from relay.link import LinkSession
-from relay.routes import ROOM_BYTES
-from relay.wire import FrameParser, Routed
+from relay.gateway.routes import ROOM_BYTES
+from relay.gateway.session import LinkSession
+from relay.gateway.wire import FrameParser, Routed
 from sitestack.stack.layer import Up
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from relay.gateway import GatewayConfig
+from relay.gateway.gateway import GatewayConfig
+from relay.gateway.routes import RoutesConfig, route_places
+from relay.gateway.session import LinkConfig
+from relay.gateway.wire import Routed, State, encode
 from relay.layer import RelayConfig
-from relay.link import LinkConfig
-from relay.routes import RoutesConfig, route_places
-from relay.wire import Routed, State, encode
 from sitestack.model.address import ProxyUUID
 from tests.relay.fake_places import places
 from tests.relay.fake_site import FakeSite

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from relay.gateway.wire import Ack, Bye, Hello, State, encode
 from relay.replica.buffer import BufferConfig, Entry
 from relay.replica.entries import Acked, LinkUp, RemoteView, SiteVector
 from relay.replica.state import ReplicatedState
-from relay.wire import Ack, Bye, Hello, State, encode
 from sitestack.model.events import Disconnect
 from sitestack.model.view import ViewId
 from tests.relay.fake_member import Member

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay.gateway.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, Routed, State, Unicast, encode
 from relay.replica.entries import HEADERS, RelayState, RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
-from relay.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, Routed, State, Unicast, encode
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope

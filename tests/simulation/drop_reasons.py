@@ -16,13 +16,13 @@ NOT_DROPS = "relay/journal/"
 #: Where a reason is not written down in the call: "path: expression" -> "path: functions or class; ..." that have the words.
 COMPUTED = {
     "relay/applying.py: answer.value": "relay/replica/remote_site.py: Admission",
-    "relay/gateway.py: answer.value": "relay/replica/remote_site.py: Admission",
-    "relay/gateway.py: error.reason": "",  # of a ProtocolError, and collected where that is raised
-    "relay/gateway.py: f'hello_{reason}'": "relay/fence.py: objection refusal",
-    "relay/gateway.py: f'link_{reason}'": "relay/link.py: overdue",
-    "relay/routes.py: reason": "relay/routes.py: arrived _hand_on",
-    "relay/unicast_routes.py: f'relay_reply_{reason}'": "relay/gateway.py: send_unicast; relay/link.py: send_unicast",
-    "relay/unicast_routes.py: f'relay_unicast_{reason}'": "relay/link.py: send_unicast",
+    "relay/gateway/gateway.py: answer.value": "relay/replica/remote_site.py: Admission",
+    "relay/gateway/gateway.py: error.reason": "",  # of a ProtocolError, and collected where that is raised
+    "relay/gateway/gateway.py: f'hello_{reason}'": "relay/gateway/fence.py: objection refusal",
+    "relay/gateway/gateway.py: f'link_{reason}'": "relay/gateway/session.py: overdue",
+    "relay/gateway/routes.py: reason": "relay/gateway/routes.py: arrived _hand_on",
+    "relay/unicast_routes.py: f'relay_reply_{reason}'": "relay/gateway/gateway.py: send_unicast; relay/gateway/session.py: send_unicast",
+    "relay/unicast_routes.py: f'relay_unicast_{reason}'": "relay/gateway/session.py: send_unicast",
     "sitestack/layers/batching/layer.py: reason": "sitestack/layers/batching/layer.py: _maybe_leave",
     "sitestack/layers/nakack/layer.py: refused": "sitestack/layers/nakack/window.py: add",
     "sitestack/layers/sequencer/layer.py: verdict.value": "sitestack/layers/sequencer/received_table.py: Verdict",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.routes import RoutesConfig
+from relay.gateway.routes import RoutesConfig
 from relay.simulation import Run, draw_routed, run_seed
 from relay.simulation.faults import CutStream, Kill, Pause, WanCut
 from relay.simulation.shrink import shrink

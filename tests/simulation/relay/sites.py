@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from relay.events import BridgeSend
-from relay.gateway import GatewayConfig
+from relay.gateway.gateway import GatewayConfig
+from relay.gateway.routes import RoutesConfig, route_places
+from relay.gateway.wire import FrameParser
 from relay.layer import RelayConfig
 from relay.replica.buffer import BufferConfig
-from relay.routes import RoutesConfig, route_places
 from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
-from relay.wire import FrameParser
 from sitestack.config import SiteConfig
 from sitestack.journal import records
 from sitestack.model.address import Physical, ProxyUUID

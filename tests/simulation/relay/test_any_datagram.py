@@ -7,7 +7,7 @@ from functools import cache
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from relay.wire import FRAMES
+from relay.gateway.wire import FRAMES
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Unreachable
+from relay.gateway.wire import Unicast
 from relay.replica.buffer import BufferConfig
-from relay.wire import Unicast
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.message import Scope
 from tests.simulation.relay.sites import ACROSS, Sites, two_sites

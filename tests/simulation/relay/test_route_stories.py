@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from relay.gateway.routes import RoutesConfig
 from relay.replica.buffer import BufferConfig
-from relay.routes import RoutesConfig
 from tests.simulation.relay.sites import Sites
 from tests.simulation.stories import SETTLED, say, verdict
 

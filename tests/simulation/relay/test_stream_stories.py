@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from relay.events import GlobalView
+from relay.gateway.wire import Data
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
-from relay.wire import Data
 from sitestack.journal import records
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relay.events import BridgeSend, Role
+from relay.gateway.wire import Ack, Bye, Data, Hello, State
 from relay.replica.entries import Relayed
-from relay.wire import Ack, Bye, Data, Hello, State
 from sitestack.layers.sequencer import Sequenced
 from sitestack.model.frame import Frame
 from tests.simulation.relay.sites import ACROSS, two_sites

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.links import Key
+from relay.gateway.link_table import Key
 from relay.replica.entries import SiteDown
 from relay.replica.state import ReplicatedState
 

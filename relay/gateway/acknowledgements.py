@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.links import Key
+from relay.gateway.link_table import Key
 from relay.replica.entries import Acked, SiteVector
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later, raise_to

@@ -1,4 +1,4 @@
-"""Outflow: this site's stream on its way to the relay of another site; the other way is `relay/inflow.py`.
+"""Outflow: this site's stream on its way to the relay of another site; the other way is `relay/gateway/receiving.py`.
 
 Its cursor is a position in the replicated buffer and its filter a vector per origin (R2), the same for replay and for live
 traffic: gaps and entries above the peer's STATE in stream order, then live entries (R1, R7).
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 
-from relay.horizon import Horizon
+from relay.gateway.watermarks import Horizon
+from relay.gateway.wire import DATA_OVERHEAD_BYTES, Data, encode
 from relay.replica.buffer import Entry
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later, raise_to
-from relay.wire import DATA_OVERHEAD_BYTES, Data, encode
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId

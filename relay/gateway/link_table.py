@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relay.events import BridgeClose, BridgeConnected, BridgeSend
-from relay.horizon import Admitted, Horizon
-from relay.link import LinkConfig, LinkSession
+from relay.gateway.session import LinkConfig, LinkSession
+from relay.gateway.watermarks import Admitted, Horizon
+from relay.gateway.wire import VERSION, Hello
 from relay.replica.entries import SiteVector
 from relay.replica.state import ReplicatedState
-from relay.wire import VERSION, Hello
 from sitestack.model.address import Physical
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Effect, Local, Up
 
-#: On a route (`relay/routes.py`), whose connections have negative numbers: what may wait at the sites in between.
+#: On a route (`relay/gateway/routes.py`), whose connections have negative numbers: what may wait at the sites in between.
 ROUTE_WINDOW_BYTES = 1024 * 1024
 
 Key = tuple[str, ViewId]

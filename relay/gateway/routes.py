@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from relay.events import BridgeClose, BridgeConnected, BridgeSend, Dial
-from relay.gateway import Gateway
-from relay.inflow import HOPS_MAX
-from relay.link import LinkSession
-from relay.wire import ROUTED_OVERHEAD_BYTES, Routed
+from relay.gateway.gateway import Gateway
+from relay.gateway.receiving import HOPS_MAX
+from relay.gateway.session import LinkSession
+from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed
 from sitestack.model.address import Address, Physical
 from sitestack.stack.layer import Dropped, Effect, Local, Up
 

@@ -1,7 +1,7 @@
 """Gateway: the relay's side that faces the other sites. Every member has one; it is active while its member coordinates.
 
-It decides whom to call, whom to believe (`relay/fence.py`) and what to answer, and when a connection ends; the connections are
-`relay/links.py`. It reads the replicated state, puts what arrives into the site's stream through the `Caster`, and says what to
+It decides whom to call, whom to believe (`relay/gateway/fence.py`) and what to answer, and when a connection ends; the connections are
+`relay/gateway/link_table.py`. It reads the replicated state, puts what arrives into the site's stream through the `Caster`, and says what to
 do as effects for the shell. An older link is closed before a newer HELLO of its lineage is answered (R6, R9).
 """
 
@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from relay.acknowledgements import Acknowledgements
-from relay.audience import Audience
-from relay.casting import Caster
-from relay.dialing import Dialer
 from relay.events import BridgeClose, BridgeConnected, Dial, Duty, Listen, Role, StopListening
-from relay.fence import Fence
-from relay.grace import Grace
-from relay.horizon import Admitted, Horizon
-from relay.inflow import Inflow
-from relay.link import LinkConfig
-from relay.links import Connection, Key, Links
+from relay.gateway.acknowledgements import Acknowledgements
+from relay.gateway.dialer import Dialer
+from relay.gateway.fence import Fence
+from relay.gateway.grace import Grace
+from relay.gateway.injector import Caster
+from relay.gateway.link_table import Connection, Key, Links
+from relay.gateway.receiving import Inflow
+from relay.gateway.retention import Audience
+from relay.gateway.session import LinkConfig
+from relay.gateway.watermarks import Admitted, Horizon
+from relay.gateway.wire import Ack, Bye, Hello, Routed, Unicast
 from relay.replica.entries import LinkUp, SiteDown, Trim, UnicastReply
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
-from relay.wire import Ack, Bye, Hello, Routed, Unicast
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header

@@ -6,12 +6,12 @@ replay on a second link is recognised at once (R6).
 
 from __future__ import annotations
 
-from relay.casting import Caster
+from relay.gateway.injector import Caster
+from relay.gateway.wire import Data
 from relay.replica.entries import Relayed, RemoteBaseline, RemoteGap, RemoteView
 from relay.replica.remote_site import Admission, admission
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import bound
-from relay.wire import Data
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header

@@ -1,7 +1,7 @@
 """LinkSession: one TCP connection to the relay of another site, from HELLO to BYE (seed 001, "communicates briefly").
 
 Sending is pulled: `take` gives the next bytes, a bounded chunk at a time, so heartbeats wait for a chunk at most. The answers
-go first, then some unicasts and pieces of routes, then what the peer lacks of this site's stream (`relay/outflow.py`).
+go first, then some unicasts and pieces of routes, then what the peer lacks of this site's stream (`relay/gateway/sending.py`).
 
 The life of a session: HELLO both ways -> `accept` (the gateway has fenced) -> STATE at once, whatever the peer does (R27) ->
 once the peer's STATE is here, entries flow. A later STATE of the peer rewinds: it has found a hole.
@@ -12,12 +12,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from relay.horizon import Horizon
-from relay.outflow import Outflow
-from relay.replica.entries import SiteVector, UnicastReply
-from relay.replica.state import ReplicatedState
-from relay.replica.vectors import later, raise_to
-from relay.wire import (
+from relay.gateway.sending import Outflow
+from relay.gateway.watermarks import Horizon
+from relay.gateway.wire import (
     HELLO_BYTES_MAX,
     Ack,
     Bye,
@@ -29,6 +26,9 @@ from relay.wire import (
     Unicast,
     encode,
 )
+from relay.replica.entries import SiteVector, UnicastReply
+from relay.replica.state import ReplicatedState
+from relay.replica.vectors import later, raise_to
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from relay.events import Misconfigured
-from relay.links import Connection, Key, Links
+from relay.gateway.link_table import Connection, Key, Links
+from relay.gateway.wire import VERSION, Hello
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later
-from relay.wire import VERSION, Hello
 from sitestack.model.view import ViewId
 
 #: Sentences for the operator that were said already, at most.
