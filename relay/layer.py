@@ -28,12 +28,12 @@ from relay.gateway.gateway import Gateway, GatewayConfig
 from relay.gateway.injector import Caster
 from relay.gateway.routes import Routes, RoutesConfig
 from relay.gateway.wire import Routed
-from relay.remote_unicast import UnicastConfig
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import HEADERS, Configured, Deliver, Forward, RelayState, UnicastReply
 from relay.replica.state import ReplicatedState
 from relay.statistics import RelayStatistics, relay_statistics
-from relay.unicast_routes import UnicastRoutes
+from relay.unicast.forwarding import UnicastRoutes
+from relay.unicast.sender import UnicastConfig
 from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import ProxyUUID
 from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, Undeliverable, ViewInstalled

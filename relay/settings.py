@@ -13,8 +13,8 @@ from relay.gateway.routes import RoutesConfig, route_places
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
-from relay.remote_unicast import UnicastConfig
 from relay.replica.buffer import BufferConfig
+from relay.unicast.sender import UnicastConfig
 from sitestack import config as site_config
 from sitestack.config import SiteConfig, datagrams_of
 from sitestack.model.address import Physical

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from relay.gateway.gateway import Gateway
 from relay.gateway.injector import Caster
 from relay.gateway.routes import ROUTES_MAX, Routes
-from relay.remote_unicast import SENDERS_MAX
 from relay.replica.buffer import Entry
 from relay.replica.remote_site import LINEAGES_MAX
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import ORIGINS_MAX
-from relay.unicast_routes import UnicastRoutes
+from relay.unicast.forwarding import UnicastRoutes
+from relay.unicast.sender import SENDERS_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from relay.gateway.gateway import GatewayConfig
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Hello, Routed, State, encode
 from relay.layer import RelayConfig
-from relay.remote_unicast import TOO_LARGE
+from relay.unicast.sender import TOO_LARGE
 from tests.relay.fake_places import places
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World

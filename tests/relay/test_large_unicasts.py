@@ -7,8 +7,8 @@ import pytest
 from relay.events import Certainty, Unreachable
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import Unicast, encode
-from relay.remote_unicast import TOO_LARGE, UnicastConfig, UnicastSender
 from relay.replica.entries import UnicastReply
+from relay.unicast.sender import TOO_LARGE, UnicastConfig, UnicastSender
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Dropped
 from tests.relay.fake_member import Member

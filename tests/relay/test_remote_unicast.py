@@ -6,8 +6,8 @@ import pytest
 
 from relay.events import Certainty, Unreachable
 from relay.gateway.wire import Unicast
-from relay.remote_unicast import UnicastConfig, UnicastReceiver, UnicastSender
 from relay.replica.entries import Forward, UnicastReply
+from relay.unicast.sender import UnicastConfig, UnicastReceiver, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body

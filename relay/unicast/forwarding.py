@@ -11,9 +11,9 @@ from dataclasses import replace
 from relay.events import Unreachable
 from relay.gateway.gateway import Gateway
 from relay.gateway.wire import Unicast
-from relay.remote_unicast import NO_MEMBER, QUEUE_FULL, TOO_LARGE, UnicastConfig, UnicastReceiver, UnicastSender
 from relay.replica.entries import Deliver, Forward, UnicastReply
 from relay.replica.state import ReplicatedState
+from relay.unicast.sender import NO_MEMBER, QUEUE_FULL, TOO_LARGE, UnicastConfig, UnicastReceiver, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch

@@ -1,0 +1,1 @@
+"""Messages to one member of another site: sender, receiver, and the hops in between."""
