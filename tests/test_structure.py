@@ -66,7 +66,7 @@ def test_wrong_import_directions_are_caught(path: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("relay/layer.py", "from sitestack.layers.nakack import NakAck"),
+        ("relay/layer/layer.py", "from sitestack.layers.nakack import NakAck"),
         ("sitestack/layers/__init__.py", "from sitestack.layers.nakack import NakAck"),
         ("sitestack/layers/nakack/layer.py", "from sitestack.model.view import View\nfrom ..window import Window"),
         ("sitestack/relayed.py", "import relayed"),
@@ -88,7 +88,7 @@ def test_the_pure_half_of_a_layer_may_be_imported_by_it() -> None:
         ("sitestack/layers/nakack/layer.py", "from trio import sleep"),
         ("relay/config.py", "import click"),
         ("relay/drills/kill.py", "import yaml"),
-        ("relay/layer.py", "def late():\n    from pyspark.sql import DataFrame"),
+        ("relay/layer/layer.py", "def late():\n    from pyspark.sql import DataFrame"),
         ("relay/cli/main.py", "import requests"),
         ("relay/cli/check.py", "from relay.analytics.audit import run_audit"),
         ("relay/daemon.py", "from relay import analytics"),

@@ -70,7 +70,7 @@ RELAY = (
                 "batch.last)\n        if answer is Admission.NEXT:",
                 "batch.last)\n        if answer is not Admission.HOLE:",
             ),
-            Edit("relay/applying.py", "        if answer is not Admission.NEXT:", "        if answer is Admission.HOLE:"),
+            Edit("relay/layer/applier.py", "        if answer is not Admission.NEXT:", "        if answer is Admission.HOLE:"),
         ),
         (f"{TAKEOVER}::test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is_not_taken",),
     ),
@@ -79,7 +79,7 @@ RELAY = (
         "a relay without a link forgets what its site sends",
         (
             Edit(
-                "relay/layer.py",
+                "relay/layer/layer.py",
                 "        if batch.scope is Scope.ALL and self.state.sites:",
                 "        if batch.scope is Scope.ALL and self.state.sites and (self.gateway.links or not self.gateway.active):",
             ),
@@ -91,7 +91,7 @@ RELAY = (
         "who succeeds a relay that said farewell begins with an empty buffer",
         (
             Edit(
-                "relay/layer.py",
+                "relay/layer/layer.py",
                 "        old, view = self.state.view, event.view\n",
                 "        old, view = self.state.view, event.view\n"
                 "        if view.id.creator not in view.members:\n"
@@ -126,7 +126,7 @@ RELAY = (
         "what came over a bridge is relayed on, and taken from anybody",
         (
             Edit(
-                "relay/layer.py",
+                "relay/layer/layer.py",
                 "        return self.routes.carry(self._applier.apply(",
                 "        if frame.batch is not None:\n            self._hold(frame, frame.batch, now)\n"
                 "        return self.routes.carry(self._applier.apply(",
@@ -209,7 +209,7 @@ RELAY = (
     Mutant(
         "R23",
         "a joiner knows nothing of the other sites",
-        (Edit("relay/layer.py", "        self.state.take(state, self._now)", "        pass"),),
+        (Edit("relay/layer/layer.py", "        self.state.take(state, self._now)", "        pass"),),
         (f"{STREAMS}::test_who_joins_a_site_in_the_middle_of_a_remote_stream_begins_at_the_next_message",),
     ),
     Mutant(

@@ -7,11 +7,11 @@ import pytest
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.grace import Grace
 from relay.layer import RelayConfig
+from relay.layer.statistics import RelayStatistics, SiteStatistics
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import RemoteView, SiteDown
 from relay.replica.remote_site import LINEAGES_MAX, Remote
 from relay.replica.state import ReplicatedState
-from relay.statistics import RelayStatistics, SiteStatistics
 from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
 from tests.relay.fake_member import Member

@@ -1,7 +1,7 @@
 """RELAY: between Batching and Sequencer; every member runs it over the same stream.
 
 Seed 001. Up: this site's batches of scope ALL and its views are held for the other sites; entries that the coordinator has
-cast are applied (`relay/applying.py`), at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over
+cast are applied (`relay/layer/applier.py`), at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over
 the relay; all else passes. A batch from elsewhere keeps the local relay as its source on the wire and gets its sender back on
 delivery (R13); it is never held for other sites, so it cannot run in circles (REL-8).
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from relay.applying import ENTRIES, Applier
 from relay.events import (
     Baseline,
     BridgeClosed,
@@ -28,10 +27,11 @@ from relay.gateway.gateway import Gateway, GatewayConfig
 from relay.gateway.injector import Caster
 from relay.gateway.routes import Routes, RoutesConfig
 from relay.gateway.wire import Routed
+from relay.layer.applier import ENTRIES, Applier
+from relay.layer.statistics import RelayStatistics, relay_statistics
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import HEADERS, Configured, Deliver, Forward, RelayState, UnicastReply
 from relay.replica.state import ReplicatedState
-from relay.statistics import RelayStatistics, relay_statistics
 from relay.unicast.forwarding import UnicastRoutes
 from relay.unicast.sender import UnicastConfig
 from sitestack.journal.recorder import own_unicasts
