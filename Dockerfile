@@ -32,7 +32,7 @@ USER 10001:10001
 EXPOSE 7600/udp 7601/udp 7601/tcp 7700/tcp 7800/tcp
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-m", "relay.http.probe", "http://127.0.0.1:7800/readyz"]
+    CMD ["python", "-m", "relay.node.http.probe", "http://127.0.0.1:7800/readyz"]
 ENTRYPOINT ["relay"]
 CMD ["node", "/etc/relay/relay.yaml", "--http", "7800"]
 

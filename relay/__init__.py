@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from relay.channel import RelayChannel, open_channel
-    from relay.config import load_config
     from relay.events import Certainty, Gap, GlobalView, Unreachable
-    from relay.settings import NodeConfig
+    from relay.node.channel import RelayChannel, open_channel
+    from relay.node.config_file import load_config
+    from relay.node.settings import NodeConfig
     from sitestack.model.message import Message
     from sitestack.model.view import View
 
@@ -30,10 +30,10 @@ __all__ = [
 ]
 
 _MODULES = {
-    "relay.channel": ("RelayChannel", "open_channel"),
-    "relay.config": ("load_config",),
+    "relay.node.channel": ("RelayChannel", "open_channel"),
+    "relay.node.config_file": ("load_config",),
     "relay.events": ("Certainty", "Gap", "GlobalView", "Unreachable"),
-    "relay.settings": ("NodeConfig",),
+    "relay.node.settings": ("NodeConfig",),
     "sitestack.model.message": ("Message",),
     "sitestack.model.view": ("View",),
 }

@@ -86,12 +86,12 @@ def test_the_pure_half_of_a_layer_may_be_imported_by_it() -> None:
     [
         ("sitestack/stack/stack.py", "import msgpack"),
         ("sitestack/layers/nakack/layer.py", "from trio import sleep"),
-        ("relay/config.py", "import click"),
+        ("relay/node/config_file.py", "import click"),
         ("relay/drills/kill.py", "import yaml"),
         ("relay/layer/layer.py", "def late():\n    from pyspark.sql import DataFrame"),
         ("relay/cli/main.py", "import requests"),
         ("relay/cli/check.py", "from relay.analytics.audit import run_audit"),
-        ("relay/daemon.py", "from relay import analytics"),
+        ("relay/node/daemon.py", "from relay import analytics"),
     ],
 )
 def test_a_library_outside_its_door_is_caught(path: str, text: str) -> None:
@@ -103,7 +103,7 @@ def test_a_library_outside_its_door_is_caught(path: str, text: str) -> None:
     [
         ("sitestack/wire/codec.py", "import msgpack"),
         ("sitestack/channel/channel.py", "import trio"),
-        ("relay/config.py", "import yaml\nimport random\nfrom sitestack.model.view import View"),
+        ("relay/node/config_file.py", "import yaml\nimport random\nfrom sitestack.model.view import View"),
         ("relay/cli/audit.py", "from relay.analytics.audit import run_audit"),
     ],
 )

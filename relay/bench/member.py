@@ -18,11 +18,11 @@ from typing import Any
 
 import trio
 
-import relay.channel
+import relay.node.channel
 from relay.bench.profile import Profile
 from relay.bench.scenarios import Load, MemberTask
 from relay.journal import JournalOptions, JournalStore
-from relay.lines import LineSink, LineSource
+from relay.node.lines import LineSink, LineSource
 from sitestack.channel.channel import Channel
 from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import Journal, open_channel

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from relay.bridge import BridgeConfig
-from relay.settings import NodeConfig, RelaySettings
+from relay.node.bridge import BridgeConfig
+from relay.node.settings import NodeConfig, RelaySettings
 from sitestack.config import Order, SiteConfig, TransportConfig
 from sitestack.model.address import Physical
 

@@ -10,10 +10,10 @@ import click
 import trio
 
 from relay.cli.running import only_cause
-from relay.config import load_config, print_config
-from relay.daemon import NodeOptions, run_node
-from relay.logs import configure_log
-from relay.settings import HttpSettings, NodeConfig
+from relay.node.config_file import load_config, print_config
+from relay.node.daemon import NodeOptions, run_node
+from relay.node.logs import configure_log
+from relay.node.settings import HttpSettings, NodeConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 

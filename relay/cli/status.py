@@ -14,7 +14,7 @@ import trio
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import print_json, stdout
 from relay.cli.status_tables import status_tables
-from relay.status_socket import ANSWER_BYTES_MAX, ANSWER_TIMEOUT_S, fetch_status, find_sockets, parse_status, run_directory
+from relay.node.status_socket import ANSWER_BYTES_MAX, ANSWER_TIMEOUT_S, fetch_status, find_sockets, parse_status, run_directory
 
 _SCHEMES = ("http://", "https://")
 _STRANGE = "no node of this version; --json prints what it says"

@@ -13,7 +13,7 @@ import trio
 
 from relay.drills.executor import MemberDied, Status
 from relay.drills.plan import Seat
-from relay.status_socket import fetch_status, socket_path
+from relay.node.status_socket import fetch_status, socket_path
 
 #: How many of the last lines of a member's log a report of its death repeats.
 _LAST_WORDS_LINES = 5

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from relay.config import fill_in
-from relay.config_values import Reader
+from relay.node.config_file import fill_in
+from relay.node.config_values import Reader
 
 #: What is done to a member: `restart` stops it gracefully when it runs, and starts it again.
 MemberVerb: TypeAlias = Literal["kill", "pause", "resume", "leave", "restart", "fill-disk", "free-disk"]

@@ -71,7 +71,7 @@ def _draw_ways(rng: random.Random) -> tuple[tuple[str, ...], tuple[tuple[str, st
 def _narrow(rng: random.Random, plan: Plan) -> Plan:
     """Lines that take little a second, and little that may wait for them: a window and a frame are the least that works.
 
-    A frame that does not fit into the queue before a slower line would never get through (`relay/settings.py`).
+    A frame that does not fit into the queue before a slower line would never get through (`relay/node/settings.py`).
     """
     window, frame = rng.choice((10_000, 100_000)), plan.size_max + DATA_OVERHEAD_BYTES
     link = LinkConfig(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from relay.config import load_config
-from relay.settings import NodeConfig
+from relay.node.config_file import load_config
+from relay.node.settings import NodeConfig
 
 PROJECT = Path(__file__).parent.parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text(encoding="utf-8"))

@@ -72,7 +72,7 @@ def test_nobody_runs_as_root(stage: str) -> None:
 def test_a_stop_is_a_graceful_leave_and_health_is_readiness() -> None:
     assert argument("relay", "STOPSIGNAL") == "SIGTERM"
     _, _, command = argument("relay", "HEALTHCHECK").partition("CMD ")
-    assert json.loads(command) == ["python", "-m", "relay.http.probe", "http://127.0.0.1:7800/readyz"]
+    assert json.loads(command) == ["python", "-m", "relay.node.http.probe", "http://127.0.0.1:7800/readyz"]
     # Without a shell in between, which would keep the signal to itself.
     assert json.loads(argument("relay", "ENTRYPOINT")) == ["relay"]
     assert json.loads(argument("relay", "CMD"))[-2:] == ["--http", "7800"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from relay.gateway.wire import FRAMES
 from relay.layer import RelayLayer
-from relay.settings import NodeConfig
+from relay.node.settings import NodeConfig
 from sitestack.assembly import build_stack
 from sitestack.config import lan
 from sitestack.model.address import Address, Physical, ProxyUUID

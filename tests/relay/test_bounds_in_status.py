@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from relay.layer import RelayLayer
-from relay.settings import NodeConfig
-from relay.status import find_queues
+from relay.node.settings import NodeConfig
+from relay.node.status import find_queues
 from sitestack.assembly import build_stack
 from sitestack.model.address import Address
 from sitestack.stack.layer import Local

@@ -13,7 +13,6 @@ import pytest
 import trio
 import trio.testing
 
-from relay.bridge import UNANSWERED_S_MAX, Bridge, BridgeConfig
 from relay.events import (
     BridgeClose,
     BridgeClosed,
@@ -26,6 +25,7 @@ from relay.events import (
     Listen,
     StopListening,
 )
+from relay.node.bridge import UNANSWERED_S_MAX, Bridge, BridgeConfig
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
 

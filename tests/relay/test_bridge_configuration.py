@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.config import load_config
 from relay.gateway.routes import RoutesConfig
+from relay.node.config_file import load_config
 from sitestack.model.address import Physical
 
 TEXT = """

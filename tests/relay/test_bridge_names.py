@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from relay.bridge import Bridge, BridgeConfig
 from relay.events import BridgeConnected, Dial, DialFailed
+from relay.node.bridge import Bridge, BridgeConfig
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
 

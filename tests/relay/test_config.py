@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.config import FILE_BYTES_MAX, load_config, print_config
-from relay.settings import NodeConfig
+from relay.node.config_file import FILE_BYTES_MAX, load_config, print_config
+from relay.node.settings import NodeConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 

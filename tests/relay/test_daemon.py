@@ -18,7 +18,7 @@ import pytest
 import trio
 
 from relay.drills.layout import draw_group
-from relay.status_socket import fetch_status
+from relay.node.status_socket import fetch_status
 
 #: Much longer than any of it takes, for slow machines.
 LIMIT_S = 30.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from relay.event_lines import EventLines
 from relay.events import Baseline, Certainty, Duty, Gap, GlobalView, Misconfigured, Role, Unreachable
+from relay.node.event_lines import EventLines
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.events import Event

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from relay.lines import LineSink, LineSource
+from relay.node.lines import LineSink, LineSource
 from sitestack.model.errors import ConfigurationError
 
 

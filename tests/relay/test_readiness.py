@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from relay.readiness import why_not_ready
+from relay.node.readiness import why_not_ready
 
 
 def status(**changes: Any) -> dict[str, Any]:

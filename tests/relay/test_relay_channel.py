@@ -12,10 +12,10 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from relay.bridge import BridgeConfig
-from relay.channel import RelayChannel, open_channel
 from relay.events import Duty, GlobalView, Unreachable
-from relay.settings import NodeConfig, RelaySettings
+from relay.node.bridge import BridgeConfig
+from relay.node.channel import RelayChannel, open_channel
+from relay.node.settings import NodeConfig, RelaySettings
 from sitestack.config import ProtocolsConfig
 from sitestack.journal import records
 from sitestack.layers.discovery import DiscoveryConfig

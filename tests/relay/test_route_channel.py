@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import trio
 
-from relay.bridge import BridgeConfig
-from relay.channel import RelayChannel, open_channel
-from relay.settings import NodeConfig, RelaySettings
+from relay.node.bridge import BridgeConfig
+from relay.node.channel import RelayChannel, open_channel
+from relay.node.settings import NodeConfig, RelaySettings
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.transport.memory import MemoryNetwork
 from tests.relay.test_relay_channel import QUICK, _free_port, sees, take

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay.events import Duty, Gap, GlobalView, Role
-from relay.status import Identity, NodeStatus, find_queues
+from relay.node.status import Identity, NodeStatus, find_queues
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch, Scope, pack_body

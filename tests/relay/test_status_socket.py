@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from relay.status_socket import (
+from relay.node.status_socket import (
     PATH_BYTES_MAX,
     answer_status,
     fetch_status,

@@ -18,7 +18,7 @@ from relay.drills.compose.namespaces import filter_packets, interfaces, shape_tr
 from relay.drills.executor import MemberDied, Pair, PlaceFailed, Status
 from relay.drills.network import OPEN, Condition, Network, harmed
 from relay.drills.plan import Seat
-from relay.status_socket import ANSWER_BYTES_MAX, parse_status
+from relay.node.status_socket import ANSWER_BYTES_MAX, parse_status
 
 #: A member that does not answer within this time is asked again.
 _ANSWER_TIMEOUT_S = 2.0

@@ -14,7 +14,6 @@ from typing import Any
 import trio
 
 import relay
-from relay.config import fill_in, load
 from relay.drills.commands import run_command
 from relay.drills.compose.detours import Detours, leads_by_proxies, plan_detours, start_detours
 from relay.drills.compose.engine import Engine
@@ -25,6 +24,7 @@ from relay.drills.compose.project import Topology, derive_configuration, derive_
 from relay.drills.executor import Executor, Place, PlaceFailed
 from relay.drills.network import Network
 from relay.drills.plan import Drill
+from relay.node.config_file import fill_in, load
 from sitestack.model.errors import ConfigurationError
 
 COMPOSE_FILE = "docker-compose.yml"

@@ -17,7 +17,7 @@ from relay.drills.executor import MemberDied, PlaceFailed, Status
 from relay.drills.kubernetes.kubectl import Kubectl
 from relay.drills.kubernetes.overlay import HTTP_PORT, JOURNAL, run_member, signal_member
 from relay.drills.plan import Seat
-from relay.status_socket import ANSWER_BYTES_MAX, parse_status
+from relay.node.status_socket import ANSWER_BYTES_MAX, parse_status
 
 _LAST_WORDS_LINES = 5
 _ANSWER_TIMEOUT_S = 2.0

@@ -12,13 +12,13 @@ from pathlib import Path
 import trio
 
 import relay
-from relay.config import load
 from relay.drills.executor import Executor, Place, PlaceFailed
 from relay.drills.kubernetes.executor import KubernetesExecutor
 from relay.drills.kubernetes.kubectl import Kubectl
 from relay.drills.kubernetes.overlay import STATEFUL_SET, configuration, overlay
 from relay.drills.kubernetes.pod import Pod
 from relay.drills.plan import Drill, seat_members
+from relay.node.config_file import load
 from sitestack.model.errors import ConfigurationError
 
 _OPTION = "relay drill --on kubernetes"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relay.config import load
 from relay.drills.plan import Drill, read_drill
+from relay.node.config_file import load
 from sitestack.model.errors import ConfigurationError
 
 _DIRECTORY = Path(__file__).parent

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relay.cli import status as command
-from relay.status_socket import parse_status
+from relay.node.status_socket import parse_status
 from tests.relay.cli.conftest import Run
 from tests.relay.cli.test_status_command import STATUS
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from relay.channel import open_channel
 from relay.drills.layout import draw_group
 from relay.drills.plan import Seat, seat_members
 from relay.drills.rest import QUEUES, STANDING, queues, unrest
-from relay.settings import NodeConfig
-from relay.status import find_queues
+from relay.node.channel import open_channel
+from relay.node.settings import NodeConfig
+from relay.node.status import find_queues
 from sitestack.config import TransportConfig
 
 SEATS = seat_members(("NYC", "SFO"), 2)

@@ -15,10 +15,10 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from relay.events import Duty, GlobalView, Role
-from relay.http import probe, server
-from relay.http.app import make_app
-from relay.http.server import serve_http
-from relay.status import Identity, NodeStatus
+from relay.node.http import probe, server
+from relay.node.http.app import make_app
+from relay.node.http.server import serve_http
+from relay.node.status import Identity, NodeStatus
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.view import View, ViewId

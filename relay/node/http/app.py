@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from relay.http.metrics import CONTENT_TYPE, exposition
-from relay.readiness import why_not_ready
+from relay.node.http.metrics import CONTENT_TYPE, exposition
+from relay.node.readiness import why_not_ready
 
 #: The status of a node, as `relay status` shows it.
 Describe = Callable[[], dict[str, Any]]

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from relay.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.link_table import ROUTE_WINDOW_BYTES
 from relay.gateway.routes import RoutesConfig, route_places
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
+from relay.node.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.replica.buffer import BufferConfig
 from relay.unicast.sender import UnicastConfig
 from sitestack import config as site_config

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from relay.bridge import BridgeConfig
-from relay.config_values import Reader, to_plain
-from relay.settings import DERIVED, NodeConfig, find_problems
+from relay.node.bridge import BridgeConfig
+from relay.node.config_values import Reader, to_plain
+from relay.node.settings import DERIVED, NodeConfig, find_problems
 from sitestack.model.errors import ConfigurationError
 
 #: A file that is larger is no configuration.

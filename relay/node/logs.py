@@ -7,7 +7,7 @@ import sys
 
 import structlog
 
-from relay.settings import LogSettings
+from relay.node.settings import LogSettings
 
 _LEVELS = logging.getLevelNamesMapping()
 

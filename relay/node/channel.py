@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import structlog
 import trio
 
-from relay.bridge import Bridge, BridgeStatistics
 from relay.events import BridgeEffect, Gap, GlobalView, Misconfigured, Role, Unreachable
 from relay.layer import RelayLayer
+from relay.node.bridge import Bridge, BridgeStatistics
+from relay.node.settings import NodeConfig, find_problems
 from relay.recorder import RelayRecorder
-from relay.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel, ChannelStatistics
 from sitestack.channel.open import (

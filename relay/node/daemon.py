@@ -14,14 +14,14 @@ from typing import Any
 import structlog
 import trio
 
-from relay.channel import RelayChannel, open_channel
-from relay.event_lines import EventLines
 from relay.events import Gap, GlobalView, Role, Unreachable
 from relay.journal import JournalOptions, JournalStatistics, JournalStore
-from relay.lines import LineSink, LineSource
-from relay.settings import NodeConfig
-from relay.status import Identity, NodeStatus, find_problems
-from relay.status_socket import answer_status, open_status_socket, run_directory, socket_path
+from relay.node.channel import RelayChannel, open_channel
+from relay.node.event_lines import EventLines
+from relay.node.lines import LineSink, LineSource
+from relay.node.settings import NodeConfig
+from relay.node.status import Identity, NodeStatus, find_problems
+from relay.node.status_socket import answer_status, open_status_socket, run_directory, socket_path
 from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import read_clocks
 from sitestack.journal.recorder import Write
@@ -187,8 +187,8 @@ async def _start_http(
     config: NodeConfig, bind: Physical, describe: Callable[[], dict[str, Any]], nursery: trio.Nursery
 ) -> None:
     """A node that nobody asks over HTTP does without what that takes, which is as much as all the rest."""
-    from relay.http.app import make_app  # noqa: PLC0415
-    from relay.http.server import serve_http  # noqa: PLC0415
+    from relay.node.http.app import make_app  # noqa: PLC0415
+    from relay.node.http.server import serve_http  # noqa: PLC0415
 
     await nursery.start(serve_http, make_app(describe, config.peer_sites()), bind)
 
