@@ -10,10 +10,10 @@ import structlog
 import trio
 
 from relay.events import BridgeEffect, Gap, GlobalView, Misconfigured, Role, Unreachable
+from relay.journal.recorder import RelayRecorder
 from relay.layer import RelayLayer
 from relay.node.bridge import Bridge, BridgeStatistics
 from relay.node.settings import NodeConfig, find_problems
-from relay.recorder import RelayRecorder
 from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel, ChannelStatistics
 from sitestack.channel.open import (

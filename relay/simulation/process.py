@@ -19,8 +19,8 @@ from relay.events import (
     StopListening,
 )
 from relay.gateway.link_table import Key
+from relay.journal.recorder import RelayRecorder
 from relay.layer import RelayConfig, RelayLayer
-from relay.recorder import RelayRecorder
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.model.address import Address, Physical
