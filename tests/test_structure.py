@@ -87,10 +87,10 @@ def test_the_pure_half_of_a_layer_may_be_imported_by_it() -> None:
         ("sitestack/stack/stack.py", "import msgpack"),
         ("sitestack/layers/nakack/layer.py", "from trio import sleep"),
         ("relay/node/config_file.py", "import click"),
-        ("relay/drills/kill.py", "import yaml"),
+        ("relay/instruments/drills/kill.py", "import yaml"),
         ("relay/layer/layer.py", "def late():\n    from pyspark.sql import DataFrame"),
         ("relay/cli/main.py", "import requests"),
-        ("relay/cli/check.py", "from relay.analytics.audit import run_audit"),
+        ("relay/cli/check.py", "from relay.instruments.analytics.audit import run_audit"),
         ("relay/node/daemon.py", "from relay import analytics"),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_library_outside_its_door_is_caught(path: str, text: str) -> None:
         ("sitestack/wire/codec.py", "import msgpack"),
         ("sitestack/channel/channel.py", "import trio"),
         ("relay/node/config_file.py", "import yaml\nimport random\nfrom sitestack.model.view import View"),
-        ("relay/cli/audit.py", "from relay.analytics.audit import run_audit"),
+        ("relay/cli/audit.py", "from relay.instruments.analytics.audit import run_audit"),
     ],
 )
 def test_a_library_behind_its_door_passes(path: str, text: str) -> None:

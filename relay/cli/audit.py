@@ -49,11 +49,11 @@ def command(
     """
     try:
         # Spark is there only with the extra, and takes seconds to import.
-        from relay.analytics.audit import run_audit  # noqa: PLC0415
-        from relay.analytics.follow import FollowOptions  # noqa: PLC0415
-        from relay.analytics.follow_run import run_follow  # noqa: PLC0415
-        from relay.analytics.session import LOG, count_partitions, measure_bytes, open_session  # noqa: PLC0415
-        from relay.analytics.summary import describe  # noqa: PLC0415
+        from relay.instruments.analytics.audit import run_audit  # noqa: PLC0415
+        from relay.instruments.analytics.follow import FollowOptions  # noqa: PLC0415
+        from relay.instruments.analytics.follow_run import run_follow  # noqa: PLC0415
+        from relay.instruments.analytics.session import LOG, count_partitions, measure_bytes, open_session  # noqa: PLC0415
+        from relay.instruments.analytics.summary import describe  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(f'relay audit needs the extra analytics: pip install "relay[analytics]" ({error}).') from error
     with ExitStack() as stack:

@@ -8,13 +8,13 @@ from typing import Any
 import click
 from rich.table import Table
 
-from relay.bench.autonomy import measure_autonomy
-from relay.bench.harness import BenchFailed, measure
-from relay.bench.machine import describe_machine
-from relay.bench.scenarios import SCENARIOS
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import print_json, progress_bar, stdout
 from relay.cli.running import run_until_signal
+from relay.instruments.bench.autonomy import measure_autonomy
+from relay.instruments.bench.harness import BenchFailed, measure
+from relay.instruments.bench.machine import describe_machine
+from relay.instruments.bench.scenarios import SCENARIOS
 
 #: A message carries the time at which it was sent.
 _SIZE_MIN = 8

@@ -13,13 +13,13 @@ from rich.text import Text
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import print_json, progress_bar, stdout
 from relay.cli.running import run_until_signal
-from relay.demo import demo_table, read_lines
-from relay.drills.executor import MemberDied
-from relay.drills.layout import Discovery
-from relay.drills.plan import Action, Drill, Load
-from relay.drills.result import DrillResult
-from relay.drills.run import DrillPlan, Phase, run_local
-from relay.drills.sites import NotReady
+from relay.instruments.demo import demo_table, read_lines
+from relay.instruments.drills.executor import MemberDied
+from relay.instruments.drills.layout import Discovery
+from relay.instruments.drills.plan import Action, Drill, Load
+from relay.instruments.drills.result import DrillResult
+from relay.instruments.drills.run import DrillPlan, Phase, run_local
+from relay.instruments.drills.sites import NotReady
 
 Kill = Literal["relay", "none"]
 

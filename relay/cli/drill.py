@@ -16,15 +16,15 @@ from relay.cli.demo import PHASES
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import print_json, progress_bar, stdout
 from relay.cli.running import run_until_signal
-from relay.demo import demo_table
-from relay.drills.executor import MemberDied, PlaceFailed, Venue
-from relay.drills.library import drill_names, find_drill
-from relay.drills.plan import Drill
-from relay.drills.report import REPORT_SUFFIXES, write_report
-from relay.drills.result import DrillResult, summary
-from relay.drills.run import Phase, plan_drill, run_drill
-from relay.drills.sites import NotReady
-from relay.drills.venues import VenueName, find_venue
+from relay.instruments.demo import demo_table
+from relay.instruments.drills.executor import MemberDied, PlaceFailed, Venue
+from relay.instruments.drills.library import drill_names, find_drill
+from relay.instruments.drills.plan import Drill
+from relay.instruments.drills.report import REPORT_SUFFIXES, write_report
+from relay.instruments.drills.result import DrillResult, summary
+from relay.instruments.drills.run import Phase, plan_drill, run_drill
+from relay.instruments.drills.sites import NotReady
+from relay.instruments.drills.venues import VenueName, find_venue
 
 _EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
 

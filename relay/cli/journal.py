@@ -10,8 +10,8 @@ import click
 
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_USAGE
 from relay.cli.output import print_json, progress_bar
+from relay.instruments.bench.generate import Fault, Generator, GeneratorPlan, Planted
 from relay.journal import JournalOptions, JournalStore, Problem, canonical_lines, find_journals, read_journal
-from relay.journal.generate import Fault, Generator, GeneratorPlan, Planted
 from sitestack.model.address import Address
 
 

@@ -20,8 +20,8 @@ import click
 
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import print_json, progress_bar
-from relay.simulation import Kind, Plan, Run, SeedResult, run_seed, shrink_seed
-from relay.simulation.coverage import find_missing
+from relay.instruments.simulation import Kind, Plan, Run, SeedResult, run_seed, shrink_seed
+from relay.instruments.simulation.coverage import find_missing
 
 #: Seeds that are handed to the processes at one time, per process: enough that none ever waits.
 _AHEAD = 4

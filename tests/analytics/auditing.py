@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from relay.analytics.audit import AuditResult, run_audit
-from relay.check import check_directories
+from relay.instruments.analytics.audit import AuditResult, run_audit
+from relay.instruments.check import check_directories
 from relay.journal import JournalOptions, JournalStore
 from sitestack.journal import records
 from sitestack.model.address import Address

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from relay.analytics.java import find_java
-from relay.analytics.session import open_session
+from relay.instruments.analytics.java import find_java
+from relay.instruments.analytics.session import open_session
 from sitestack.model.errors import ConfigurationError
 
 pytest.register_assert_rewrite("tests.analytics.auditing")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
+from relay.instruments.bench.generate import Fault, Generator, GeneratorPlan, Process
 from relay.journal import JournalOptions, JournalStore
-from relay.journal.generate import Fault, Generator, GeneratorPlan, Process
 from sitestack.journal import records
 from sitestack.model.address import Address
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from relay.analytics.session import open_session
+from relay.instruments.analytics.session import open_session
 
 #: Small, so that there are many batches to be killed in.
 BYTES_MAX = 40_000

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from relay.analytics import audit, java, session
-from relay.analytics.audit import AuditResult
-from relay.analytics.verdict import Verdict
+from relay.instruments.analytics import audit, java, session
+from relay.instruments.analytics.audit import AuditResult
+from relay.instruments.analytics.verdict import Verdict
 from tests.analytics.planted import KINDS, Campaign, run_campaign
 from tests.analytics.test_report import DATA
 from tests.relay.cli.conftest import Run, run

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import Row
 
-from relay.analytics.disputes import find_misplaced, judge_view
+from relay.instruments.analytics.disputes import find_misplaced, judge_view
 
 
 def longest_increasing(ranks: list[int]) -> int:

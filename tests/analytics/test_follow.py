@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from relay.analytics.facts import read_facts
-from relay.analytics.follow import STRETCH_S, FollowOptions, follow
-from relay.analytics.follow_judge import FollowError, Judge, Progress
-from relay.analytics.follow_run import describe_progress
-from relay.analytics.integrity import match_sends
-from relay.analytics.measures import count_lags, find_lags, measure_rates
+from relay.instruments.analytics.facts import read_facts
+from relay.instruments.analytics.follow import STRETCH_S, FollowOptions, follow
+from relay.instruments.analytics.follow_judge import FollowError, Judge, Progress
+from relay.instruments.analytics.follow_run import describe_progress
+from relay.instruments.analytics.integrity import match_sends
+from relay.instruments.analytics.measures import count_lags, find_lags, measure_rates
 from tests.analytics.growing import GrowingJournals, small_run
 
 HORIZON_S = 20

@@ -12,11 +12,11 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from relay.analytics import follow_job, follow_run, job
-from relay.analytics.follow import HORIZON_MIN_S, FollowOptions
-from relay.analytics.follow_judge import FollowError, Progress
-from relay.analytics.follow_run import run_follow
-from relay.analytics.session import LOG, stop_session
+from relay.instruments.analytics import follow_job, follow_run, job
+from relay.instruments.analytics.follow import HORIZON_MIN_S, FollowOptions
+from relay.instruments.analytics.follow_judge import FollowError, Progress
+from relay.instruments.analytics.follow_run import run_follow
+from relay.instruments.analytics.session import LOG, stop_session
 from relay.journal.store import SUFFIX
 from sitestack.model.errors import ConfigurationError
 from tests.relay.cli.conftest import Run, run

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from relay.analytics import follow_bounds
-from relay.analytics.facts import read_facts, settle
-from relay.analytics.horizon import STATE_SCHEMAS, Known, advance
-from relay.journal.generate import Planted, Process
+from relay.instruments.analytics import follow_bounds
+from relay.instruments.analytics.facts import read_facts, settle
+from relay.instruments.analytics.horizon import STATE_SCHEMAS, Known, advance
+from relay.instruments.bench.generate import Planted, Process
 from sitestack.journal import records
 from tests.analytics.auditing import BEGIN, store
 from tests.analytics.growing import GrowingJournals, small_run

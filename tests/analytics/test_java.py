@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.analytics import java
-from relay.analytics.java import find_java
+from relay.instruments.analytics import java
+from relay.instruments.analytics.java import find_java
 from sitestack.model.errors import ConfigurationError
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from relay.analytics.endings import find_processes
-from relay.analytics.facts import add_stays, read_facts, settle
-from relay.analytics.global_view import measure_convergence
-from relay.analytics.integrity import match_sends
-from relay.analytics.measures import (
+from relay.instruments.analytics.endings import find_processes
+from relay.instruments.analytics.facts import add_stays, read_facts, settle
+from relay.instruments.analytics.global_view import measure_convergence
+from relay.instruments.analytics.integrity import match_sends
+from relay.instruments.analytics.measures import (
     estimate_skew,
     find_lags,
     measure_failover,
@@ -21,7 +21,7 @@ from relay.analytics.measures import (
     measure_rates,
     measure_throughput,
 )
-from relay.check import check_directories
+from relay.instruments.check import check_directories
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope

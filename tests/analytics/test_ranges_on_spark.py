@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from relay.analytics.ranges import merge_ranges, overlay_ranges, subtract_ranges
+from relay.instruments.analytics.ranges import merge_ranges, overlay_ranges, subtract_ranges
 
 KEYS = 60
 Ranges = list[tuple[int, int, int]]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
-from relay.analytics.charts import Span, draw_lines
-from relay.analytics.report import ReportData, render
+from relay.instruments.analytics.charts import Span, draw_lines
+from relay.instruments.analytics.report import ReportData, render
 
 SUMMARY: dict[str, Any] = {
     "verdict": "pass",

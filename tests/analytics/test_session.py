@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from relay.analytics.session import PARTITION_BYTES, SMALL_BYTES, count_partitions, find_cause, measure_bytes, settings
+from relay.instruments.analytics.session import (
+    PARTITION_BYTES,
+    SMALL_BYTES,
+    count_partitions,
+    find_cause,
+    measure_bytes,
+    settings,
+)
 from relay.journal import JournalError
 
 

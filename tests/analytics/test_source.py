@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from relay.analytics.columns import COLUMNS, SCHEMA, select_schema
-from relay.analytics.decoding import Schema
-from relay.analytics.selection import ALL_KINDS
-from relay.analytics.source import RelayDataSource
+from relay.instruments.analytics.columns import COLUMNS, SCHEMA, select_schema
+from relay.instruments.analytics.decoding import Schema
+from relay.instruments.analytics.selection import ALL_KINDS
+from relay.instruments.analytics.source import RelayDataSource
 from relay.journal import JournalOptions, JournalStore
 from sitestack.journal import records
 from sitestack.model.address import Address

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceReader
 
-from relay.analytics.columns import SCHEMA, select_schema
-from relay.analytics.reading import SegmentPartition
-from relay.analytics.source import CLOCK_STEP_NS, RelayDataSource
+from relay.instruments.analytics.columns import SCHEMA, select_schema
+from relay.instruments.analytics.reading import SegmentPartition
+from relay.instruments.analytics.source import CLOCK_STEP_NS, RelayDataSource
 from relay.journal import JournalOptions, JournalStore
 from sitestack.journal import records
 from sitestack.model.address import Address

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from relay.analytics.columns import select_schema
-from relay.analytics.selection import Selection
-from relay.analytics.streaming import Offset, SegmentStreamReader
+from relay.instruments.analytics.columns import select_schema
+from relay.instruments.analytics.selection import Selection
+from relay.instruments.analytics.streaming import Offset, SegmentStreamReader
 from sitestack.model.errors import ConfigurationError
 from tests.analytics.growing import GrowingJournals, small_run
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 import relay
-from relay.simulation import run_seed
+from relay.instruments.simulation import run_seed
 
 #: Of processor time: a simulated run takes about one; in a mutant, virtual time may stand still.
 SECONDS_MAX = 30

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relay.drills.library import find_drill
-from relay.drills.plan import Drill
+from relay.instruments.drills.library import find_drill
+from relay.instruments.drills.plan import Drill
 from relay.node.config_file import fill_in, load_config, print_config
 from relay.node.settings import NodeConfig
 from sitestack.model.errors import ConfigurationError

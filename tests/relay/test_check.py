@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.check import check_directories, journal_lines
+from relay.instruments.check import check_directories, journal_lines
 from relay.journal import JournalError, JournalOptions, JournalStore, Problem
 from sitestack.journal import records
 from tests.sitestack.sim.correct_run import CorrectRun, Process

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import pytest
 import trio
 
-from relay.drills.layout import draw_group
+from relay.instruments.drills.layout import draw_group
 from relay.node.status_socket import fetch_status
 
 #: Much longer than any of it takes, for slow machines.

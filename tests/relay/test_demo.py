@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.demo import default_text, read_lines
+from relay.instruments.demo import default_text, read_lines
 from sitestack.model.errors import ConfigurationError
 
 #: Much longer than any of it takes, for slow machines.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from relay.simulation import draw, draw_large, draw_plain
-from relay.simulation.faults import Flood, Leave, Move, Replace, Reset
-from relay.simulation.harsh import HARSH
+from relay.instruments.simulation import draw, draw_large, draw_plain
+from relay.instruments.simulation.faults import Flood, Leave, Move, Replace, Reset
+from relay.instruments.simulation.harsh import HARSH
 from tests.simulation.test_seeds import FOUND
 
 #: Found when there were harsh seeds already.

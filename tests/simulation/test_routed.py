@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from relay.gateway.routes import RoutesConfig
-from relay.simulation import Run, draw_routed, run_seed
-from relay.simulation.faults import CutStream, Kill, Pause, WanCut
-from relay.simulation.shrink import shrink
-from relay.simulation.ways import routes_of
+from relay.instruments.simulation import Run, draw_routed, run_seed
+from relay.instruments.simulation.faults import CutStream, Kill, Pause, WanCut
+from relay.instruments.simulation.shrink import shrink
+from relay.instruments.simulation.ways import routes_of
 
 pytestmark = pytest.mark.conforms("REL-33")
 

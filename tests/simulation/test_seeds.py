@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from relay.simulation import run_seed
+from relay.instruments.simulation import run_seed
 
 #: Seed -> what it found.
 FOUND = {
@@ -47,7 +47,7 @@ def test_no_promise_is_broken(seed: int) -> None:
 
 
 def test_a_seed_gives_the_same_bytes_in_every_process_whatever_the_hash_seed() -> None:
-    program = "from relay.simulation import run_seed; print([run_seed(s).trace_hash for s in (1, 6, 12)])"
+    program = "from relay.instruments.simulation import run_seed; print([run_seed(s).trace_hash for s in (1, 6, 12)])"
 
     def run(hash_seed: str) -> str:
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from relay.simulation import Plan, Run, draw
-from relay.simulation.faults import CutStream, Kill, Leave, Pause, Split
-from relay.simulation.shrink import RUNS_MAX, shrink
+from relay.instruments.simulation import Plan, Run, draw
+from relay.instruments.simulation.faults import CutStream, Kill, Leave, Pause, Split
+from relay.instruments.simulation.shrink import RUNS_MAX, shrink
 from sitestack.layers.membership import flush
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+from relay.instruments.simulation import Run, draw_plain
+from relay.instruments.simulation.faults import Flood, Leave
+from relay.instruments.simulation.levels_at_rest import unsettled
+from relay.instruments.simulation.shortage import Shortage
+from relay.instruments.simulation.verdict import Verdict
 from relay.replica.buffer import BufferConfig
-from relay.simulation import Run, draw_plain
-from relay.simulation.faults import Flood, Leave
-from relay.simulation.floors import unsettled
-from relay.simulation.shortage import Shortage
-from relay.simulation.verdict import Verdict
 from sitestack.journal import records
 from sitestack.sim.process import Process
 from tests.sitestack.sim.journals import Told

@@ -15,14 +15,14 @@ SHELL = (
     "sitestack/channel/driver.py",
     "sitestack/channel/open.py",
     "sitestack/channel/receive_end.py",
-    "relay/analytics/",
-    "relay/bench/",
+    "relay/instruments/analytics/",
+    "relay/instruments/bench/",
     "relay/node/bridge.py",
     "relay/node/channel.py",
     "relay/cli/",
     "relay/node/daemon.py",
-    "relay/demo/",
-    "relay/drills/",
+    "relay/instruments/demo/",
+    "relay/instruments/drills/",
     "relay/node/http/",
     "relay/journal/",
     "relay/node/lines.py",
@@ -33,15 +33,15 @@ SHELL = (
 
 #: Third-party library -> path prefixes of the modules that may import it.
 DOORS: dict[str, tuple[str, ...]] = {
-    "click": ("relay/cli/", "relay/demo/"),
-    "docker": ("relay/drills/",),
+    "click": ("relay/cli/", "relay/instruments/demo/"),
+    "docker": ("relay/instruments/drills/",),
     "hypercorn": ("relay/node/http/server.py",),
     "msgpack": ("sitestack/wire/codec.py", "relay/journal/"),
     "prometheus_client": ("relay/node/http/metrics.py",),
-    "py4j": ("relay/analytics/",),
-    "pyarrow": ("relay/analytics/",),
-    "pyspark": ("relay/analytics/",),
-    "rich": ("relay/cli/", "relay/demo/"),
+    "py4j": ("relay/instruments/analytics/",),
+    "pyarrow": ("relay/instruments/analytics/",),
+    "pyspark": ("relay/instruments/analytics/",),
+    "rich": ("relay/cli/", "relay/instruments/demo/"),
     "starlette": ("relay/node/http/",),
     "structlog": SHELL,
     "trio": SHELL,
@@ -50,7 +50,7 @@ DOORS: dict[str, tuple[str, ...]] = {
 
 #: Package of ours that needs an extra -> path prefixes of the modules that may import it: nothing else comes to depend on it.
 INNER_DOORS: dict[str, tuple[str, ...]] = {
-    "relay.analytics": ("relay/analytics/", "relay/cli/audit.py"),
+    "relay.analytics": ("relay/instruments/analytics/", "relay/cli/audit.py"),
 }
 
 #: The modules of `sitestack/layers/` that hold a layer. None of them is imported by anything else in there; the other modules

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from relay.bench.autonomy import put_together
+from relay.instruments.bench.autonomy import put_together
 
 LIMIT_S = 180.0
 

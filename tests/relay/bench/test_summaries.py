@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from relay.bench.harness import shares, summarise
-from relay.bench.machine import describe_machine
-from relay.bench.profile import Profile
+from relay.instruments.bench.harness import shares, summarise
+from relay.instruments.bench.machine import describe_machine
+from relay.instruments.bench.profile import Profile
 
 
 def measured(**changes: Any) -> dict[str, Any]:

@@ -15,9 +15,9 @@ import pytest
 
 from relay.cli import simulate
 from relay.cli.simulate import Tally
-from relay.simulation import Kind, Plan, SeedResult, draw
-from relay.simulation.coverage import DROPS, FAULTS, GOALS
-from relay.simulation.faults import Pause
+from relay.instruments.simulation import Kind, Plan, SeedResult, draw
+from relay.instruments.simulation.coverage import DROPS, FAULTS, GOALS
+from relay.instruments.simulation.faults import Pause
 from tests.relay.cli.conftest import Run
 
 

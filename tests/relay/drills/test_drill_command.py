@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from relay.cli import drill as module
-from relay.drills.executor import Place, PlaceFailed
-from relay.drills.plan import Drill
+from relay.instruments.drills.executor import Place, PlaceFailed
+from relay.instruments.drills.plan import Drill
 from tests.relay.test_demo import LIMIT_S, RELAY, children_of, is_running
 
 KILL = """

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from relay.drills import disk
-from relay.drills.commands import run_command
-from relay.drills.compose import namespaces, venue
-from relay.drills.executor import PlaceFailed
-from relay.drills.kubernetes import kubectl
+from relay.instruments.drills import disk
+from relay.instruments.drills.commands import run_command
+from relay.instruments.drills.compose import namespaces, venue
+from relay.instruments.drills.executor import PlaceFailed
+from relay.instruments.drills.kubernetes import kubectl
 
 #: How long a hanging command hangs: it ends in the end, so that a test of ours does.
 HANG_S = 20

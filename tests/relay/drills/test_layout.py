@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.drills.layout import Detours, draw_group, merged, reserved_ports, write_configurations
-from relay.drills.plan import Seat, seat_members
+from relay.instruments.drills.layout import Detours, draw_group, merged, reserved_ports, write_configurations
+from relay.instruments.drills.plan import Seat, seat_members
 from relay.node.config_file import load_config
 from sitestack.transport.ports import bind_pair
 

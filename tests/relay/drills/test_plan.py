@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from relay.drills.library import drill_names, find_drill
-from relay.drills.plan import Place, draw_method, parse_link, parse_place, read_drill
-from relay.drills.run import plan_drill
+from relay.instruments.drills.library import drill_names, find_drill
+from relay.instruments.drills.plan import Place, draw_method, parse_link, parse_place, read_drill
+from relay.instruments.drills.run import plan_drill
 from sitestack.model.errors import ConfigurationError
 
 SITES = ("NYC", "SFO")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pytest
 import trio
 
-from relay.drills.network import Condition, Line, Network, harmed
-from relay.drills.plan import Seat
-from relay.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, fates, port_of
+from relay.instruments.drills.network import Condition, Line, Network, harmed
+from relay.instruments.drills.plan import Seat
+from relay.instruments.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, fates, port_of
 
 HOST = "127.0.0.1"
 #: What must not arrive is waited for so long.

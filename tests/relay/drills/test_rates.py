@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from relay.drills.rates import Rates, delivery_rates
-from relay.drills.verdict import MemberLog
+from relay.instruments.drills.rates import Rates, delivery_rates
+from relay.instruments.drills.verdict import MemberLog
 from sitestack.model.address import Address
 
 SECOND = 1_000_000_000

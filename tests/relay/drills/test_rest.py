@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from relay.drills.layout import draw_group
-from relay.drills.plan import Seat, seat_members
-from relay.drills.rest import QUEUES, STANDING, queues, unrest
+from relay.instruments.drills.layout import draw_group
+from relay.instruments.drills.plan import Seat, seat_members
+from relay.instruments.drills.rest import QUEUES, STANDING, queues, unrest
 from relay.node.channel import open_channel
 from relay.node.settings import NodeConfig
 from relay.node.status import find_queues

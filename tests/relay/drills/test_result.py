@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from relay.check import Report
-from relay.drills.executor import Status
-from relay.drills.plan import Drill, Expectation, Seat
-from relay.drills.result import DrillResult, Moment, summary
-from relay.drills.run import lost_links
-from relay.drills.verdict import MemberVerdict
+from relay.instruments.check import Report
+from relay.instruments.drills.executor import Status
+from relay.instruments.drills.plan import Drill, Expectation, Seat
+from relay.instruments.drills.result import DrillResult, Moment, summary
+from relay.instruments.drills.run import lost_links
+from relay.instruments.drills.verdict import MemberVerdict
 
 REPORT = Report(20, 0, 0, 0, 0, (), {}, quiescent=True, total_order=True, processes=2)
 MEMBERS = tuple(

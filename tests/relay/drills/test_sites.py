@@ -10,9 +10,9 @@ import pytest
 import trio
 import trio.testing
 
-from relay.drills.executor import MemberDied, Pair, Status
-from relay.drills.plan import Action, Drill, Seat
-from relay.drills.sites import NotReady, Sites
+from relay.instruments.drills.executor import MemberDied, Pair, Status
+from relay.instruments.drills.plan import Action, Drill, Seat
+from relay.instruments.drills.sites import NotReady, Sites
 
 A, B, C, D, E, F = (Seat("NYC" if name < "D" else "SFO", name) for name in "ABCDEF")
 

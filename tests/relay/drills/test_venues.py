@@ -10,9 +10,9 @@ from typing import Any, get_args
 import pytest
 import trio
 
-from relay.drills.compose import venue as compose
-from relay.drills.library import find_drill
-from relay.drills.venues import VenueName, find_venue
+from relay.instruments.drills.compose import venue as compose
+from relay.instruments.drills.library import find_drill
+from relay.instruments.drills.venues import VenueName, find_venue
 from sitestack.model.errors import ConfigurationError
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.drills.verdict import MemberLog, Silence, judge, longest_silence, order_agrees, read_log
+from relay.instruments.drills.verdict import MemberLog, Silence, judge, longest_silence, order_agrees, read_log
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from relay.check import check_directories
+from relay.instruments.bench.generate import Fault, Generator, GeneratorPlan, Planted
+from relay.instruments.check import check_directories
 from relay.journal import JournalOptions, JournalStore
-from relay.journal.generate import Fault, Generator, GeneratorPlan, Planted
 from sitestack.journal import records
 from sitestack.promises import Report
 

@@ -9,9 +9,9 @@ from relay.events import BridgeSend
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.routes import RoutesConfig, route_places
 from relay.gateway.wire import FrameParser
+from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.layer import RelayConfig
 from relay.replica.buffer import BufferConfig
-from relay.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from sitestack.config import SiteConfig
 from sitestack.journal import records
 from sitestack.model.address import Physical, ProxyUUID

@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
+from relay.instruments.simulation import Run, draw
+from relay.instruments.simulation.faults import Kill
 from relay.replica.buffer import BufferConfig
-from relay.simulation import Run, draw
-from relay.simulation.faults import Kill
 from sitestack.promises import History, check_all
 from sitestack.sim.tcp_streams import Slowness
 from tests.simulation.relay.sites import ACROSS, Sites

@@ -11,13 +11,13 @@ from typing import Any, cast
 import pytest
 import trio
 
-from relay.drills.compose import executor as module
-from relay.drills.compose.detours import plan_detours, start_detours
-from relay.drills.compose.engine import ContainerState
-from relay.drills.compose.executor import ComposeExecutor, Setting
-from relay.drills.executor import MemberDied, Pair, PlaceFailed
-from relay.drills.network import Network
-from relay.drills.plan import Seat, seat_members
+from relay.instruments.drills.compose import executor as module
+from relay.instruments.drills.compose.detours import plan_detours, start_detours
+from relay.instruments.drills.compose.engine import ContainerState
+from relay.instruments.drills.compose.executor import ComposeExecutor, Setting
+from relay.instruments.drills.executor import MemberDied, Pair, PlaceFailed
+from relay.instruments.drills.network import Network
+from relay.instruments.drills.plan import Seat, seat_members
 
 SEATS = seat_members(("NYC", "SFO"), 2)
 A, B, C, D = SEATS

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from relay.drills.compose.detours import plan_detours
-from relay.drills.compose.project import Topology, derive_configuration, derive_project, draw_subnets, read_topology
-from relay.drills.compose.venue import read_sites
-from relay.drills.library import find_drill
-from relay.drills.plan import Drill, Seat, seat_members
+from relay.instruments.drills.compose.detours import plan_detours
+from relay.instruments.drills.compose.project import Topology, derive_configuration, derive_project, draw_subnets, read_topology
+from relay.instruments.drills.compose.venue import read_sites
+from relay.instruments.drills.library import find_drill
+from relay.instruments.drills.plan import Drill, Seat, seat_members
 from relay.node.config_file import fill_in, load
 from sitestack.model.errors import ConfigurationError
 

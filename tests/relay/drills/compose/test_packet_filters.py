@@ -11,12 +11,19 @@ from typing import Any
 import pytest
 import trio
 
-from relay.drills.compose.filters import drop_rules, shaping_commands
-from relay.drills.compose.namespaces import cuts_sites, filter_packets, has_netem, interfaces, refuse_links, shape_traffic
-from relay.drills.executor import PlaceFailed
-from relay.drills.library import find_drill
-from relay.drills.network import OPEN, Condition
-from relay.drills.plan import Action, Drill
+from relay.instruments.drills.compose.filters import drop_rules, shaping_commands
+from relay.instruments.drills.compose.namespaces import (
+    cuts_sites,
+    filter_packets,
+    has_netem,
+    interfaces,
+    refuse_links,
+    shape_traffic,
+)
+from relay.instruments.drills.executor import PlaceFailed
+from relay.instruments.drills.library import find_drill
+from relay.instruments.drills.network import OPEN, Condition
+from relay.instruments.drills.plan import Action, Drill
 
 
 def test_what_is_cut_is_dropped_and_what_is_lost_by_chance() -> None:

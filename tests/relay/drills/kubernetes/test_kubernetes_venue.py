@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import trio
 
-from relay.drills.executor import MemberDied, PlaceFailed, Status
-from relay.drills.kubernetes import KubernetesVenue
-from relay.drills.kubernetes.overlay import configuration, overlay
-from relay.drills.kubernetes.venue import find_manifests, refuse
-from relay.drills.library import drill_names, find_drill
-from relay.drills.plan import Drill, Seat
+from relay.instruments.drills.executor import MemberDied, PlaceFailed, Status
+from relay.instruments.drills.kubernetes import KubernetesVenue
+from relay.instruments.drills.kubernetes.overlay import configuration, overlay
+from relay.instruments.drills.kubernetes.venue import find_manifests, refuse
+from relay.instruments.drills.library import drill_names, find_drill
+from relay.instruments.drills.plan import Drill, Seat
 from relay.node.config_file import fill_in
 from sitestack.model.errors import ConfigurationError
 

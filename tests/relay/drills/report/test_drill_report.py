@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from relay.drills.plan import Drill, Load
-from relay.drills.rates import Rates
-from relay.drills.report import REPORT_SUFFIXES, write_report
-from relay.drills.report.chart import draw_site
-from relay.drills.result import DrillResult, Moment, SilentTime
+from relay.instruments.drills.plan import Drill, Load
+from relay.instruments.drills.rates import Rates
+from relay.instruments.drills.report import REPORT_SUFFIXES, write_report
+from relay.instruments.drills.report.chart import draw_site
+from relay.instruments.drills.result import DrillResult, Moment, SilentTime
 from tests.relay.drills.test_result import MEMBERS, REPORT, SITES
 
 DRILL = Drill(name="mine", why="Somebody & somebody <else> is killed.", load=Load(rate=100))

@@ -1,0 +1,156 @@
+"""Runs the processes of a benchmark and puts their measurements together."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, replace
+from statistics import median
+from typing import Any
+
+import trio
+
+from relay.instruments.bench.scenarios import Load, MemberTask, Scenario
+from relay.instruments.drills.layout import draw_group
+
+WARM_UP_S = 2.0
+#: The run that times the layers is so long; it is slower, but its shares need no long window.
+PROFILE_S = 2.0
+_JOIN_TIMEOUT_S = 60.0
+#: What a load may take beyond its window: delivering what is under way, on a slow machine.
+_SLACK_S = 60.0
+_END_TIMEOUT_S = 10.0
+
+#: Hears what is being measured.
+Observe = Callable[[str], None]
+
+
+class BenchFailed(Exception):
+    """A process of the benchmark died or took too long."""
+
+
+class Process:
+    """One member's process, and the lines it says."""
+
+    def __init__(self, task: MemberTask, process: trio.Process) -> None:
+        self._name = task.name
+        self._process = process
+        self._rest = b""
+
+    async def tell(self, load: Load) -> None:
+        assert self._process.stdin is not None
+        await self._process.stdin.send_all(json.dumps(asdict(load)).encode() + b"\n")
+
+    async def hear(self, timeout_s: float) -> dict[str, Any]:
+        """The next object. Raises BenchFailed when there is none in time."""
+        assert self._process.stdout is not None
+        with trio.move_on_after(timeout_s):
+            while b"\n" not in self._rest:
+                chunk = await self._process.stdout.receive_some()
+                if not chunk:
+                    raise BenchFailed(f"Member {self._name} of the benchmark ended before it had answered.")
+                self._rest += chunk
+            line, _, self._rest = self._rest.partition(b"\n")
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        raise BenchFailed(f"Member {self._name} of the benchmark did not answer within {timeout_s:g} s.")
+
+    async def end(self) -> None:
+        """Its standard input ends, so it leaves; it is killed when it takes too long."""
+        with trio.CancelScope(shield=True):
+            assert self._process.stdin is not None
+            await self._process.stdin.aclose()
+            with trio.move_on_after(_END_TIMEOUT_S):
+                await self._process.wait()
+            if self._process.returncode is None:
+                self._process.kill()
+                await self._process.wait()
+
+
+async def measure(
+    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, journal: bool, observe: Observe
+) -> dict[str, dict[str, Any]]:
+    """By size: rate, cost, latency, memory, and the share of each layer. Raises BenchFailed."""
+    ours: dict[str, dict[str, Any]] = {}
+    async with _members(scenario, journal=journal, profiled=False) as members:
+        for size in sizes:
+            results = []
+            for run in range(1, runs + 1):
+                observe(f"{size} bytes, run {run} of {runs}")
+                results.append(summarise(await carry(members, Load(size, WARM_UP_S, window_s))))
+            ours[str(size)] = {**_median(results), "runs": runs}
+    async with _members(scenario, journal=journal, profiled=True) as members:
+        for size in sizes:
+            observe(f"{size} bytes, where the time goes")
+            ours[str(size)]["parts"] = shares(await carry(members, Load(size, WARM_UP_S / 2, PROFILE_S)))
+    return ours
+
+
+async def carry(members: Sequence[Process], load: Load) -> list[dict[str, Any]]:
+    """Let all of them carry this load, and hear what each has measured."""
+    for member in members:
+        await member.tell(load)
+    return [await member.hear(load.warm_up_s + load.window_s + _SLACK_S) for member in members]
+
+
+def summarise(results: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """One run: of all members the mean rate and median latencies, the worst 99th percentile and memory, and the CPU of all."""
+    delivered = sum(result["delivered"] for result in results)
+    summary = {
+        "rate": sum(result["delivered"] / result["seconds"] for result in results) / len(results),
+        "cpu_s_per_million": sum(result["cpu_s"] for result in results) / max(delivered, 1) * 1e6,
+        "batch_messages": delivered / max(sum(result["batches"] for result in results), 1),
+        "rss_mb": max(result["rss_mb"] for result in results),
+    }
+    if all(result["p50_us"] is not None for result in results):
+        summary["p50_us"] = median(result["p50_us"] for result in results)
+        summary["p99_us"] = max(result["p99_us"] for result in results)
+    return summary
+
+
+def shares(results: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """The share of all CPU time per part of the stack, largest first; `rest` is the walk, the channel and the application."""
+    cpu_s = sum(result["cpu_s"] for result in results)
+    parts: dict[str, float] = {}
+    for result in results:
+        for part, seconds in result["parts_s"].items():
+            parts[part] = parts.get(part, 0.0) + seconds
+    parts["rest"] = max(cpu_s - sum(parts.values()), 0.0)
+    ordered = sorted(parts.items(), key=lambda item: -item[1])
+    return {part: round(seconds / cpu_s, 4) for part, seconds in ordered} if cpu_s else {}
+
+
+def _median(results: Sequence[dict[str, float]]) -> dict[str, float]:
+    common = [key for key in results[0] if all(key in result for result in results)]
+    return {key: round(median(result[key] for result in results), 3) for key in common}
+
+
+@asynccontextmanager
+async def _members(scenario: Scenario, *, journal: bool, profiled: bool) -> AsyncIterator[list[Process]]:
+    """The processes, all in one view. After the block none is left."""
+    group, port = draw_group()
+    with tempfile.TemporaryDirectory(prefix="relay-bench-") as directory:
+        task = MemberTask("", scenario.members, scenario.order, group, port, directory if journal else "", profiled)
+        async with members_of(task) as members:
+            yield members
+
+
+@asynccontextmanager
+async def members_of(task: MemberTask) -> AsyncIterator[list[Process]]:
+    """As many processes as the task says, which differ by name only. After the block none is left."""
+    async with AsyncExitStack() as stack:
+        members: list[Process] = []
+        for number in range(task.members):
+            named = replace(task, name=f"M{number + 1}")
+            command = [sys.executable, "-m", "relay.instruments.bench.member", json.dumps(named.to_json())]
+            process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            members.append(Process(named, process))
+            stack.push_async_callback(members[-1].end)
+            await members[-1].hear(_JOIN_TIMEOUT_S)
+        for member in members:
+            await member.hear(_JOIN_TIMEOUT_S)
+        yield members

@@ -1,0 +1,154 @@
+"""One process of a benchmark: joins, and for every load that it is told sends and delivers, and says what that cost.
+
+`python -m relay.bench.member TASK`: every line of standard input is a `Load`, and for each a line with what was measured goes
+to standard output; before those, one when it has joined and one when everybody is there. All lines are JSON objects.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import struct
+import sys
+import time
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+import relay.node.channel
+from relay.instruments.bench.profile import Profile
+from relay.instruments.bench.scenarios import Load, MemberTask
+from relay.journal import JournalOptions, JournalStore
+from relay.node.lines import LineSink, LineSource
+from sitestack.channel.channel import Channel
+from sitestack.channel.inbox import Delivery
+from sitestack.channel.open import Journal, open_channel
+
+_STAMP = struct.Struct("<Q")
+#: A fresh time stamp goes into every so many messages: taking one for each would cost more than sending it.
+_STAMP_MESSAGES = 16
+#: After the window, deliveries must be over for so long before the next load.
+_QUIET_S = 0.5
+#: No command is longer.
+_COMMAND_BYTES_MAX = 64 * 1024
+
+
+class BenchMember:
+    """Sends, delivers, measures."""
+
+    def __init__(self, channel: Channel, members: int, profile: Profile | None) -> None:
+        self._channel = channel
+        self._members = members
+        self._profile = profile
+        self._delivered = self._batches = 0
+        self._last_delivery = 0.0
+        self._latencies_ns: list[int] | None = None
+        self.complete = trio.Event()
+
+    async def receive(self) -> None:
+        """Take everything, a batch at a time; of each batch the first message tells how old it is."""
+        async for item in self._channel.batches():
+            if isinstance(item, Delivery):
+                batch = item.batch
+                self._delivered += batch.count
+                self._batches += 1
+                if self._latencies_ns is not None:
+                    self._latencies_ns.append(time.monotonic_ns() - _STAMP.unpack_from(batch.body, 4 * batch.count)[0])
+            elif len(self._channel.view.members) == self._members:
+                self.complete.set()
+
+    async def carry(self, load: Load) -> dict[str, Any]:
+        """Send and deliver, measure the window, and wait until everything that was sent has come."""
+        async with trio.open_nursery() as nursery:
+            if load.rate is None:
+                nursery.start_soon(self._send, load.size)
+            elif load.rate > 0:
+                nursery.start_soon(self._send_steadily, load.size, load.rate)
+            await trio.sleep(load.warm_up_s)
+            result = await self._measure(load.window_s)
+            nursery.cancel_scope.cancel()
+        before = -1
+        while self._delivered != before:
+            before = self._delivered
+            await trio.sleep(_QUIET_S)
+        return {**result, "total": self._delivered}
+
+    async def _send(self, size: int) -> None:
+        send, filler = self._channel.send, bytes(size - _STAMP.size)
+        while True:
+            payload = _STAMP.pack(time.monotonic_ns()) + filler
+            for _ in range(_STAMP_MESSAGES):
+                await send(payload)
+
+    async def _send_steadily(self, size: int, rate: float) -> None:
+        """One at a time, at times that do not depend on how long sending takes."""
+        send, filler = self._channel.send, bytes(size - _STAMP.size)
+        started, sent = trio.current_time(), 0
+        while True:
+            await trio.sleep_until(started + sent / rate)
+            await send(_STAMP.pack(time.monotonic_ns()) + filler)
+            sent += 1
+
+    async def _measure(self, window_s: float) -> dict[str, Any]:
+        if self._profile is not None:
+            self._profile.take()
+        latencies: list[int] = []
+        self._latencies_ns = latencies
+        delivered, batches, used, started = self._delivered, self._batches, os.times(), time.perf_counter()
+        await trio.sleep(window_s)
+        seconds = time.perf_counter() - started
+        now = os.times()
+        self._latencies_ns = None
+        latencies.sort()
+        return {
+            "delivered": self._delivered - delivered,
+            "batches": self._batches - batches,
+            "seconds": seconds,
+            "cpu_s": now.user + now.system - used.user - used.system,
+            "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "p50_us": _percentile_us(latencies, 50),
+            "p99_us": _percentile_us(latencies, 99),
+            "parts_s": {} if self._profile is None else self._profile.take(),
+        }
+
+
+def _percentile_us(ordered: list[int], percent: int) -> float | None:
+    return ordered[len(ordered) * percent // 100] / 1000 if ordered else None
+
+
+async def run(task: MemberTask) -> None:
+    """Until standard input ends."""
+    profile = Profile() if task.profiled else None
+    if profile is not None:
+        profile.install()
+    sink = LineSink("-")
+    async with _open(task) as channel:
+        member = BenchMember(channel, task.members, profile)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(member.receive)
+            await sink.write(["{}"])
+            await member.complete.wait()
+            await sink.write(["{}"])
+            async for line in LineSource("-", _COMMAND_BYTES_MAX).lines():
+                await sink.write([json.dumps(await member.carry(Load(**json.loads(line))))])
+            nursery.cancel_scope.cancel()
+
+
+def _open(task: MemberTask) -> AbstractAsyncContextManager[Channel]:
+    if task.peer:
+        return relay.channel.open_channel(task.node_config(), name=task.name, journal=_journal(task))
+    return open_channel(task.site_config(), name=task.name, journal=_journal(task))
+
+
+def _journal(task: MemberTask) -> Journal | None:
+    if not task.journal:
+        return None
+    options = JournalOptions(Path(task.journal))
+    return lambda local: JournalStore(options, local.site, local.address, local.name).write
+
+
+if __name__ == "__main__":
+    trio.run(run, MemberTask(**json.loads(sys.argv[1])))

@@ -1,0 +1,75 @@
+"""Links between sites by way of proxies on this machine, for what cannot be done to packets: here, or at all.
+
+They stand at the gateway of the WAN, with a port for each caller and each called, as they do in a drill without containers.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from relay.instruments.drills.executor import Pair, PlaceFailed
+from relay.instruments.drills.network import Network
+from relay.instruments.drills.plan import Drill, Seat, parse_link
+from relay.instruments.drills.proxy import StreamProxy, bind_streams
+
+#: Nobody else has the gateway of a run's network, so any port will do.
+_PORT = 17_700
+#: Addresses of the members: behind that of the gateway, with room for what an engine takes for itself.
+_FIRST_ADDRESS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Detours:
+    """Where everything is."""
+
+    gateway: str
+    #: Of the members on the WAN.
+    addresses: Mapping[Seat, str]
+    #: (who calls, whom): the port of the gateway to call.
+    ports: Mapping[Pair, int]
+
+    def peers(self, seat: Seat) -> str:
+        """What RELAY_PEERS says to a member."""
+        return " ".join(
+            [f"{other.site}={self.gateway}:{port}" for (caller, other), port in self.ports.items() if caller == seat]
+        )
+
+
+def is_between_sites(drill: Drill, link: str) -> bool:
+    """Whether a link leads from one site to another."""
+    one, other, _ = parse_link(link, drill.sites, drill.members)
+    return one.site != other.site
+
+
+def leads_by_proxies(drill: Drill, netem: bool) -> bool:
+    """Whether something is done between sites that only a proxy can do."""
+    verbs = {action.do for action in drill.method if action.link and is_between_sites(drill, action.link)}
+    return "half-open" in verbs or ("delay" in verbs and not netem)
+
+
+def plan_detours(seats: Sequence[Seat], subnet: str) -> Detours:
+    """Addresses on a WAN."""
+    network = ipaddress.ip_network(subnet)
+    pairs = [(caller, called) for caller in seats for called in seats if caller.site != called.site]
+    return Detours(
+        gateway=str(network[1]),
+        addresses={seat: str(network[_FIRST_ADDRESS + place]) for place, seat in enumerate(seats)},
+        ports={pair: _PORT + place for place, pair in enumerate(pairs)},
+    )
+
+
+async def start_detours(detours: Detours, bridge_port: int, network: Network, nursery: trio.Nursery) -> None:
+    """All proxies, which run until the nursery is cancelled. The network of the WAN must be there. Raises PlaceFailed."""
+    for (caller, called), port in detours.ports.items():
+        try:
+            listener = await bind_streams(detours.gateway, port)
+        except OSError as error:
+            raise PlaceFailed(
+                f"The gateway {detours.gateway} of the run's WAN cannot be listened on ({error.strerror})."
+            ) from error
+        there, back = network.line(caller, called), network.line(called, caller)
+        nursery.start_soon(StreamProxy(listener, (detours.addresses[called], bridge_port), there, back).run)

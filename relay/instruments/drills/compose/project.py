@@ -1,0 +1,140 @@
+"""The compose project of one run: the shipped file as Compose understands it, with what a drill must have of its own. Pure.
+
+Compose resolves the file (`docker compose config --format json`), so there is no second description of the sites: who is in
+which site is read from the services, and everything that is not named here stays as it is.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relay.instruments.drills.compose.detours import Detours
+from relay.instruments.drills.layout import merged
+from relay.instruments.drills.plan import Drill, Seat, seat_members
+
+#: Networks of drills are drawn from here: the range for benchmarks (RFC 2544), which no real network uses.
+_SUBNETS = ipaddress.ip_network("198.19.0.0/16")
+_SUBNET_PREFIX = 24
+_CONFIG = "/etc/relay/relay.yaml"
+#: The port of a site's members where there is no multicast.
+_MEMBER_PORT = 7601
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Who is who in a compose file."""
+
+    services: Mapping[Seat, str]
+    #: The configuration file of each site on this machine.
+    files: Mapping[str, str]
+    #: The network that carries a site's own messages.
+    networks: Mapping[str, str]
+    #: The network that all members share.
+    wan: str
+
+    def refuse(self, drill: Drill) -> Iterator[str]:
+        """What of a drill's sites is not there, in sentences."""
+        if list(self.services) != seat_members(drill.sites, drill.members):
+            there = "; ".join(
+                f"{site} with {', '.join(seat.name for seat in self.services if seat.site == site)}" for site in self.files
+            )
+            wanted = f"{drill.members} members in each of {', '.join(drill.sites)}"
+            yield f"The drill {drill.name} wants {wanted}, and the compose file has {there}."
+
+
+def read_topology(resolved: Mapping[str, Any], configurations: Mapping[str, Mapping[str, Any]]) -> Topology:
+    """Out of a resolved compose file, and what is in each configuration file that it names.
+
+    Raises KeyError, TypeError or ValueError when these are no sites.
+    """
+    services: dict[Seat, str] = {}
+    files: dict[str, str] = {}
+    networks: dict[str, list[set[str]]] = {}
+    for name, service in resolved["services"].items():
+        sources = [each["source"] for each in service.get("configs") or () if each["target"] == _CONFIG]
+        if not sources:
+            continue
+        file = resolved["configs"][sources[0]]["file"]
+        site = configurations[file]["site"]
+        services[Seat(site, service["environment"]["RELAY_NAME"])] = name
+        files[site] = file
+        networks.setdefault(site, []).append(set(service["networks"]))
+    everybody = [each for members in networks.values() for each in members]
+    [wan] = set.intersection(*everybody)
+    own = {site: min(set.intersection(*members) - {wan}) for site, members in networks.items()}
+    return Topology(services, files, own, wan)
+
+
+def derive_project(
+    resolved: Mapping[str, Any],
+    topology: Topology,
+    image: str,
+    files: Mapping[str, str],
+    subnets: Mapping[str, str],
+    detours: Detours | None = None,
+) -> dict[str, Any]:
+    """The project of a run: the members only, fed by their standard input, on networks and with configurations of their own.
+
+    `files` are the configuration files of the sites, `subnets` those of the networks.
+    """
+    pools = {name: {"subnet": subnet} for name, subnet in subnets.items()}
+    services = {}
+    for seat, name in topology.services.items():
+        service = dict(resolved["services"][name])
+        for key in ("build", "depends_on", "container_name", "ports"):
+            service.pop(key, None)
+        service["image"] = image
+        service["command"] = ["node", _CONFIG, "--publish", "-"]
+        service["stdin_open"] = True
+        # The drill asks the members itself; six more processes every few seconds would only take time from them.
+        service["healthcheck"] = {"disable": True}
+        service["configs"] = [{"source": seat.site, "target": _CONFIG}]
+        service["networks"] = {
+            network: {"aliases": [name, _alias(seat.site)]} if network != topology.wan else {"aliases": [name]}
+            for network in service["networks"]
+        }
+        if detours is not None:
+            service["environment"] = {**service["environment"], "RELAY_PEERS": detours.peers(seat)}
+            service["networks"][topology.wan]["ipv4_address"] = detours.addresses[seat]
+            pools[topology.wan]["gateway"] = detours.gateway
+        services[name] = service
+    mounted = {
+        each["source"] for service in services.values() for each in service.get("volumes", ()) if each["type"] == "volume"
+    }
+    return {
+        "services": services,
+        "configs": {site: {"file": file} for site, file in files.items()},
+        "networks": {name: {"ipam": {"config": [pool]}} for name, pool in pools.items()},
+        "volumes": {name: {} for name in resolved["volumes"] if name in mounted},
+    }
+
+
+def derive_configuration(base: Mapping[str, Any], drill: Drill, subnet: str, multicast: bool) -> dict[str, Any]:
+    """A site's configuration for a run: the shipped one on the run's network, and what the drill changes.
+
+    Without multicast the members find each other by the name that all of them share.
+    """
+    own: dict[str, Any] = {"transport": {"interface": subnet}}
+    if not multicast:
+        own["transport"] |= {"multicast": False, "port": _MEMBER_PORT}
+        own["discovery"] = {"dns": f"{_alias(base['site'])}:{_MEMBER_PORT}"}
+    return merged(merged(base, own), drill.config)
+
+
+def draw_subnets(names: Sequence[str], taken: Sequence[str], rng: random.Random) -> dict[str, str]:
+    """A network for each name that overlaps none of those that there are."""
+    used = [ipaddress.ip_network(each, strict=False) for each in taken]
+    free = [
+        subnet
+        for subnet in _SUBNETS.subnets(new_prefix=_SUBNET_PREFIX)
+        if not any(other.version == 4 and subnet.overlaps(other) for other in used)
+    ]
+    return dict(zip(names, map(str, rng.sample(free, len(names))), strict=True))
+
+
+def _alias(site: str) -> str:
+    return f"{site.lower()}-members"

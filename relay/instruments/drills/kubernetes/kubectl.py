@@ -1,0 +1,60 @@
+"""`kubectl`, the only thing that talks to the cluster: it knows the user's contexts and rights, and no library has to."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import BinaryIO
+
+import trio
+
+from relay.instruments.drills.commands import run_command
+from relay.instruments.drills.executor import PlaceFailed
+from sitestack.model.errors import ConfigurationError
+
+#: Longer than kubectl itself is ever told to wait for one thing, so that its own words come first.
+_LIMIT_S = 240.0
+
+
+class Kubectl:
+    """The current context. The terminal's Ctrl-C does not reach its processes, which clean up after it."""
+
+    def __init__(self) -> None:
+        """Raises ConfigurationError when there is no such command."""
+        path = shutil.which("kubectl")
+        if path is None:
+            raise ConfigurationError("relay drill --on kubernetes: there is no kubectl command on this machine.")
+        self._path = path
+
+    async def run(self, *arguments: str) -> bytes:
+        """What it prints. Raises PlaceFailed with what it complains of."""
+        done = await self._call(arguments)
+        if done.returncode:
+            raise PlaceFailed(f"kubectl {arguments[0]} failed: {_said(done)}")
+        return bytes(done.stdout)
+
+    async def try_run(self, *arguments: str) -> bytes | None:
+        """What it prints, or None when it fails."""
+        done = await self._call(arguments)
+        return None if done.returncode else bytes(done.stdout)
+
+    async def reach(self) -> None:
+        """Raises ConfigurationError when no cluster answers."""
+        done = await self._call(["version", "--output=json", "--request-timeout=10s"])
+        if done.returncode:
+            raise ConfigurationError(f"relay drill --on kubernetes: no cluster answers kubectl ({_said(done)}).")
+
+    async def spawn(self, arguments: Sequence[str], stdout: int | BinaryIO, stderr: int | BinaryIO) -> trio.Process:
+        """One that goes on, with a pipe to its standard input."""
+        return await trio.lowlevel.open_process(
+            [self._path, *arguments], stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, start_new_session=True
+        )
+
+    async def _call(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+        return await run_command([self._path, *arguments], _LIMIT_S, name=f"kubectl {arguments[0]}", own_session=True)
+
+
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else f"exit code {done.returncode}"

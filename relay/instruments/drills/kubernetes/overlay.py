@@ -1,0 +1,71 @@
+"""What a drill changes in a site's manifests: an overlay for kustomize on top of the shipped one. Pure.
+
+The pods stay as they are but for what runs in them: a shell that waits. The member is started in it by `kubectl exec`, whose
+standard input becomes the load; and signals reach it, since it is not the first process of its container.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from relay.instruments.drills.layout import merged
+from relay.instruments.drills.plan import Drill
+
+#: In the pod.
+JOURNAL = "/var/lib/relay/journal"
+PID_FILE = "/run/relay/pid"
+CONFIG = "/etc/relay/relay.yaml"
+STATEFUL_SET = "relay"
+HTTP_PORT = 7800
+_BRIDGE = "relay-bridge"
+_BRIDGE_PORT = 7700
+#: Ends at once when the pod does.
+_WAIT = 'trap "exit 0" TERM; while :; do sleep 1 & wait $!; done'
+_CONTAINER = "/spec/template/spec/containers/0"
+
+
+def overlay(base: str, base_namespace: str, drill: Drill, site: str, namespaces: Mapping[str, str]) -> dict[str, Any]:
+    """The kustomization of a site. `base` is the way to the shipped one, `namespaces` those of the run by site."""
+    others = " ".join(f"{other}={_BRIDGE}.{namespaces[other]}:{_BRIDGE_PORT}" for other in drill.sites if other != site)
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": namespaces[site],
+        "resources": [base],
+        "configMapGenerator": [
+            {"name": "relay-site", "namespace": base_namespace, "behavior": "merge", "literals": [f"peers={others}"]},
+            {"name": "relay-config", "namespace": base_namespace, "behavior": "merge", "files": ["relay.yaml"]},
+        ],
+        "patches": [
+            {"target": {"kind": "StatefulSet", "name": STATEFUL_SET}, "patch": json.dumps(_pods(drill.members))},
+        ],
+    }
+
+
+def _pods(members: int) -> list[dict[str, Any]]:
+    removed = [f"{_CONTAINER}/{key}" for key in ("args", "startupProbe", "readinessProbe", "livenessProbe", "lifecycle")]
+    return [
+        {"op": "replace", "path": "/spec/replicas", "value": members},
+        {"op": "add", "path": f"{_CONTAINER}/command", "value": ["sh", "-c", _WAIT]},
+        *[{"op": "remove", "path": path} for path in removed],
+        {"op": "add", "path": f"{_CONTAINER}/volumeMounts/-", "value": {"name": "drill", "mountPath": JOURNAL}},
+        {"op": "add", "path": "/spec/template/spec/volumes/-", "value": {"name": "drill", "emptyDir": {"sizeLimit": "1Gi"}}},
+    ]
+
+
+def configuration(base: Mapping[str, Any], drill: Drill) -> dict[str, Any]:
+    """That of all members of all sites. JSON is YAML."""
+    return merged(base, drill.config)
+
+
+def run_member(name: str) -> Sequence[str]:
+    """The command in the pod. The shell becomes the member, so its number is the member's."""
+    node = f"relay node {CONFIG} --name {name} --publish - --journal {JOURNAL}/records"
+    return ["sh", "-c", f"echo $$ >{PID_FILE}; exec {node}"]
+
+
+def signal_member(signal: str) -> Sequence[str]:
+    """The command in the pod that sends a signal to the member."""
+    return ["sh", "-c", f"kill -{signal} $(cat {PID_FILE})"]

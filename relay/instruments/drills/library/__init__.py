@@ -1,0 +1,30 @@
+"""The drills that come with relay, one file each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from relay.instruments.drills.plan import Drill, read_drill
+from relay.node.config_file import load
+from sitestack.model.errors import ConfigurationError
+
+_DIRECTORY = Path(__file__).parent
+_SUFFIX = ".yaml"
+
+
+def drill_names() -> list[str]:
+    """All of them, in the order of the alphabet."""
+    return sorted(path.stem for path in _DIRECTORY.glob(f"*{_SUFFIX}"))
+
+
+def find_drill(name: str) -> Drill:
+    """One of these by its name, or one in a file of yours. Raises ConfigurationError with a line for each problem."""
+    path = Path(name) if name.endswith(_SUFFIX) else _DIRECTORY / f"{name}{_SUFFIX}"
+    if path.parent == _DIRECTORY and name not in drill_names():
+        raise ConfigurationError(
+            f"There is no drill {name!r}; there are {', '.join(drill_names())}, and files that end with {_SUFFIX}."
+        )
+    drill, problems = read_drill(load(path))
+    if problems:
+        raise ConfigurationError("\n".join(f"{path}: {problem}" for problem in problems))
+    return drill

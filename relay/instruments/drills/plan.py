@@ -1,0 +1,227 @@
+"""What a drill is: data. Who takes part, the load, the harm that is done and when, and what must come of it. Pure.
+
+A drill file is read into these classes; every mistake in it becomes a sentence with the path of its key.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from relay.node.config_file import fill_in
+from relay.node.config_values import Reader
+
+#: What is done to a member: `restart` stops it gracefully when it runs, and starts it again.
+MemberVerb: TypeAlias = Literal["kill", "pause", "resume", "leave", "restart", "fill-disk", "free-disk"]
+#: What is done to a link; see `relay/instruments/drills/network.py`.
+LinkVerb: TypeAlias = Literal["cut", "stall", "half-open", "delay", "slow", "lose", "duplicate", "reorder", "heal"]
+
+MEMBER_VERBS: tuple[str, ...] = get_args(MemberVerb)
+#: What is done to a degree.
+GRADED = ("delay", "slow", "lose", "duplicate", "reorder")
+#: These end an earlier harm: a role in their target is whoever had it when the harm was done.
+UNDOING = ("resume", "free-disk", "heal")
+#: A role is looked up when the action happens.
+ROLES = ("relay", "second", "member")
+#: The member of a site that the seed picks, the same one throughout a run.
+ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that is done."""
+
+    do: Literal[MemberVerb, LinkVerb] = "kill"
+    #: Seconds after the load began.
+    at_s: float = 0.0
+    #: Up to so much later: the seed says how much.
+    spread_s: float = 0.0
+    #: A member: SITE.relay, SITE.second (the next in line), SITE.member (the last in line), SITE.any, or a name.
+    target: str = ""
+    #: A link: `X - Y` both ways, `X > Y` one way; X and Y are sites or members.
+    link: str = ""
+    #: Seconds for `delay`, bytes per second for `slow`, a probability for `lose`, `duplicate` and `reorder`.
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        amount = f" {self.amount:g}" if self.amount else ""
+        return f"{self.do} {self.target or self.link}{amount}"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The steady state: one member of each site sends."""
+
+    #: Messages per second of each sender.
+    rate: float = 200.0
+    message_bytes: int = 100
+    seconds: float = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What must come of it, besides that nothing is lost, duplicated or reordered, and that every invariant holds."""
+
+    #: none: everything arrives. exact: what the budget could not hold is missing, and declared to the message.
+    gaps: Literal["none", "exact"] = "none"
+    #: The longest that a member of another site may hear nothing of a site that sends; 0: it is only measured.
+    silence_s_max: float = 0.0
+    #: No link may be given up, because of silence or since its bytes were not taken (F26).
+    steady_links: bool = False
+    #: Who is in the view of each site at the end. Empty: all that were not killed and have not left.
+    views: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """One drill."""
+
+    name: str = ""
+    #: What it shows, in a sentence.
+    why: str = ""
+    sites: tuple[str, ...] = ("NYC", "SFO")
+    #: Members of each site.
+    members: int = 3
+    load: Load = field(default_factory=Load)
+    method: tuple[Action, ...] = ()
+    verdict: Expectation = field(default_factory=Expectation)
+    #: Keys of the node's configuration that differ from what a drill has.
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def harms_sites(self) -> bool:
+        """Whether a link inside a site is harmed, so that members must reach each other by a detour."""
+        return any(one.site == other.site for one, other in self._links())
+
+    @property
+    def harms_bridges(self) -> bool:
+        """Whether a link between sites is harmed."""
+        return any(one.site != other.site for one, other in self._links())
+
+    def _links(self) -> Iterator[tuple[Place, Place]]:
+        for action in self.method:
+            if action.link:
+                one, other, _ = parse_link(action.link, self.sites, self.members)
+                yield one, other
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One member: where it belongs and what it is called."""
+
+    site: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A site, or one member of it by role or name."""
+
+    site: str
+    #: A role, `any` or a name; empty: everybody in the site.
+    who: str = ""
+
+
+def seat_members(sites: Sequence[str], members: int) -> list[Seat]:
+    """The members of all sites, site by site: A, B, C in the first, D, E, F in the second, and so on."""
+    total = len(sites) * members
+    labels = [chr(ord("A") + place) if total <= 26 else f"M{place + 1:03d}" for place in range(total)]
+    return [Seat(sites[place // members], label) for place, label in enumerate(labels)]
+
+
+def parse_place(text: str, sites: Sequence[str], members: int) -> Place:
+    """Raises ValueError with a sentence when there is no such place."""
+    site, dot, who = text.strip().partition(".")
+    names = {seat.name: seat.site for seat in seat_members(sites, members)}
+    if not dot and site in names:
+        return Place(names[site], site)
+    if site in sites and (not dot or who in (*ROLES, ANY) or names.get(who) == site):
+        return Place(site, who)
+    roles = ", ".join(f"{sites[0]}.{role}" for role in (*ROLES, ANY))
+    raise ValueError(f"there is no {text.strip()!r}; a member is {roles} or one of {', '.join(names)}.")
+
+
+def parse_link(text: str, sites: Sequence[str], members: int) -> tuple[Place, Place, bool]:
+    """Both ends, and whether it means both ways. Raises ValueError with a sentence."""
+    for sign in ("-", ">"):
+        one, found, other = text.partition(sign)
+        if found:
+            return parse_place(one, sites, members), parse_place(other, sites, members), sign == "-"
+    raise ValueError(f"{text!r} is no link; write X - Y for both ways or X > Y for one.")
+
+
+def read_drill(plain: Any) -> tuple[Drill, list[str]]:
+    """A drill out of plain values, and what is wrong with it."""
+    reader = Reader({})
+    config = plain.get("config") if type(plain) is dict else None
+    rest = {key: value for key, value in plain.items() if key != "config"} if type(plain) is dict else plain
+    drill = reader.record(Drill, rest)
+    problems = [*reader.problems, *([] if reader.problems else _problems(drill))]
+    if config is not None:
+        problems += [f"config.{problem}" for problem in fill_in(config)[1]]
+        drill = replace(drill, config=config if type(config) is dict else {})
+    return drill, problems
+
+
+def _problems(drill: Drill) -> Iterator[str]:
+    if not drill.name:
+        yield "name: the drill has no name."
+    if len(drill.sites) < 2 or len(set(drill.sites)) < len(drill.sites):
+        yield "sites: must name at least two different sites."
+        return
+    if not 0 < drill.members <= 26:
+        yield "members: must be from 1 to 26."
+        return
+    if min(drill.load.rate, drill.load.message_bytes, drill.load.seconds) <= 0:
+        yield "load: rate, message_bytes and seconds must be more than 0."
+    for index, action in enumerate(drill.method):
+        for problem in _action_problems(drill, action):
+            yield f"method[{index}]: {problem}"
+
+
+def _action_problems(drill: Drill, action: Action) -> Iterator[str]:
+    if min(action.at_s, action.spread_s, action.amount) < 0:
+        yield "times and amounts must not be negative."
+    try:
+        if action.do in MEMBER_VERBS:
+            if action.link or not parse_place(action.target, drill.sites, drill.members).who:
+                yield f"{action.do} needs a target, one member."
+        elif action.target:
+            yield f"{action.do} needs a link, not a target."
+        else:
+            parse_link(action.link, drill.sites, drill.members)
+    except ValueError as error:
+        yield str(error)
+    if action.do in GRADED and not action.amount:
+        yield f"{action.do} needs an amount above 0; without one it harms nothing."
+    if action.do in ("lose", "duplicate", "reorder") and action.amount > 1:
+        yield f"{action.do} takes a probability from 0 to 1."
+
+
+def draw_method(drill: Drill, seed: int) -> list[tuple[float, Action]]:
+    """When each action happens, in order, and to whom: the same seed gives the same."""
+    rng = random.Random(seed)
+    timed = [(action.at_s + rng.random() * action.spread_s, action) for action in drill.method]
+    picked = _pick_members(drill, seed)
+    named = [
+        (at_s, replace(action, target=_named(action.target, picked), link=_named(action.link, picked)))
+        for at_s, action in timed
+    ]
+    return sorted(named, key=lambda each: each[0])
+
+
+def _pick_members(drill: Drill, seed: int) -> dict[str, str]:
+    seats = seat_members(drill.sites, drill.members)
+    picked = {}
+    for site in drill.sites:
+        seat = random.Random(f"{seed} {site}").choice([seat for seat in seats if seat.site == site])
+        picked[f"{site}.{ANY}"] = f"{site}.{seat.name}"
+    return picked
+
+
+def _named(text: str, picked: Mapping[str, str]) -> str:
+    for anybody, somebody in picked.items():
+        text = text.replace(anybody, somebody)
+    return text

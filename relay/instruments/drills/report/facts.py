@@ -1,0 +1,82 @@
+"""What every report says, whatever it is written in. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, get_args
+
+from relay.instruments.drills.plan import MEMBER_VERBS, Drill, LinkVerb
+from relay.instruments.drills.result import DrillResult, summary
+
+_VERBS: tuple[str, ...] = (*MEMBER_VERBS, *get_args(LinkVerb))
+
+
+class Fact(NamedTuple):
+    """A figure with what it means."""
+
+    name: str
+    value: str
+
+
+def headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[bool, str]:
+    """The verdict, and a sentence on it."""
+    passed = bool(results) and not aborted and all(result.passed for result in results)
+    runs = len(results) + len(aborted)
+    failed = len(aborted) + sum(not result.passed for result in results)
+    if passed:
+        return True, f"{'The run' if runs == 1 else f'All {runs} runs'} went as the drill says."
+    return False, "The run failed." if runs == 1 else f"{failed} of {runs} runs failed."
+
+
+def figures(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]) -> list[Fact]:
+    """Over all runs."""
+    total = summary(drill, results, aborted)
+    facts = [Fact("messages sent", f"{total['sent']:,}"), Fact("messages delivered", f"{sum(total['delivered'].values()):,}")]
+    facts += [Fact(name, f"{total[name]:,}") for name in ("lost", "duplicated", "reordered")]
+    facts.append(Fact("declared lost (gaps)", f"{total['gaps']:,}"))
+    several = len(results) > 1
+    if total["failover_s"] is not None:
+        facts.append(Fact(f"silence at the other site{', median' if several else ''}", f"{total['failover_s']:.3f} s"))
+        facts += [Fact("silence, worst", f"{total['failover_worst_s']:.3f} s")] if several else []
+    if total["quiet_s"] is not None:
+        facts.append(Fact(f"at rest after{', at worst' if several else ''}", f"{total['quiet_s']:.2f} s"))
+    return facts
+
+
+#: The heads of the columns of `runs`.
+RUN_COLUMNS = ("seed", "verdict", "lost", "duplicated", "reordered", "gaps", "silence s", "at rest after s")
+
+
+def runs(results: Sequence[DrillResult]) -> list[tuple[str, ...]]:
+    """A row for each run, where there are several."""
+    if len(results) < 2:
+        return []
+    return [
+        (
+            str(result.seed),
+            "pass" if result.passed else "FAIL",
+            *[f"{number:,}" for number in (result.lost, result.duplicated, result.reordered, result.gaps)],
+            "-" if result.failover_s is None else f"{result.failover_s:.3f}",
+            f"{result.quiet_s:.2f}",
+        )
+        for result in results
+    ]
+
+
+def means(results: Sequence[DrillResult]) -> list[str]:
+    """By what the harm was done, each said once."""
+    return list(dict.fromkeys(each for result in results for each in result.means))
+
+
+def harm(result: DrillResult) -> list[tuple[float, str]]:
+    """The moments at which something was done, as against those at which something was seen."""
+    return [(each.at_s, each.what) for each in result.timeline if each.what.split()[0] in _VERBS]
+
+
+def silence(result: DrillResult) -> str:
+    """Where it was longest, in a sentence."""
+    found = result.silence
+    if found is None:
+        return "No member waited for the other site." if result.failover_s is None else ""
+    when = f"from {found.begin_s:.2f} s to {found.end_s:.2f} s"
+    return f"Longest silence: {found.member} heard nothing of {found.site} for {found.end_s - found.begin_s:.3f} s, {when}."

@@ -1,0 +1,165 @@
+"""What came of a drill, and of several runs of one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+from relay.instruments.check import Report
+from relay.instruments.drills.plan import Drill
+from relay.instruments.drills.rates import Rates
+from relay.instruments.drills.verdict import MemberVerdict, order_agrees
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened, so long after the load began."""
+
+    at_s: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class SilentTime:
+    """The longest silence: from when to when, in seconds after the load began, at whom, and of which site nothing was heard."""
+
+    begin_s: float
+    end_s: float
+    member: str
+    site: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrillResult:
+    """What came of one run."""
+
+    drill: Drill
+    seed: int
+    sites: dict[str, list[str]]
+    #: One a process, so that a member that was started again has several.
+    members: tuple[MemberVerdict, ...]
+    report: Report
+    #: The longest silence at a member of another site after the first harm; None when there was no harm.
+    failover_s: float | None
+    seconds: float
+    #: From the end of the load and of all harm until everything was at rest.
+    quiet_s: float
+    #: What is in the queues at the end, at all members together (B3).
+    queues: dict[str, int]
+    timeline: tuple[Moment, ...]
+    #: What went wrong besides what was delivered, in sentences.
+    problems: tuple[str, ...]
+    silence: SilentTime | None = None
+    #: Deliveries per second in each site.
+    rates: Rates = field(default_factory=Rates)
+    #: By what the harm was done, in sentences.
+    means: tuple[str, ...] = ()
+
+    @property
+    def lost(self) -> int:
+        """Messages at members: what the count of each member says, or the checkers, whichever is worse."""
+        return max(self.report.lost, sum(each.lost for each in self.members))
+
+    @property
+    def duplicated(self) -> int:
+        """Messages at members."""
+        return max(self.report.duplicated, sum(each.duplicated for each in self.members))
+
+    @property
+    def reordered(self) -> int:
+        """Messages at members."""
+        return max(self.report.reordered, sum(each.reordered for each in self.members))
+
+    @property
+    def gaps(self) -> int:
+        """Messages at members that were declared lost, also where a member was apart from a site that has them."""
+        return sum(each.gaps for each in self.members)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing at all was wrong."""
+        return not any(self.faults())
+
+    def faults(self) -> Iterator[str]:
+        """Everything that was wrong, in sentences."""
+        for name in ("lost", "duplicated", "reordered"):
+            if number := getattr(self, name):
+                yield f"{number} messages {name}."
+        if not order_agrees(self.members):
+            yield "The members of a site delivered in different orders."
+        yield from self._unexpected()
+        yield from self.problems
+        yield from map(str, self.report.violations)
+
+    def _unexpected(self) -> Iterator[str]:
+        expected = self.drill.verdict
+        if expected.gaps == "none" and (gaps := sum(each.gaps for each in self.members if not each.apart)):
+            yield f"{gaps} messages declared lost."
+        if expected.gaps == "exact" and not self.gaps:
+            yield "Nothing was declared lost, so the budget was never exceeded."
+        if overstated := sum(each.overstated for each in self.members):
+            yield f"{overstated} messages declared lost that were delivered."
+        if expected.silence_s_max and (self.failover_s is None or self.failover_s > expected.silence_s_max):
+            heard = (
+                "nothing was heard any more" if self.failover_s is None else f"there was silence for {self.failover_s:.1f} s"
+            )
+            yield f"After the harm {heard}; at most {expected.silence_s_max:g} s are expected."
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `--json` prints."""
+        return {
+            **_totals([self]),
+            "failover_s": self.failover_s,
+            "failover_worst_s": self.failover_s,
+            "silence": None if self.silence is None else asdict(self.silence),
+            "means": list(self.means),
+            "quiet_s": self.quiet_s,
+            "queues": self.queues,
+            "timeline": [{"at_s": each.at_s, "what": each.what} for each in self.timeline],
+            "seed": self.seed,
+        }
+
+
+def summary(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]) -> dict[str, Any]:
+    """One object for all runs of one drill: messages are added up, the hashes are those of the last run.
+
+    `aborted` are the runs that came to no result, in a sentence each.
+    """
+    silences = [result.failover_s for result in results if result.failover_s is not None]
+    totals = _totals(results)
+    if aborted:
+        totals |= {"verdict": "fail", "problems": [*totals["problems"], *aborted]}
+    return {
+        "drill": drill.name,
+        **totals,
+        "failover_s": round(median(silences), 3) if silences else None,
+        "failover_worst_s": max(silences, default=None),
+        "quiet_s": max((result.quiet_s for result in results), default=None),
+        "runs": [result.to_json() for result in results],
+    }
+
+
+def _totals(results: Sequence[DrillResult]) -> dict[str, Any]:
+    sites = results[-1].sites if results else {}
+    delivered: dict[str, int] = {name: 0 for names in sites.values() for name in names}
+    for result in results:
+        for each in result.members:
+            delivered[each.name] += each.delivered
+    hashes: dict[str, dict[str, str]] = {site: {} for site in sites}
+    for each in results[-1].members if results else ():
+        hashes[each.site][each.name] = each.order_hash
+    return {
+        "sites": sites,
+        "sent": sum(each.sent for result in results for each in result.members),
+        "delivered": delivered,
+        "lost": sum(result.lost for result in results),
+        "duplicated": sum(result.duplicated for result in results),
+        "reordered": sum(result.reordered for result in results),
+        "gaps": sum(result.gaps for result in results),
+        "order_hash": hashes,
+        "seconds": round(sum(result.seconds for result in results), 3),
+        "verdict": "pass" if all(result.passed for result in results) else "fail",
+        "problems": [fault for result in results for fault in result.faults()],
+    }

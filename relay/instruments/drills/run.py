@@ -1,0 +1,292 @@
+"""One drill: start the sites, load them, do harm, wait until they are at rest, stop, and judge by the journals.
+
+Nothing in it prints: `observe` hears how far it is, and the answer holds everything there is to show.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import trio
+
+from relay.instruments.check import Report, check_directories
+from relay.instruments.drills.executor import Executor, MemberDied, Place, PlaceFailed, Status
+from relay.instruments.drills.layout import Discovery
+from relay.instruments.drills.local import open_local
+from relay.instruments.drills.plan import UNDOING, Action, Drill, Seat, draw_method
+from relay.instruments.drills.rates import delivery_rates
+from relay.instruments.drills.rest import queues, unrest
+from relay.instruments.drills.result import DrillResult, Moment, SilentTime
+from relay.instruments.drills.sites import POLL_S, NotReady, Sites
+from relay.instruments.drills.verdict import MemberLog, Silence, judge, longest_silence, read_log
+from relay.journal import Problem, find_journals, read_journal
+
+Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
+#: Hears the phase, and how many deliveries of how many there have been at all members together.
+Observe = Callable[[Phase, int, int], None]
+
+#: How long it may take from the end of the load and of all harm until everything is at rest.
+REST_TIMEOUT_S = 60.0
+#: At rest nothing changes for so long.
+SETTLE_S = 1.0
+#: Messages are handed to a member in portions of at least this length in time.
+_FEED_INTERVAL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class DrillPlan:
+    """What to do."""
+
+    drill: Drill
+    #: What one member of each site publishes, line by line.
+    lines: Sequence[bytes]
+    discovery: Discovery = "multicast"
+    #: Decides what the drill leaves open: the times of the harm, and whom it meets.
+    seed: int = 0
+
+
+def plan_drill(drill: Drill, seed: int) -> DrillPlan:
+    """A drill with lines that are made up."""
+    count = math.ceil(drill.load.rate * drill.load.seconds)
+    lines = [b"%d " % number for number in range(count)]
+    return DrillPlan(drill, [line.ljust(drill.load.message_bytes, b".") for line in lines], seed=seed)
+
+
+async def run_local(plan: DrillPlan, directory: Path, journal: Path, observe: Observe) -> DrillResult:
+    """Run it on this machine; `directory` takes sockets, logs and configurations, `journal` the journals.
+
+    Raises NotReady and MemberDied, as `run_drill` does.
+    """
+    return await run_drill(plan, open_local(plan.drill, plan.seed, directory, journal, plan.discovery), observe)
+
+
+async def run_drill(plan: DrillPlan, place: Place, observe: Observe) -> DrillResult:
+    """Run it at a place.
+
+    Raises NotReady and MemberDied when the sites cannot even be started, or somebody dies who was not killed; PlaceFailed.
+    """
+    try:
+        async with place as executor:
+            return await _Run(plan, executor, observe).run()
+    except BaseExceptionGroup as group:
+        cause: BaseException = group
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        if isinstance(cause, NotReady | MemberDied | PlaceFailed):
+            raise cause from None
+        raise
+
+
+class _Run:
+    """One run, and what is seen while it goes on."""
+
+    def __init__(self, plan: DrillPlan, executor: Executor, observe: Observe) -> None:
+        self._plan = plan
+        self._drill = plan.drill
+        self._executor = executor
+        self._observe = observe
+        self._sites = Sites(plan.drill, executor)
+        self._timeline: list[Moment] = []
+        #: On trio's clock, and on that of the journals.
+        self._began = 0.0
+        self._began_ns = 0
+        self._fed = 0
+        #: On the clock that the journals have, too: when the first harm was done, and when the load ended.
+        self._harm_ns = self._end_ns = 0
+        self._seen: dict[str, str] = {}
+        self._at_end: dict[Seat, Status] = {}
+        #: The last that was heard of each.
+        self._heard: dict[Seat, Status] = {}
+
+    async def run(self) -> DrillResult:
+        """All phases."""
+        started = trio.current_time()
+        sites = self._sites
+        self._observe("starting", 0, 1)
+        await sites.start()
+        await self._load()
+        quiet_s, problems = await self._quiesce()
+        self._observe("stopping", self._fed, self._fed)
+        ended_w = time.time_ns()
+        await sites.leave()
+        self._observe("checking", self._fed, self._fed)
+        journals = await self._executor.journals()
+        report, logs = await trio.to_thread.run_sync(self._read, journals, ended_w)
+        heard = {(log.site, log.name) for log in logs} | {(seat.site, seat.name) for seat in sites.full}
+        problems += sites.problems
+        problems += [
+            f"{seat.name} of {seat.site} has left no journal." for seat in sites.seats if (seat.site, seat.name) not in heard
+        ]
+        silence = longest_silence(logs, self._harm_ns, self._end_ns) if self._harm_ns else None
+        self._observe("done", self._fed, self._fed)
+        return DrillResult(
+            drill=self._drill,
+            seed=self._plan.seed,
+            sites={site: [seat.name for seat in sites.seats if seat.site == site] for site in self._drill.sites},
+            members=tuple(judge(logs)),
+            report=report,
+            failover_s=None if silence is None else round(silence.seconds, 3),
+            silence=None if silence is None else self._told(silence),
+            rates=delivery_rates(logs, self._began_ns),
+            means=tuple(self._executor.means()),
+            seconds=trio.current_time() - started,
+            quiet_s=quiet_s,
+            queues=queues(self._at_end),
+            timeline=tuple(self._timeline),
+            problems=(*problems, *self._full_disks(), *self._views(), *lost_links(self._drill, self._at_end)),
+        )
+
+    # -- load and harm ---------------------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        """One member of each site publishes all lines, while harm is done."""
+        self._began, self._began_ns = trio.current_time(), time.monotonic_ns()
+        async with trio.open_nursery() as watching:
+            watching.start_soon(self._watch)
+            async with trio.open_nursery() as working:
+                for site in self._drill.sites:
+                    working.start_soon(self._feed, site)
+                working.start_soon(self._harm)
+            watching.cancel_scope.cancel()
+
+    async def _feed(self, site: str) -> None:
+        lines, sent = self._plan.lines, 0
+        while sent < len(lines):
+            due = min(len(lines), math.ceil((trio.current_time() - self._began) * self._drill.load.rate + 1e-9))
+            sender = self._sites.sender_of(site)
+            if due > sent and sender is not None:
+                await self._sites.feed(sender, lines[sent:due])
+                self._fed += due - sent
+                sent = due
+            await trio.sleep(_FEED_INTERVAL_S)
+        self._end_ns = time.monotonic_ns()
+
+    async def _harm(self) -> None:
+        for at_s, action in draw_method(self._drill, self._plan.seed):
+            await trio.sleep_until(self._began + at_s)
+            await self._act(action)
+
+    async def _act(self, action: Action) -> None:
+        began = trio.current_time()
+        if not self._harm_ns and action.do not in UNDOING:
+            self._harm_ns = time.monotonic_ns()
+        whom = await self._sites.act(action)
+        took_s = trio.current_time() - began
+        took = f", which took {took_s:.1f} s" if took_s > 2 * POLL_S else ""
+        self._note(f"{action}{f' ({whom})' if whom else ''}{took}", began)
+
+    # -- watching --------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        while True:
+            statuses = await self._sites.statuses()
+            self._look(statuses)
+            total = len(self._drill.sites) * len(self._plan.lines) * max(len(statuses), 1)
+            self._observe("sending", _delivered(statuses), total)
+            await trio.sleep(POLL_S)
+
+    def _note(self, what: str, when: float | None = None) -> None:
+        moment = Moment(round((when or trio.current_time()) - self._began, 2), what)
+        self._timeline.append(moment)
+        self._timeline.sort(key=lambda each: each.at_s)
+
+    def _look(self, statuses: dict[Seat, Status]) -> None:
+        """Note what has changed in each site, as its relay sees it."""
+        self._heard.update(statuses)
+        for site in self._drill.sites:
+            relays = {seat: status for seat, status in statuses.items() if seat.site == site and status.get("role") == "relay"}
+            told = "; ".join(_scene(seat, status) for seat, status in relays.items()) or f"nobody relays for {site}"
+            before = self._seen.get(site)
+            self._seen[site] = told
+            if before is not None and told != before:
+                self._note(f"{site}: {told}")
+
+    # -- rest ------------------------------------------------------------------------------------------------------
+
+    async def _quiesce(self) -> tuple[float, list[str]]:
+        """Wait until everything is at rest and stays so. Answers how long that took, and what is not at rest in the end."""
+        began = since = trio.current_time()
+        delivered, found = -1, ["Nobody was asked."]
+        while (now := trio.current_time()) < began + REST_TIMEOUT_S:
+            self._at_end = await self._sites.statuses()
+            self._look(self._at_end)
+            found = unrest(self._at_end, self._sites.survivors())
+            count = _delivered(self._at_end)
+            self._observe("quieting", count, max(count, 1))
+            if found or count != delivered:
+                delivered, since = count, now
+            elif now - since >= SETTLE_S:
+                return round(since - began, 2), []
+            await trio.sleep(POLL_S)
+        return REST_TIMEOUT_S, [f"Not at rest after {REST_TIMEOUT_S:g} s: {each}" for each in found or ["deliveries go on."]]
+
+    def _told(self, silence: Silence) -> SilentTime:
+        begin, end = [round((when - self._began_ns) / 1e9, 3) for when in (silence.begin_ns, silence.end_ns)]
+        return SilentTime(begin, end, silence.member, silence.site)
+
+    def _full_disks(self) -> list[str]:
+        """A member whose disk is full delivers everything all the same, and says how much its journal misses (B6)."""
+        problems = []
+        for seat in self._sites.full:
+            status = self._heard[seat]
+            others = [
+                each for other, each in self._at_end.items() if other.site == seat.site and other not in self._sites.touched
+            ]
+            if any(each["messages"]["delivered"] != status["messages"]["delivered"] for each in others):
+                problems.append(f"{seat.name} of {seat.site}, whose disk was full, delivered something else than the others.")
+            if not status["journal"]["lost_records"]:
+                problems.append(f"The journal of {seat.name} of {seat.site} misses nothing, so its disk was never full.")
+        return problems
+
+    def _views(self) -> list[str]:
+        """The views at the end, where the drill names them."""
+        expected = self._drill.verdict.views
+        running = {site: {seat.name for seat in self._at_end if seat.site == site} for site in self._drill.sites}
+        return [
+            f"At the end {', '.join(sorted(running.get(site, ())))} are in the view of {site}, not {', '.join(names)}."
+            for site, names in expected.items()
+            if running.get(site) != set(names)
+        ]
+
+    def _read_wall(self) -> int | None:
+        """This machine's wall clock less its monotonic one; None when the members have the same monotonic clock."""
+        return None if self._executor.same_clock else time.time_ns() - time.monotonic_ns()
+
+    def _read(self, journals: Sequence[Path], ended_w: int) -> tuple[Report, list[MemberLog]]:
+        """The invariants' report, and the log of every process in the order of the seats."""
+        report = check_directories(journals, quiescent=True, ended_w=ended_w)
+        found: list[Problem] = []
+        order = {(seat.site, seat.name): place for place, seat in enumerate(self._sites.seats)}
+        logs = []
+        for each in sorted(find_journals(journals, found), key=lambda each: order[each.site, each.name]):
+            seat = Seat(each.site, each.name)
+            log = read_log(each.site, each.name, each.uuid, read_journal(each, found), self._read_wall())
+            log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
+            logs.append(log)
+        return report, logs
+
+
+def lost_links(drill: Drill, statuses: Mapping[Seat, Status]) -> list[str]:
+    """The links that members have given up since they were started, where the drill says that they keep them."""
+    return [
+        f"{seat.name} of {seat.site} has given up {count} {'link' if count == 1 else 'links'}: {reason}."
+        for seat, status in statuses.items()
+        for reason, count in status["drops"].items()
+        if drill.verdict.steady_links and reason.startswith("link_")
+    ]
+
+
+def _scene(seat: Seat, status: Status) -> str:
+    view = ", ".join(status["view"]["members"])
+    others = [site for site in (status.get("global_view") or {}).get("sites", {}) if site != seat.site]
+    seen = f" and sees {', '.join(others)}" if others else " and sees no other site"
+    return f"{seat.name} relays for {view}{seen}"
+
+
+def _delivered(statuses: dict[Seat, Status]) -> int:
+    return sum(sum(status["messages"]["delivered"].values()) for status in statuses.values())

@@ -1,0 +1,268 @@
+"""The sites of a drill: who is there and in which state, who has which role, and the harm that is done to them.
+
+It knows nothing of processes or containers: an `Executor` does what has to be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Literal
+
+import trio
+
+from relay.instruments.drills.executor import Executor, MemberDied, Status
+from relay.instruments.drills.plan import (
+    MEMBER_VERBS,
+    UNDOING,
+    Action,
+    Drill,
+    Place,
+    Seat,
+    parse_link,
+    parse_place,
+    seat_members,
+)
+
+#: The members are asked how they are at this interval.
+POLL_S = 0.1
+#: How long it may take until everybody sees everybody, on a slow machine.
+START_TIMEOUT_S = 120.0
+#: How long a site may be without a relay when one is to be harmed.
+RELAY_TIMEOUT_S = 20.0
+#: How long a graceful leave may take before the process is killed.
+LEAVE_TIMEOUT_S = 15.0
+
+State = Literal["waiting", "joining", "running", "paused", "leaving", "gone"]
+
+
+class NotReady(Exception):
+    """The sites did not come to see each other. The text says how far they came."""
+
+
+class Sites:
+    """The members of all sites, in the order of their seats."""
+
+    def __init__(self, drill: Drill, executor: Executor) -> None:
+        self.seats = seat_members(drill.sites, drill.members)
+        #: Those to whom something was done: what they miss depends on what that was, and only the checkers know.
+        self.touched: dict[Seat, None] = {}
+        #: Those that stood still or were cut off from their site.
+        self.apart: dict[Seat, None] = {}
+        #: Those whose journals have holes.
+        self.full: dict[Seat, None] = {}
+        self.problems: list[str] = []
+        self._drill = drill
+        self._executor = executor
+        self._states: dict[Seat, State] = dict.fromkeys(self.seats, "waiting")
+        #: Who had a role when harm was done to it.
+        self._had: dict[Place, Seat] = {}
+
+    # -- who is there ----------------------------------------------------------------------------------------------
+
+    def of(self, site: str) -> list[Seat]:
+        """The members of a site that run and stay."""
+        return [seat for seat in self.seats if seat.site == site and self._states[seat] == "running"]
+
+    def sender_of(self, site: str) -> Seat | None:
+        """The last one that runs."""
+        return next(reversed(self.of(site)), None)
+
+    def survivors(self) -> list[Seat]:
+        """All that take part at this moment, those that stand still included."""
+        return [seat for seat in self.seats if self._states[seat] in ("joining", "running", "paused")]
+
+    async def start(self) -> None:
+        """Start the first and the second in line of each site, then the others; return when all of them see all of them.
+
+        Raises NotReady, MemberDied.
+        """
+        with trio.move_on_after(START_TIMEOUT_S) as waiting:
+            for seats in self._waves():
+                for seat in seats:
+                    await self._start(seat)
+                await self._joined(seats)
+            await _until(self._all_see_all)
+        if waiting.cancelled_caught:
+            raise NotReady(await self._explain())
+
+    async def statuses(self) -> dict[Seat, Status]:
+        """What everybody says who runs. Raises MemberDied."""
+        answers: dict[Seat, Status | None] = {}
+
+        async def ask(seat: Seat) -> None:
+            answers[seat] = await self._status(seat)
+
+        async with trio.open_nursery() as nursery:
+            for seat in self.seats:
+                nursery.start_soon(ask, seat)
+        return {seat: status for seat in self.seats if (status := answers[seat]) is not None}
+
+    async def feed(self, seat: Seat, lines: Iterable[bytes]) -> None:
+        """Let a member publish. Raises MemberDied, unless it was stopped meanwhile."""
+        try:
+            await self._executor.feed(seat, b"".join([line + b"\n" for line in lines]))
+        except MemberDied:
+            if self._states[seat] in ("running", "paused"):
+                raise
+
+    async def leave(self) -> None:
+        """Everybody leaves gracefully; who does not in time is killed."""
+        async with trio.open_nursery() as nursery:
+            for seat in self.survivors():
+                nursery.start_soon(self._leave, seat)
+
+    # -- harm ------------------------------------------------------------------------------------------------------
+
+    async def act(self, action: Action) -> str:
+        """Do it. Answers whom it met. Raises NotReady when nobody has the role, MemberDied."""
+        if action.do not in MEMBER_VERBS:
+            return await self._harm_link(action)
+        place = parse_place(action.target, self._drill.sites, self._drill.members)
+        seat = self._had[place] if action.do in UNDOING and place in self._had else await self.find(place)
+        self._had[place] = seat
+        self.touched[seat] = None
+        await self._harm_member(action, seat)
+        return seat.name
+
+    async def find(self, place: Place) -> Seat:
+        """Who has a role now, or as soon as somebody has it. Raises NotReady when that takes too long."""
+        named = [seat for seat in self.seats if (seat.site, seat.name) == (place.site, place.who)]
+        if named:
+            return named[0]
+        with trio.move_on_after(RELAY_TIMEOUT_S):
+            while True:
+                for seat in self.of(place.site):
+                    status = await self._status(seat)
+                    if status is not None and status.get("role") in ("relay", "coord"):
+                        names = status["view"]["members"]
+                        wanted = {"relay": 0, "second": min(1, len(names) - 1), "member": -1}[place.who]
+                        return Seat(place.site, names[wanted])
+                await trio.sleep(POLL_S)
+        raise NotReady(f"Nobody has been relaying for {place.site} for {RELAY_TIMEOUT_S:g} s.")
+
+    async def _harm_member(self, action: Action, seat: Seat) -> None:
+        match action.do:
+            case "kill":
+                self._states[seat] = "gone"
+                await self._executor.kill(seat)
+            case "pause":
+                self._states[seat] = "paused"
+                self.apart[seat] = None
+                await self._executor.pause(seat)
+            case "resume":
+                await self._executor.resume(seat)
+                self._states[seat] = "running"
+            case "leave":
+                await self._leave(seat)
+            case "restart":
+                if self._states[seat] != "gone":
+                    await self._leave(seat)
+                await self._start(seat)
+                await self._joined([seat])
+            case "fill-disk":
+                self.full[seat] = None
+                await self._executor.fill_disk(seat)
+            case "free-disk":
+                await self._executor.free_disk(seat)
+
+    async def _harm_link(self, action: Action) -> str:
+        one, other, both = parse_link(action.link, self._drill.sites, self._drill.members)
+        sources, destinations = await self._end(one, action.do), await self._end(other, action.do)
+        pairs = [(source, destination) for source in sources for destination in destinations if source != destination]
+        if both:
+            pairs += [(destination, source) for source, destination in pairs]
+        distinct = list(dict.fromkeys(pairs))
+        for source, destination in distinct:
+            if source.site == destination.site:
+                harmed = dict.fromkeys(seat for seat in self.seats if seat.site == source.site)
+                self.touched.update(harmed)
+                self.apart.update(harmed)
+        await self._executor.harm_links(distinct, action.do, action.amount)
+        return ""
+
+    async def _end(self, place: Place, do: str) -> list[Seat]:
+        if not place.who:
+            return [seat for seat in self.seats if seat.site == place.site]
+        seat = self._had[place] if do in UNDOING and place in self._had else await self.find(place)
+        self._had[place] = seat
+        return [seat]
+
+    async def _start(self, seat: Seat) -> None:
+        await self._executor.start(seat)
+        self._states[seat] = "joining"
+
+    async def _joined(self, seats: Sequence[Seat]) -> None:
+        """Wait until they are members: before that nobody sends through them."""
+        await _until(partial(self._have_joined, seats))
+        self._states.update(dict.fromkeys(seats, "running"))
+
+    async def _leave(self, seat: Seat) -> None:
+        self._states[seat] = "leaving"
+        wrong = await self._executor.leave(seat, LEAVE_TIMEOUT_S)
+        if wrong:
+            self.problems.append(wrong)
+        self._states[seat] = "gone"
+
+    # -- how they are ----------------------------------------------------------------------------------------------
+
+    async def _status(self, seat: Seat) -> Status | None:
+        if self._states[seat] not in ("joining", "running"):
+            return None
+        try:
+            return await self._executor.status(seat)
+        except MemberDied:
+            if self._states[seat] in ("joining", "running"):
+                raise
+            return None
+
+    def _waves(self) -> list[list[Seat]]:
+        """Who starts together: the ranks that matter in a failover are those of the seats."""
+        waves: list[list[Seat]] = [[], [], []]
+        ranks: dict[str, int] = {}
+        for seat in self.seats:
+            rank = ranks.get(seat.site, 0)
+            ranks[seat.site] = rank + 1
+            waves[min(rank, 2)].append(seat)
+        return waves
+
+    async def _have_joined(self, seats: Sequence[Seat]) -> bool:
+        return all([is_member(await self._status(seat)) for seat in seats])
+
+    async def _all_see_all(self) -> bool:
+        statuses = await self.statuses()
+        return len(statuses) == len(self.seats) and all(sees(status, self.seats) for status in statuses.values())
+
+    async def _explain(self) -> str:
+        statuses = await self.statuses()
+        seen = [
+            f"{seat.name} sees {', '.join(name for _, name in _seen(statuses[seat], False)) or 'nobody'}"
+            if seat in statuses
+            else f"{seat.name} does not answer"
+            for seat in self.seats
+        ]
+        return f"After {START_TIMEOUT_S:g} s the members do not all see each other: {'; '.join(seen)}."
+
+
+async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
+    while not await condition():  # noqa: ASYNC110 - other processes have no event to wait for
+        await trio.sleep(POLL_S)
+
+
+def is_member(status: Status | None) -> bool:
+    """Whether a node says that it has joined its site."""
+    return status is not None and status.get("state") == "member"
+
+
+def sees(status: Status, seats: Sequence[Seat]) -> bool:
+    """Whether a node sees exactly these members, of all sites."""
+    alone = len({seat.site for seat in seats}) == 1
+    return _seen(status, alone) == sorted((seat.site, seat.name) for seat in seats)
+
+
+def _seen(status: Status, alone: bool) -> list[tuple[str, str]]:
+    """(site, name) of all that a node sees; a site that is alone has no global view."""
+    if alone:
+        return sorted((str(status.get("site")), name) for name in (status.get("view") or {}).get("members", ()))
+    sites = (status.get("global_view") or {}).get("sites", {})
+    return sorted((site, name) for site, names in sites.items() for name in names)

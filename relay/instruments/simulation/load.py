@@ -1,0 +1,69 @@
+"""Load: what the members send while the promises are tried: to all, to their own site, and to one member of any site."""
+
+from __future__ import annotations
+
+import random
+
+from relay.instruments.simulation.faults import Flood
+from relay.instruments.simulation.plan import TROUBLE_S, Plan
+from relay.instruments.simulation.process import RelayProcess
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.message import Scope
+from sitestack.sim.process import Process
+from sitestack.sim.world import World
+
+
+class Load:
+    """The messages of a plan, each sent by whoever lives when its time has come."""
+
+    def __init__(self, plan: Plan, world: World, rng: random.Random) -> None:
+        self._plan = plan
+        self._world = world
+        self._rng = rng
+
+    def begin(self) -> None:
+        """Let the plan's messages be sent, each at its time from now on."""
+        schedule, start = self._world.schedule, self._world.now
+        for _ in range(self._plan.messages):
+            schedule.at(start + self._rng.uniform(0.0, TROUBLE_S), self._send)
+
+    def flood(self, flood: Flood) -> None:
+        """Its randomness is its own, so that it does not change when other faults are left out."""
+        rng = random.Random(f"flood {self._plan.seed} {flood.site} {flood.at!r}")
+        schedule = self._world.schedule
+
+        def send() -> None:
+            self._send_from(self._world.alive(flood.site), rng, flood.unicast_share, 0.1)
+
+        for _ in range(flood.messages):
+            schedule.after(rng.uniform(0.0, flood.length), send)
+
+    def _send(self) -> None:
+        plan = self._plan
+        self._send_from(self._world.alive(), self._rng, plan.unicast_share, plan.site_share)
+
+    def _send_from(self, living: list[Process], rng: random.Random, unicasts: float, to_site: float) -> None:
+        senders = [p for p in living if p.view is not None and not p.left]
+        if not senders:
+            return
+        sender = rng.choice(senders)
+        payload = rng.randbytes(rng.randrange(self._plan.size_max + 1))
+        kind = rng.random()
+        if kind < unicasts:
+            target = _target(sender, rng)
+            if target is not None:
+                # Some to members of the own site go out of band. No number is drawn for it, so seeds stay what they were.
+                is_urgent = kind < unicasts / 3 and not isinstance(target, ProxyUUID)
+                sender.send(payload, Scope.OOB if is_urgent else Scope.UNICAST, target)
+        elif kind < unicasts + to_site:
+            sender.send(payload, Scope.SITE)
+        else:
+            sender.send(payload)
+
+
+def _target(sender: Process, rng: random.Random) -> Address | ProxyUUID | None:
+    assert isinstance(sender, RelayProcess)
+    if sender.global_view is None:
+        return None
+    target = rng.choice(sender.global_view.members)
+    return target.original if target.site == sender.local.site else target

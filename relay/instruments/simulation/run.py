@@ -1,0 +1,217 @@
+"""Runs one plan: form the sites, send and disturb, heal, let everything settle, check every promise.
+
+Two phases as in the great simulators: safety under faults, then liveness with none. The checkers read the journals of the
+simulated processes, the same records that a real node writes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from relay.gateway.gateway import GatewayConfig
+from relay.gateway.routes import route_places
+from relay.instruments.simulation.levels_at_rest import unsettled
+from relay.instruments.simulation.nemesis import Trouble
+from relay.instruments.simulation.plan import TROUBLE_S, Plan
+from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
+from relay.instruments.simulation.verdict import Verdict
+from relay.instruments.simulation.ways import routes_of
+from relay.layer import RelayConfig
+from sitestack.config import SiteConfig
+from sitestack.layers.batching import BatchingConfig
+from sitestack.model.address import Physical, ProxyUUID
+from sitestack.sim import network_faults as rules
+from sitestack.sim.process import Process
+from sitestack.sim.tcp_streams import Slowness
+from sitestack.sim.world import World
+
+#: How long the sites may take to form, with the plan's rates of loss already on.
+FORM_S = 40.0
+#: How long everything may take to settle once all faults are healed: failure detection, merging, replay (T_q).
+SETTLE_S = 60.0
+#: After everything looks settled, acknowledgements and trims get this long to drain.
+DRAIN_S = 3.0
+#: What waits for the dead, or came from them out of order, is given up by then: every queue is at its floor (B3).
+FLOOR_S = 130.0
+#: How often it is asked whether a phase has ended.
+ASK_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """What came of one seed."""
+
+    seed: int
+    violations: tuple[str, ...]
+    #: How often each fault and each reason of a drop occurred.
+    covered: dict[str, int]
+    trace_hash: str
+
+
+class Run:
+    """One plan being carried out."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.rng = random.Random(f"run {plan.seed}")
+        self.violations: list[str] = []
+        hosts = {
+            name: [Physical(f"10.{site}.0.{n + 1}", 7800) for n in range(count)]
+            for site, (name, count) in enumerate(plan.sites, 1)
+        }
+        self.hosts = hosts
+        configs = {site: _configs(plan, site, hosts) for site in hosts}
+        self.world = World(plan.seed, relay_maker(configs))
+        self.world.streams.slow += _lines(plan, hosts)
+        self.trouble = Trouble(plan, self.world, hosts, self.rng)
+        self.covered = self.trouble.covered
+        self._verdict = Verdict(plan, self.world, self.trouble)
+        #: Processes that are still to be started for the first time.
+        self._awaited = 0
+
+    def result(self) -> SeedResult:
+        """Carry the plan out."""
+        world = self.world
+        self._rates()
+        late = None if self.plan.late is None else self.plan.late[0]
+        for site, hosts in self.hosts.items():
+            for number, host in enumerate(hosts):
+                if site != late:
+                    self._awaited += 1
+                    world.schedule.after(self.rng.random(), partial(self._spawn, site, f"{site[0]}{number}", host))
+        world.run(1.0)
+        if not self._wait(self.converged, FORM_S):
+            self.violations.append(f"FORM did not form in {FORM_S} s: {self._stand()}")
+        else:
+            self._verdict.formed()
+            self.trouble.begin()
+            world.run(TROUBLE_S)
+            self._settle()
+            self.violations += self._verdict.violations(settled=not self.violations)
+        for process in world.processes:
+            for reason, count in process.stack.drops.items():
+                self.covered[f"drop {reason}"] += count
+        covered = {what: times for what, times in self.covered.items() if times}
+        return SeedResult(self.plan.seed, tuple(self.violations), covered, world.trace_hash())
+
+    def _spawn(self, site: str, name: str, host: Physical) -> None:
+        self._awaited -= 1
+        self.world.spawn(site, name, host)
+
+    # -- phases ----------------------------------------------------------------------------------------------------
+
+    def _rates(self) -> None:
+        plan = self.plan
+        network = self.world.fabric.rules
+        if plan.loss:
+            network.append(self._counting("loss", rules.loss(plan.loss)))
+        if plan.corruption:
+            network.append(self._counting("corruption", rules.corruption(plan.corruption)))
+        if plan.duplication:
+            network.append(self._counting("duplication", rules.duplication(plan.duplication, plan.duplication_late_s)))
+        if plan.reordering:
+            network.append(self._counting("reordering", rules.reordering(plan.reordering, plan.reordering_late_s)))
+
+    def _counting(self, name: str, rule: rules.Rule) -> rules.Rule:
+        def counted(packet: rules.Packet, rng: random.Random) -> list[rules.Packet]:
+            after = rule(packet, rng)
+            if after != [packet]:
+                self.covered[name] += 1
+            return after
+
+        return counted
+
+    def _settle(self) -> None:
+        self.world.fabric.rules.clear()
+        self.world.fabric.cuts.clear()
+        self.world.streams.cuts.clear()
+        for process in self.world.alive():
+            process.resume()
+        self._verdict.healed()
+        if not self._wait(self.quiet, SETTLE_S):
+            self.violations.append(f"SETTLE did not settle in {SETTLE_S} s: {self._stand()}")
+        self.world.run(DRAIN_S)
+        if not self.violations:
+            self._wait(lambda: not any(map(unsettled, self.world.alive())), FLOOR_S)
+
+    def _wait(self, reached: Callable[[], bool], seconds: float) -> bool:
+        """Let time pass until the condition holds, asked now and then."""
+        end = self.world.now + seconds
+        while not reached():
+            if self.world.now >= end:
+                return False
+            self.world.run(ASK_S)
+        return True
+
+    # -- where it stands -------------------------------------------------------------------------------------------
+
+    def converged(self) -> bool:
+        """Whether every living process has the one global view of all living processes."""
+        world = self.world
+        if self._awaited or self.trouble.restarts:
+            return False
+        living = world.alive()
+        everybody = {ProxyUUID(p.local.address, p.local.site) for p in living}
+        return all(
+            isinstance(p, RelayProcess) and p.global_view is not None and set(p.global_view.members) == everybody
+            for p in living
+        )
+
+    def quiet(self) -> bool:
+        """Whether, besides, nobody waits for anything: sends, holds and unicasts are all done with."""
+        living = [p for p in self.world.alive() if isinstance(p, RelayProcess)]
+        return (
+            self.converged()
+            and all(_idle(p) for p in living)
+            and all(p.admitted_by(q) for p in living for q in living if p.local.site != q.local.site)
+        )
+
+    def _stand(self) -> str:
+        return "; ".join(
+            f"{p.local.site}/{p.local.name} {p.local.address} view {None if p.view is None else (p.view.id, p.view.members)}"
+            f" global {None if not isinstance(p, RelayProcess) or p.global_view is None else len(p.global_view.members)}"
+            f" idle {_idle(p)}"
+            for p in self.world.alive()
+        )
+
+
+def _idle(process: Process) -> bool:
+    """Whether nothing that this process sent or holds for others waits for anything."""
+    numbers = process.batching.statistics()
+    if numbers.open_bytes or numbers.outstanding_messages or numbers.waiting_bytes:
+        return False
+    return not isinstance(process, RelayProcess) or not process.expects_answers()
+
+
+def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> list[tuple[frozenset[str], frozenset[str], Slowness]]:
+    """The slow ways that there are from the beginning."""
+    of = {site: frozenset(host.host for host in places) for site, places in hosts.items()}
+    ways = [(ends, Slowness(0.0, rate)) for one, other, rate in plan.lines for ends in ((one, other), (other, one))]
+    everybody = frozenset[str]().union(*of.values())
+    late = [(everybody, everybody, Slowness(plan.wan_delay_s))] if plan.wan_delay_s else []
+    return [*late, *[(of[one], of[other], slowness) for (one, other), slowness in ways]]
+
+
+def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[SiteConfig, RelayConfig]:
+    routes = routes_of(plan, site)
+    peers = {
+        other: tuple([Physical(host.host, BRIDGE_PORT) for host in theirs])
+        for other, theirs in hosts.items()
+        if other != site and other not in routes.via
+    }
+    base = SiteConfig(site=site)
+    config = replace(
+        base,
+        order=plan.order,
+        agreement=plan.agreement,
+        transport=replace(base.transport, multicast=plan.multicast),
+        discovery=base.discovery if plan.multicast else replace(base.discovery, seeds=tuple(hosts[site])),
+    )
+    if plan.batch_count_max is not None:
+        batching = BatchingConfig(batch_count_max=plan.batch_count_max)
+        config = replace(config, protocols=replace(config.protocols, batching=batching))
+    gateway = GatewayConfig(peers={**peers, **route_places(routes.via)}, link=plan.link)
+    return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes)

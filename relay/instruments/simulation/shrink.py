@@ -1,0 +1,102 @@
+"""Shrinks a plan that breaks a promise: leaves out whatever is not needed for it.
+
+The same steps in the same order each time, so the same seed shrinks to the same plan. A smaller plan counts when it breaks the
+same promise (by its name, such as L6), not just any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from relay.gateway.session import LinkConfig
+from relay.instruments.simulation.faults import Burst, CutStream, Fault, SlowWan, WanCut
+from relay.instruments.simulation.plan import Plan
+from relay.replica.buffer import BufferConfig
+
+#: What a plan breaks, by name.
+Try = Callable[[Plan], tuple[str, ...]]
+#: Smaller plans that are tried, at most: minutes at a second each.
+RUNS_MAX = 300
+
+
+def shrink(plan: Plan, violations: Try) -> Plan:
+    """The smallest plan that is found to break the first promise that this one breaks. Raises ValueError if it breaks none."""
+    broken = violations(plan)
+    if not broken:
+        raise ValueError(f"seed {plan.seed} breaks no promise, so there is nothing to shrink")
+    name = promise(broken[0])
+    runs = 0
+
+    def fails(candidate: Plan) -> bool:
+        nonlocal runs
+        runs += 1
+        return runs <= RUNS_MAX and name in map(promise, violations(candidate))
+
+    before = None
+    while plan != before and runs < RUNS_MAX:
+        before = plan
+        plan = _without_faults(plan, fails)
+        for calmer in _calmer(plan):
+            candidate = calmer(plan)
+            if candidate != plan and fails(candidate):
+                plan = candidate
+    return plan
+
+
+def promise(violation: str) -> str:
+    """The name of the promise that a violation is of."""
+    return violation.split(maxsplit=1)[0]
+
+
+def _without_faults(plan: Plan, fails: Callable[[Plan], bool]) -> Plan:
+    """Leave out as many faults as possible: large pieces first, then smaller ones, down to single faults."""
+    size = len(plan.faults)
+    while size:
+        at = 0
+        while at < len(plan.faults):
+            candidate = replace(plan, faults=plan.faults[:at] + plan.faults[at + size :])
+            if fails(candidate):
+                plan = candidate
+            else:
+                at += size
+        size //= 2
+    return plan
+
+
+def _calmer(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
+    """Ways to make a plan simpler, the most telling first."""
+    for rate in ("corruption", "duplication", "reordering", "loss", "unicast_share", "site_share"):
+        yield lambda plan, rate=rate: replace(plan, **{rate: 0.0})  # type: ignore[misc]
+    yield lambda plan: replace(plan, late=None)
+    yield lambda plan: replace(plan, budget=BufferConfig())
+    yield lambda plan: replace(plan, batch_count_max=None)
+    for number in (2, 3):
+        yield lambda plan, number=number: _first_sites(plan, number)  # type: ignore[misc]
+    yield lambda plan: replace(plan, link=LinkConfig(), lines=())
+    yield lambda plan: replace(plan, wan_delay_s=0.0)
+    yield lambda plan: replace(plan, messages=0)
+    yield lambda plan: replace(plan, messages=plan.messages // 2)
+    yield lambda plan: replace(plan, messages=plan.messages // 2)
+    yield lambda plan: replace(plan, size_max=min(plan.size_max, 20))
+
+
+def _first_sites(plan: Plan, number: int) -> Plan:
+    """The plan without the sites after the first so many, and what is about them."""
+    if len(plan.sites) <= number:
+        return plan
+    sites = plan.sites[:number]
+    names = {name for name, _ in sites}
+    connections = tuple([pair for pair in plan.connections if names.issuperset(pair)])
+    lines = tuple([line for line in plan.lines if names.issuperset(line[:2])])
+    late = plan.late if plan.late is not None and plan.late[0] in names else None
+    return replace(plan, sites=sites, connections=connections, lines=lines, late=late, faults=_within(plan.faults, names))
+
+
+def _within(faults: tuple[Fault, ...], names: set[str]) -> tuple[Fault, ...]:
+    def places(fault: Fault) -> tuple[str, ...]:
+        if isinstance(fault, CutStream | WanCut):
+            return fault.between or ()
+        return () if isinstance(fault, Burst | SlowWan) else (fault.site,)
+
+    return tuple([fault for fault in faults if names.issuperset(places(fault))])

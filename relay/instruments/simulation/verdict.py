@@ -1,0 +1,177 @@
+"""The verdict on a run: all promises over the journals, and what only a simulated world can see.
+
+Journals tell what was delivered; here the processes themselves are at hand, one clock is everybody's, and it is known what a
+plan allows. So it is asked besides: was every gap unavoidable (X5), is every queue at its floor (B3), was an old relay ever
+believed (R9), was there a merge where nothing was split (A13) or more than needed after a heal (M3), did a leaver go too early
+(S16).
+"""
+
+from __future__ import annotations
+
+from relay.instruments.simulation.levels_at_rest import unsettled
+from relay.instruments.simulation.nemesis import Trouble
+from relay.instruments.simulation.plan import Plan
+from relay.instruments.simulation.process import RelayProcess
+from relay.instruments.simulation.shortage import Shortage
+from relay.instruments.simulation.ways import routes_of
+from sitestack.journal import records
+from sitestack.layers.batching import BatchingConfig
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
+from sitestack.promises import History, check_all, check_introduced, check_uniform_agreement
+from sitestack.sim.process import Process
+from sitestack.sim.world import World
+
+#: Merge views that one member may install after a heal (M3).
+MERGES_MAX = 2
+
+
+class Verdict:
+    """Judges one run. It is told when the phases begin."""
+
+    def __init__(self, plan: Plan, world: World, trouble: Trouble) -> None:
+        self._plan = plan
+        self._world = world
+        self._trouble = trouble
+        self._calm_merges: list[str] = []
+        self._healed_ns = 0
+
+    def formed(self) -> None:
+        """All sites stand. Where no datagram was lost or spoilt, nobody needed a merge for that (A13)."""
+        plan = self._plan
+        if plan.loss or plan.corruption:
+            return
+        for process in self._world.processes:
+            if _merges(process, 0):
+                self._calm_merges.append(f"A13 {_label(process)}: installed a merge view in a calm start")
+
+    def healed(self) -> None:
+        """No more faults from now on."""
+        self._healed_ns = int(self._world.now * 1e9)
+
+    def violations(self, settled: bool) -> list[str]:
+        """Every promise that was broken; `settled` says that the end may be judged too."""
+        plan, trouble, processes = self._plan, self._trouble, self._world.processes
+        histories = [History.of(p.records, running=p.alive) for p in processes]
+        report = check_all(histories, quiescent=settled, total_order=plan.order == "total")
+        found = [*report.violations, *check_introduced(histories)]
+        if settled and plan.agreement == "uniform":
+            trouble.covered["agreement uniform"] += 1
+            found += check_uniform_agreement(histories)
+        said = [f"{each.invariant} {each.where}: {each.what}" for each in found]
+        said += self._calm_merges + self._stale_epochs() + self._merge_storms() + self._farewells()
+        said += self._gaps()
+        self._look_at_parts()
+        self._look_at_routes()
+        if settled:
+            said += [f"B3 {_label(p)}: {what}" for p in processes if p.alive for what in unsettled(p)]
+        return said
+
+    def _look_at_parts(self) -> None:
+        """Counts splits that came to something: merges, among them of parts that both relayed, and sites that were given up."""
+        relayed: set[object] = set()
+        parts: dict[object, tuple[object, ...]] = {}
+        for process in self._world.processes:
+            for record in process.records:
+                if isinstance(record, records.Role) and record.role == "relay":
+                    relayed.add(record.epoch)
+                elif isinstance(record, records.View) and record.kind == "merge":
+                    parts[record.vid] = tuple(vid for vid, _ in record.subs)
+                elif isinstance(record, records.GlobalView) and record.down:
+                    self._trouble.covered["site lost"] += 1
+        self._trouble.covered["merge"] += len(parts)
+        both = [subs for subs in parts.values() if sum(vid in relayed for vid in subs) > 1]
+        self._trouble.covered["both parts of a site relay"] += len(both)
+
+    def _look_at_routes(self) -> None:
+        """Counts what came, or was declared lost, between sites that have no connection."""
+        covered = self._trouble.covered
+        for process in self._world.processes:
+            far = routes_of(self._plan, process.local.site).via
+            for record in process.records:
+                if isinstance(record, records.Deliver) and record.site in far:
+                    covered["unicast over a route" if record.scope is Scope.UNICAST else "batch over a route"] += 1
+                elif isinstance(record, records.Gap) and record.site in far:
+                    covered["gap over a route"] += 1
+
+    def _stale_epochs(self) -> list[str]:
+        return [
+            f"R9 {_label(p)}: {what}" for p in self._world.processes if isinstance(p, RelayProcess) for what in p.stale_epochs
+        ]
+
+    def _merge_storms(self) -> list[str]:
+        counted = [(process, _merges(process, self._healed_ns)) for process in self._world.processes]
+        return [
+            f"M3 {_label(process)}: installed {merges} merge views after everything was healed"
+            for process, merges in counted
+            if merges > MERGES_MAX
+        ]
+
+    def _farewells(self) -> list[str]:
+        """S16. Who leaves waits for what it has sent, a bounded time, and says how much it never saw delivered."""
+        said = []
+        for process in self._world.processes:
+            told = self._trouble.leaving.get(process.local.address)
+            stop = next((r for r in process.records if isinstance(r, records.Stop)), None)
+            if told is None or stop is None:
+                continue
+            unsaid = process.stack.drops.get("unsent_at_stop", 0) + process.stack.drops.get("uncertain_at_stop", 0)
+            missing = _missing(process)
+            self._trouble.covered["left with messages on their way"] += bool(unsaid)
+            if missing > unsaid:
+                said.append(f"S16 {_label(process)}: left, never saw {missing} of its messages, and spoke of {unsaid}")
+            if unsaid and stop.t / 1e9 - told < BatchingConfig().stop_timeout_s:
+                said.append(f"S16 {_label(process)}: left {unsaid} messages behind after {stop.t / 1e9 - told:.3f} s")
+        return said
+
+    def _parted(self) -> dict[str, int]:
+        """When each site that has had more than one lineage got its second one (ns)."""
+        begun: dict[str, dict[ViewId, int]] = {}
+        for process in self._world.processes:
+            lineages = begun.setdefault(process.local.site, {})
+            for record in process.records:
+                if isinstance(record, records.View):
+                    lineages[record.lineage] = min(record.t, lineages.get(record.lineage, record.t))
+        return {site: sorted(lineages.values())[1] for site, lineages in begun.items() if len(lineages) > 1}
+
+    def _gaps(self) -> list[str]:
+        """R3, R5, R8: what a budget holds is never declared lost between sites that have been of one lineage until then.
+
+        Where the receiver's had more, one part may have acknowledged what another, or whoever joined that, is told of as lost.
+        Where the origin's had, what it holds is not in order of time: parts are put one after the other when they merge.
+        """
+        plan = self._plan
+        shortage = Shortage(self._world.processes, plan.budget, plan.agreement == "uniform", plan.order == "total")
+        parted = self._parted()
+        said = []
+        for process in self._world.processes:
+            gaps = [record for record in process.records if isinstance(record, records.Gap)]
+            self._trouble.covered["gap"] += len(gaps)
+            for gap in gaps:
+                whole = all(gap.t < parted.get(site, gap.t + 1) for site in (process.local.site, gap.site))
+                if whole and (what := shortage.objection(process, gap)):
+                    said.append(f"X5 {_label(process)}: {what}")
+        return said
+
+
+def _merges(process: Process, since_ns: int) -> int:
+    return sum(isinstance(r, records.View) and r.kind == "merge" and r.t >= since_ns for r in process.records)
+
+
+def _missing(process: Process) -> int:
+    """How many of its multicasts a process has sent and not delivered itself."""
+    me = process.local.address
+    sent = sum(r.count for r in process.records if isinstance(r, records.Send) and r.target is None)
+    back = sum(
+        r.count
+        for r in process.records
+        if isinstance(r, records.Deliver)
+        and r.origin == me
+        and r.site == process.local.site
+        and r.scope in (Scope.ALL, Scope.SITE)
+    )
+    return sent - back
+
+
+def _label(process: Process) -> str:
+    return f"{process.local.site}/{process.local.name}({process.local.address.hex()[:8]})"
