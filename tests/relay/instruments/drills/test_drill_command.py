@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from relay.cli import drill as module
 from relay.instruments.drills.executor import Place, PlaceFailed
 from relay.instruments.drills.plan import Drill
-from tests.relay.test_demo import LIMIT_S, RELAY, children_of, is_running
+from tests.relay.instruments.test_demo import LIMIT_S, RELAY, children_of, is_running
 
 KILL = """
 name: short-kill

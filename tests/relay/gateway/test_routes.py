@@ -15,8 +15,8 @@ from sitestack.model.address import ProxyUUID
 from tests.relay.fake_places import places
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World
+from tests.relay.layer.test_relay_campaign import received
 from tests.relay.puppet import D, hello
-from tests.relay.test_relay_campaign import received
 
 pytestmark = pytest.mark.conforms("REL-33")
 

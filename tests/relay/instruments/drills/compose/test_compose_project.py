@@ -17,7 +17,7 @@ from relay.instruments.drills.plan import Drill, Seat, seat_members
 from relay.node.config_file import fill_in, load
 from sitestack.model.errors import ConfigurationError
 
-PROJECT = Path(__file__).parents[4]
+PROJECT = Path(__file__).parents[5]
 SEATS = seat_members(("NYC", "SFO"), 3)
 
 

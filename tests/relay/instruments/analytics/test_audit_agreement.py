@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sitestack.journal import records
-from tests.analytics.auditing import judge_both
-from tests.relay.test_check import shut_down, store_all
+from tests.relay.instruments.analytics.auditing import judge_both
+from tests.relay.instruments.test_check import shut_down, store_all
 from tests.sitestack.sim.correct_run import CorrectRun
 
 

@@ -15,9 +15,9 @@ import pytest
 from relay.instruments.analytics import audit, java, session
 from relay.instruments.analytics.audit import AuditResult
 from relay.instruments.analytics.verdict import Verdict
-from tests.analytics.planted import KINDS, Campaign, run_campaign
-from tests.analytics.test_report import DATA
 from tests.relay.cli.conftest import Run, run
+from tests.relay.instruments.analytics.planted import KINDS, Campaign, run_campaign
+from tests.relay.instruments.analytics.test_report import DATA
 
 __all__ = ["run"]
 

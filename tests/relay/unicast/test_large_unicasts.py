@@ -15,9 +15,9 @@ from tests.relay.fake_member import Member
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import two_sites
 from tests.relay.fake_world import World
+from tests.relay.gateway.test_session import drain, greet, session
 from tests.relay.puppet import D, E, Puppet, alone
-from tests.relay.test_link_session import drain, greet, session
-from tests.relay.test_remote_unicast import TARGET, ack, failures, proxy, unicast
+from tests.relay.unicast.test_remote_unicast import TARGET, ack, failures, proxy, unicast
 
 pytestmark = pytest.mark.conforms("REL-34")
 

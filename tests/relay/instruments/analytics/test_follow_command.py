@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.analytics.growing import GrowingJournals, small_run
+from tests.relay.instruments.analytics.growing import GrowingJournals, small_run
 
 #: A loaded machine takes long to start Java; nothing waits longer than it must.
 PATIENCE_S = 300

@@ -13,10 +13,10 @@ from relay.unicast.sender import TOO_LARGE
 from tests.relay.fake_places import places
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World
+from tests.relay.gateway.test_session import session
 from tests.relay.puppet import D, Puppet, alone, hello
-from tests.relay.test_large_unicasts import told
-from tests.relay.test_link_session import session
-from tests.relay.test_remote_unicast import proxy
+from tests.relay.unicast.test_large_unicasts import told
+from tests.relay.unicast.test_remote_unicast import proxy
 
 SMALL = 10_000
 #: What a frame of that size certainly holds, and what none does.

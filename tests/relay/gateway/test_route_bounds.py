@@ -8,10 +8,10 @@ from relay.gateway.session import ROUTE_ENDS_BYTES, LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World
+from tests.relay.gateway.test_route_order import link_of, waiting
+from tests.relay.gateway.test_routes import chain, everybody_has
+from tests.relay.gateway.test_session import session
 from tests.relay.puppet import D
-from tests.relay.test_link_session import session
-from tests.relay.test_route_order import link_of, waiting
-from tests.relay.test_routes import chain, everybody_has
 
 pytestmark = pytest.mark.conforms("REL-33")
 

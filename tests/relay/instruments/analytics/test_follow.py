@@ -15,7 +15,7 @@ from relay.instruments.analytics.follow_judge import FollowError, Judge, Progres
 from relay.instruments.analytics.follow_run import describe_progress
 from relay.instruments.analytics.integrity import match_sends
 from relay.instruments.analytics.measures import count_lags, find_lags, measure_rates
-from tests.analytics.growing import GrowingJournals, small_run
+from tests.relay.instruments.analytics.growing import GrowingJournals, small_run
 
 HORIZON_S = 20
 #: Windows that end long before the last batch but one; the run begins at a full minute.

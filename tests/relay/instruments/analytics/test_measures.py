@@ -26,7 +26,7 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
-from tests.analytics.auditing import BEGIN, SECOND, store
+from tests.relay.instruments.analytics.auditing import BEGIN, SECOND, store
 
 A, B, D = (Address(letter.encode() * 16) for letter in "ABD")
 VID, NEXT, FAR = ViewId(1, A), ViewId(2, B), ViewId(1, D)

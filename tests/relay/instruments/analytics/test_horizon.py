@@ -16,8 +16,8 @@ from relay.instruments.analytics.facts import read_facts, settle
 from relay.instruments.analytics.horizon import STATE_SCHEMAS, Known, advance
 from relay.instruments.bench.generate import Planted, Process
 from sitestack.journal import records
-from tests.analytics.auditing import BEGIN, store
-from tests.analytics.growing import GrowingJournals, small_run
+from tests.relay.instruments.analytics.auditing import BEGIN, store
+from tests.relay.instruments.analytics.growing import GrowingJournals, small_run
 from tests.sitestack.sim.journals import OOB, Told, uuid
 
 SECOND_NS = 1_000_000_000

@@ -11,7 +11,7 @@ from relay.gateway.wire import FrameParser, Routed
 from sitestack.stack.layer import Up
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World
-from tests.relay.test_routes import chain
+from tests.relay.gateway.test_routes import chain
 
 pytestmark = pytest.mark.conforms("REL-33")
 

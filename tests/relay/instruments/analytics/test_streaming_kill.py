@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.analytics.growing import GrowingJournals, small_run
+from tests.relay.instruments.analytics.growing import GrowingJournals, small_run
 
-PROJECT = Path(__file__).parent.parent.parent
+PROJECT = Path(__file__).parents[4]
 KILLS = 2
 #: A loaded machine takes long to start Java; nothing waits longer than it must.
 PATIENCE_S = 300
@@ -22,7 +22,7 @@ PATIENCE_S = 300
 
 def start_query(journals: Path, out: Path, mode: str) -> subprocess.Popen[bytes]:
     """In a process group of its own, so that Spark's Java is killed with it."""
-    command = [sys.executable, "-m", "tests.analytics.streaming_query", str(journals), str(out), mode]
+    command = [sys.executable, "-m", "tests.relay.instruments.analytics.streaming_query", str(journals), str(out), mode]
     return subprocess.Popen(command, cwd=PROJECT, start_new_session=True, stderr=subprocess.DEVNULL)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from relay.instruments.analytics.columns import COLUMNS
 from relay.instruments.analytics.selection import OPTIONS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "analytics.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "analytics.md").read_text(encoding="utf-8")
 
 
 def test_every_column_stands_there_with_its_meaning() -> None:

@@ -13,7 +13,7 @@ from relay.instruments.analytics.columns import select_schema
 from relay.instruments.analytics.selection import Selection
 from relay.instruments.analytics.streaming import Offset, SegmentStreamReader
 from sitestack.model.errors import ConfigurationError
-from tests.analytics.growing import GrowingJournals, small_run
+from tests.relay.instruments.analytics.growing import GrowingJournals, small_run
 
 COLUMNS = ("kind", "uuid", "segment", "offset", "reason", "detail", "file")
 Row = dict[str, Any]

@@ -13,7 +13,7 @@ from relay.node.channel import RelayChannel, open_channel
 from relay.node.settings import NodeConfig, RelaySettings
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.transport.memory import MemoryNetwork
-from tests.relay.test_relay_channel import QUICK, _free_port, sees, take
+from tests.relay.node.test_relay_channel import QUICK, _free_port, sees, take
 
 
 def chain() -> dict[str, NodeConfig]:

@@ -16,8 +16,8 @@ from sitestack.model.view import SubView, View, ViewId
 from tests.relay.fake_member import Member
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import two_sites
+from tests.relay.layer.test_relay_campaign import received
 from tests.relay.puppet import D, E, F, batch
-from tests.relay.test_relay_campaign import received
 
 
 def settled(member: Member, origin: Member) -> list[int]:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sitestack.journal import records
-from tests.analytics.auditing import Judged, judge_both, store_told
+from tests.relay.instruments.analytics.auditing import Judged, judge_both, store_told
 from tests.sitestack.sim.journals import SITE, UNICAST, Told
 
 #: Origins in NYC; D and E are in SFO.
