@@ -14,7 +14,7 @@ from relay.instruments.simulation.verdict import Verdict
 from relay.replica.buffer import BufferConfig
 from sitestack.journal import records
 from sitestack.sim.process import Process
-from tests.sitestack.sim.journals import Told
+from tests.sitestack.promises.journals import Told
 
 SECOND = 10**9
 

@@ -18,7 +18,7 @@ from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.transport import tcp
 from sitestack.transport.tcp import TcpStatistics, TcpTransport
-from tests.sitestack.channel_sites import take, view_of
+from tests.sitestack.channel.channel_sites import take, view_of
 from tests.sitestack.transport.descriptors import no_descriptors
 
 CONFIG = TransportConfig(kind="tcp", interface="127.0.0.1")

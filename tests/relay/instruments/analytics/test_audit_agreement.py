@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from sitestack.journal import records
 from tests.relay.instruments.analytics.auditing import judge_both
 from tests.relay.instruments.test_check import shut_down, store_all
-from tests.sitestack.sim.correct_run import CorrectRun
+from tests.sitestack.promises.correct_run import CorrectRun
 
 
 @pytest.mark.long

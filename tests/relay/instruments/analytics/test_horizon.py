@@ -18,7 +18,7 @@ from relay.instruments.bench.generate import Planted, Process
 from sitestack.journal import records
 from tests.relay.instruments.analytics.auditing import BEGIN, store
 from tests.relay.instruments.analytics.growing import GrowingJournals, small_run
-from tests.sitestack.sim.journals import OOB, Told, uuid
+from tests.sitestack.promises.journals import OOB, Told, uuid
 
 SECOND_NS = 1_000_000_000
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from sitestack.journal import records
 from tests.relay.instruments.analytics.auditing import Judged, judge_both, store_told
-from tests.sitestack.sim.journals import OOB, SITE, UNICAST, Told
+from tests.sitestack.promises.journals import OOB, SITE, UNICAST, Told
 
 
 class Run(NamedTuple):

@@ -18,7 +18,7 @@ from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.wire.codec import Codec
-from tests.sitestack.layers.unicast_world import Fate, World, address_of
+from tests.sitestack.layers.unicast.unicast_world import Fate, World, address_of
 
 A, B = address_of("A"), address_of("B")
 LIMIT = 1_300

@@ -14,7 +14,7 @@ from sitestack.channel.open import open_channel
 from sitestack.config import Order, SiteConfig
 from sitestack.model.message import Message
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel_sites import NYC, members, one, view_of, with_batching
+from tests.sitestack.channel.channel_sites import NYC, members, one, view_of, with_batching
 
 
 def with_backlog(order: Order = "total") -> SiteConfig:

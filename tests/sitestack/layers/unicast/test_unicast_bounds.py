@@ -14,7 +14,7 @@ from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Dropped, Local, Up
-from tests.sitestack.layers.unicast_world import Fate, World, address_of, message
+from tests.sitestack.layers.unicast.unicast_world import Fate, World, address_of, message
 
 A, B = address_of("A"), address_of("B")
 

@@ -14,7 +14,7 @@ from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, local, seeded
 from sitestack.model.address import Physical
 from sitestack.transport.udp import UdpStatistics
-from tests.sitestack.channel_sites import take, view_of
+from tests.sitestack.channel.channel_sites import take, view_of
 
 #: With less, a slow machine makes two sites out of members that start together; with more, tests take longer.
 JOIN_WAIT_S = 0.3

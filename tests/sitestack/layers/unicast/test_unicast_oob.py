@@ -11,7 +11,7 @@ from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.unicast import UnicastConfig
 from sitestack.layers.unicast.headers import UnicastAck, UnicastData
 from sitestack.model.message import Scope
-from tests.sitestack.layers.unicast_world import Fate, Packet, World
+from tests.sitestack.layers.unicast.unicast_world import Fate, Packet, World
 
 pytestmark = pytest.mark.conforms("U2-18")
 

@@ -21,7 +21,7 @@ from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed
 from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel_sites import NYC, members, one, take, view_of, with_batching
+from tests.sitestack.channel.channel_sites import NYC, members, one, take, view_of, with_batching
 
 
 async def test_everybody_gets_everything_in_one_order(autojump_clock: MockClock) -> None:

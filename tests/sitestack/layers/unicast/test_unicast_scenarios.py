@@ -7,7 +7,7 @@ import pytest
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import ViewInstalled
 from sitestack.model.view import View, ViewId
-from tests.sitestack.layers.unicast_world import Fate, Packet, World, address_of
+from tests.sitestack.layers.unicast.unicast_world import Fate, Packet, World, address_of
 
 
 def told(world: World, story: str) -> None:

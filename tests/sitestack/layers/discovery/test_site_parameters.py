@@ -17,7 +17,7 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Dropped, Effect, Up
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel_sites import NYC, one, take, view_of
+from tests.sitestack.channel.channel_sites import NYC, one, take, view_of
 from tests.sitestack.layers.lower_world import address_of, contact_of, local_of, place_of
 from tests.sitestack.layers.lower_world import view_of as view_named
 

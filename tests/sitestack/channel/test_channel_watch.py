@@ -16,8 +16,8 @@ from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig
 from sitestack.layers.failure_detection import FailureDetectionStatistics
 from sitestack.transport.watch import WatchStatistics
-from tests.sitestack.channel_sites import members, view_of
-from tests.sitestack.test_channel_udp import JOIN_WAIT_S, config
+from tests.sitestack.channel.channel_sites import members, view_of
+from tests.sitestack.channel.test_channel_udp import JOIN_WAIT_S, config
 
 _MEMBER = f"""
 import sys, trio

@@ -22,7 +22,7 @@ from sitestack.model.errors import ChannelClosed, ConfigurationError, StateTooLa
 from sitestack.model.message import Message, Scope
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel_sites import NYC, one, take, view_of
+from tests.sitestack.channel.channel_sites import NYC, one, take, view_of
 
 
 def with_state(config: SiteConfig = NYC, **changes: int) -> SiteConfig:

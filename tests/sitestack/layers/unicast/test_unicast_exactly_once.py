@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.sitestack.layers.unicast_world import Fate, Packet, World
+from tests.sitestack.layers.unicast.unicast_world import Fate, Packet, World
 
 pytestmark = pytest.mark.conforms("U2-18")
 

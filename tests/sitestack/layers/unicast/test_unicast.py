@@ -12,7 +12,7 @@ from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.stack.layer import Down, Dropped, Local, Up
-from tests.sitestack.layers.unicast_world import Fate, Packet, World, address_of, message
+from tests.sitestack.layers.unicast.unicast_world import Fate, Packet, World, address_of, message
 
 A, B = address_of("A"), address_of("B")
 

@@ -8,7 +8,7 @@ from sitestack.model.events import Left, Undeliverable
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from sitestack.stack.layer import Up
-from tests.sitestack.layers.test_flow_control import B, credits_from, flow_of, frame, sent
+from tests.sitestack.layers.flow_control.test_flow_control import B, credits_from, flow_of, frame, sent
 
 
 def urgent(n: int) -> Frame:
