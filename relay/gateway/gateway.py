@@ -1,7 +1,7 @@
 """Gateway: the relay's side that faces the other sites. Every member has one; it is active while its member coordinates.
 
-It decides whom to call, whom to believe (`relay/gateway/fence.py`) and what to answer, and when a connection ends; the connections are
-`relay/gateway/link_table.py`. It reads the replicated state, puts what arrives into the site's stream through the `Caster`, and says what to
+It decides whom to call, whom to believe (`fence.py`) and what to answer, and when a connection ends; the connections are
+`link_table.py`. It reads the replicated state, puts what arrives into the site's stream through the `Caster`, and says what to
 do as effects for the shell. An older link is closed before a newer HELLO of its lineage is answered (R6, R9).
 """
 

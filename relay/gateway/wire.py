@@ -77,7 +77,7 @@ class Unicast(Header):
 
 @dataclass(frozen=True, slots=True)
 class Routed(Header):
-    """ROUTED: a piece of a connection between two sites that have none, handed on from link to link (`relay/gateway/routes.py`)."""
+    """ROUTED: a piece of a connection between two sites that have none, handed on from link to link (`routes.py`)."""
 
     #: The sites at whose ends it enters and leaves.
     source: str

@@ -1,4 +1,4 @@
-"""Applier: what an entry of the site's stream does, at the same point at every member; the other end is `relay/gateway/injector.py`.
+"""Applier: what an entry of the site's stream does, at the same point at every member; the other end is `gateway/injector.py`.
 
 It changes the replicated state, and what came from another site passes up: a batch with the origin as its source again, what is
 missing, where a site begins, and the global view. The gateway of the relay is told what has been admitted.

@@ -1,7 +1,7 @@
 """RELAY: between Batching and Sequencer; every member runs it over the same stream.
 
 Seed 001. Up: this site's batches of scope ALL and its views are held for the other sites; entries that the coordinator has
-cast are applied (`relay/layer/applier.py`), at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over
+cast are applied (`applier.py`), at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over
 the relay; all else passes. A batch from elsewhere keeps the local relay as its source on the wire and gets its sender back on
 delivery (R13); it is never held for other sites, so it cannot run in circles (REL-8).
 

@@ -1,7 +1,7 @@
 """The bridge: the TCP connections to the relays of other sites, as the gateway orders them.
 
 Everything that decides is in the gateway, a pure part of the stack. This file dials, accepts, reads and writes, and says what
-happened (`relay/node/listener.py` listens). A reader never stops reading: what may come is bounded by the window of the link, not
+happened (`listener.py` listens). A reader never stops reading: what may come is bounded by the window of the link, not
 by TCP.
 """
 

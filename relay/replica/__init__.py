@@ -1,1 +1,1 @@
-"""What every member of a site knows about relaying, fed by the site's stream alone, so that all know the same at the same point."""
+"""What every member of a site knows about relaying. Fed by the stream alone, so all know the same at the same point."""

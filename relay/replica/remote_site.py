@@ -1,4 +1,4 @@
-"""Remote: what every member of a site knows about one other site. It changes by entries of the stream only (`relay/replica/state.py`).
+"""Remote: what every member of a site knows about one other site. It changes by entries of the stream only (`state.py`).
 
 The other site numbers what each of its members sends; here is what has been admitted of that. It has one line of views, or
 several while it is split; each is a lineage, with the epoch of its relay, its newest view, and what it has of ours.

@@ -38,7 +38,7 @@ class ReplicatedState:
         #: The last number of scope ALL per origin of this site.
         self.produced: dict[Address, int] = {}
         self.remotes: dict[str, Remote] = {}
-        #: The others that what this site sends is held for (`relay/gateway/retention.py`). A site that relays to nobody holds nothing.
+        #: The others that what this site sends is held for (`gateway/retention.py`). Who relays to nobody holds nothing.
         self.sites = sites
 
     def remote(self, site: str) -> Remote:

@@ -21,7 +21,9 @@ COMPUTED = {
     "relay/gateway/gateway.py: f'hello_{reason}'": "relay/gateway/fence.py: objection refusal",
     "relay/gateway/gateway.py: f'link_{reason}'": "relay/gateway/session.py: overdue",
     "relay/gateway/routes.py: reason": "relay/gateway/routes.py: arrived _hand_on",
-    "relay/unicast/forwarding.py: f'relay_reply_{reason}'": "relay/gateway/gateway.py: send_unicast; relay/gateway/session.py: send_unicast",
+    "relay/unicast/forwarding.py: f'relay_reply_{reason}'": (
+        "relay/gateway/gateway.py: send_unicast; relay/gateway/session.py: send_unicast"
+    ),
     "relay/unicast/forwarding.py: f'relay_unicast_{reason}'": "relay/gateway/session.py: send_unicast",
     "sitestack/layers/batching/layer.py: reason": "sitestack/layers/batching/layer.py: _maybe_leave",
     "sitestack/layers/nakack/layer.py: refused": "sitestack/layers/nakack/window.py: add",

@@ -21,17 +21,32 @@ _BARE_NOQA = re.compile(r"#\s*noqa\b(?!:\s*[A-Z]+[0-9])", re.IGNORECASE)
 
 
 def check_import_direction(path: str, text: str) -> list[str]:
-    """`sitestack` never imports `relay`, and layers never import each other."""
+    """A room imports only from floors below its own, and layers never import each other."""
     complaints = []
-    in_layers = path.startswith("sitestack/layers/") and not path.endswith("__init__.py")
+    floor = _floor(path)
     for line, name in _imported_names(path, text):
-        if path.startswith("sitestack/") and _is_within(name, "relay"):
-            complaints.append(f"{path}:{line}: sitestack must not import relay")
-        if in_layers and _is_within(name, "sitestack.layers"):
-            layer = ".".join(name.split(".")[:3])
-            if layer in policy.LAYERS and layer != _module_name(path):
-                complaints.append(f"{path}:{line}: a layer must not import another ({layer})")
+        imported = name.replace(".", "/")
+        if floor is not None and (other := _floor(imported)) is not None and other >= floor and _room(imported) != _room(path):
+            complaints.append(f"{path}:{line}: {_room(path)} must not import {_room(imported)}, which is on no floor below it")
+        if path.startswith(policy.LAYERS) and imported.startswith(policy.LAYERS) and _layer(imported) != _layer(path):
+            complaints.append(f"{path}:{line}: a layer must not import another ({_layer(imported)})")
     return complaints
+
+
+def _floor(path: str) -> int | None:
+    """The floor of a file or of what is imported; None for the faces of the packages and what is not ours."""
+    return next((floor for floor, rooms in enumerate(policy.FLOORS) if _room(path) in rooms), None)
+
+
+def _room(path: str) -> str:
+    """The folder or the file right below a package."""
+    first, _, rest = path.partition("/")
+    name = f"{first}/{rest.split('/')[0].removesuffix('.py')}"
+    return f"{name}.py" if any(f"{name}.py" in rooms for rooms in policy.FLOORS) else name
+
+
+def _layer(path: str) -> str:
+    return path.removeprefix(policy.LAYERS).split("/")[0].removesuffix(".py")
 
 
 def check_doors(path: str, text: str) -> list[str]:
@@ -130,10 +145,6 @@ def _import_base(path: str, node: ast.ImportFrom) -> str:
         return node.module or ""
     package = path.split("/")[: -node.level]
     return ".".join([*package, node.module] if node.module else package)
-
-
-def _module_name(path: str) -> str:
-    return path.removesuffix(".py").replace("/", ".")
 
 
 def _is_within(name: str, package: str) -> bool:

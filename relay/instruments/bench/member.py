@@ -1,6 +1,6 @@
 """One process of a benchmark: joins, and for every load that it is told sends and delivers, and says what that cost.
 
-`python -m relay.bench.member TASK`: every line of standard input is a `Load`, and for each a line with what was measured goes
+`python -m relay.instruments.bench.member TASK`: every line of standard input is a `Load`, and for each a line with what was measured goes
 to standard output; before those, one when it has joined and one when everybody is there. All lines are JSON objects.
 """
 
@@ -139,7 +139,7 @@ async def run(task: MemberTask) -> None:
 
 def _open(task: MemberTask) -> AbstractAsyncContextManager[Channel]:
     if task.peer:
-        return relay.channel.open_channel(task.node_config(), name=task.name, journal=_journal(task))
+        return relay.open_channel(task.node_config(), name=task.name, journal=_journal(task))
     return open_channel(task.site_config(), name=task.name, journal=_journal(task))
 
 

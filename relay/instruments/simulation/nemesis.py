@@ -1,4 +1,4 @@
-"""Trouble: the faults of a plan, each carried out when its time has come, under the load of `relay/instruments/simulation/load.py`."""
+"""The nemesis: carries out the faults of a plan, each when its time has come, under the load of `load.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A health check for containers: `python -m relay.http.probe URL` exits with 0 when the answer is 200.
+"""A health check for containers: `python -m relay.node.http.probe URL` exits with 0 when the answer is 200.
 
 It runs every few seconds in every container, so it loads nothing but sockets: a tenth of what the command line would cost.
 """
@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
         [url] = arguments
         host, port, target = parse(url)
     except ValueError:
-        print("usage: python -m relay.http.probe http://HOST:PORT/PATH")
+        print("usage: python -m relay.node.http.probe http://HOST:PORT/PATH")
         return 2
     try:
         status, said = ask(host, port, target)
