@@ -1,7 +1,7 @@
 """One process of a benchmark: joins, and for every load that it is told sends and delivers, and says what that cost.
 
-`python -m relay.instruments.bench.member TASK`: every line of standard input is a `Load`, and for each a line with what was measured goes
-to standard output; before those, one when it has joined and one when everybody is there. All lines are JSON objects.
+`python -m relay.instruments.bench.member TASK`: every line of standard input is a `Load`, and for each a line with what was measured
+goes to standard output; before those, one when it has joined and one when everybody is there. All lines are JSON objects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import trio
 
-import relay.node.channel
+import relay
 from relay.instruments.bench.profile import Profile
 from relay.instruments.bench.scenarios import Load, MemberTask
 from relay.journal import JournalOptions, JournalStore
