@@ -16,7 +16,7 @@ from relay.cli.running import run_until_signal
 from relay.instruments.demo import demo_table, read_lines
 from relay.instruments.drills.executor import MemberDied
 from relay.instruments.drills.layout import Discovery
-from relay.instruments.drills.plan import Action, Drill, Load
+from relay.instruments.drills.plan import Action, Drill, DrillLoad
 from relay.instruments.drills.result import DrillResult
 from relay.instruments.drills.run import DrillPlan, Phase, run_local
 from relay.instruments.drills.sites import NotReady
@@ -95,7 +95,7 @@ def _plan(lines: list[bytes], members: int, rate: float, kill: Kill, discovery: 
     """Two sites, and a fault when half of the lines are sent."""
     seconds = len(lines) / rate
     method = (Action("kill", at_s=seconds / 2, target="NYC.relay"),) if kill == "relay" else ()
-    drill = Drill(name="demo", members=members, load=Load(rate=rate, seconds=seconds), method=method)
+    drill = Drill(name="demo", members=members, load=DrillLoad(rate=rate, seconds=seconds), method=method)
     return DrillPlan(drill, lines, discovery)
 
 

@@ -20,7 +20,7 @@ import click
 
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import print_json, progress_bar
-from relay.instruments.simulation import Kind, Plan, Run, SeedResult, run_seed, shrink_seed
+from relay.instruments.simulation import Kind, Plan, SeedResult, SeedRun, run_seed, shrink_seed
 from relay.instruments.simulation.coverage import find_missing
 
 #: Seeds that are handed to the processes at one time, per process: enough that none ever waits.
@@ -122,7 +122,7 @@ def _shrink(seed: int, kind: Kind, as_json: bool) -> int:
         plan = shrink_seed(seed, kind)
     except ValueError as error:
         raise click.ClickException(f"{error}.") from None
-    violations = Run(plan).result().violations
+    violations = SeedRun(plan).result().violations
     if as_json:
         print_json(
             {"seed": seed, "violations": list(violations), "faults": [repr(fault) for fault in plan.faults], "plan": repr(plan)}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from relay.events import Misconfigured
-from relay.gateway.link_table import Connection, Key, Links
+from relay.gateway.link_table import Connection, Key, LinkTable
 from relay.gateway.wire import VERSION, Hello
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later
@@ -30,7 +30,7 @@ class Refusal(NamedTuple):
 class Fence:
     """Judges HELLOs. Bound: `_SENTENCES_MAX` sentences; what more there is to say is not said."""
 
-    def __init__(self, peers: Mapping[str, object], state: ReplicatedState, links: Links) -> None:
+    def __init__(self, peers: Mapping[str, object], state: ReplicatedState, links: LinkTable) -> None:
         self._peers = peers
         self._state = state
         self._links = links

@@ -1,8 +1,8 @@
 """Gateway: the relay's side that faces the other sites. Every member has one; it is active while its member coordinates.
 
 It decides whom to call, whom to believe (`fence.py`) and what to answer, and when a connection ends; the connections are
-`link_table.py`. It reads the replicated state, puts what arrives into the site's stream through the `Caster`, and says what to
-do as effects for the shell. An older link is closed before a newer HELLO of its lineage is answered (R6, R9).
+`link_table.py`. It reads the replicated state, puts what arrives into the site's stream through the `Injector`, and says what
+to do as effects for the shell. An older link is closed before a newer HELLO of its lineage is answered (R6, R9).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from relay.gateway.acknowledgements import Acknowledgements
 from relay.gateway.dialer import Dialer
 from relay.gateway.fence import Fence
 from relay.gateway.grace import Grace
-from relay.gateway.injector import Caster
-from relay.gateway.link_table import Connection, Key, Links
-from relay.gateway.receiving import Inflow
-from relay.gateway.retention import Audience
+from relay.gateway.injector import Injector
+from relay.gateway.link_table import Connection, Key, LinkTable
+from relay.gateway.receiver import LinkReceiver
+from relay.gateway.retention import Retention
 from relay.gateway.session import LinkConfig
-from relay.gateway.watermarks import Admitted, Horizon
-from relay.gateway.wire import Ack, Bye, Hello, Routed, Unicast
+from relay.gateway.watermarks import Admitted, Watermarks
+from relay.gateway.wire import Ack, Bye, Hello, RemoteUnicast, Routed
 from relay.replica.entries import LinkUp, SiteDown, Trim, UnicastReply
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
@@ -53,19 +53,19 @@ class GatewayConfig:
 class Gateway:
     """This site's relay. Bounds: `connections_max` sessions and one for each call and route, each bounded by `LinkConfig`."""
 
-    def __init__(self, local: Local, config: GatewayConfig, state: ReplicatedState, caster: Caster) -> None:
+    def __init__(self, local: Local, config: GatewayConfig, state: ReplicatedState, injector: Injector) -> None:
         self.config = config
-        self.horizon = Horizon(state)
+        self.watermarks = Watermarks(state)
         self.view: View | None = None
         #: Unicasts, replies and pieces that have arrived, with the site they came from; the relay layer takes them.
-        self.arrived: list[tuple[str, Unicast | UnicastReply | Routed]] = []
-        self.audience = Audience(local.address, config.peers, state)
+        self.arrived: list[tuple[str, RemoteUnicast | UnicastReply | Routed]] = []
+        self.retention = Retention(local.address, config.peers, state)
         self._site = local.site
         self._state = state
-        self._caster = caster
-        self._links = Links(local, config.link, state, self.horizon)
+        self._injector = injector
+        self._links = LinkTable(local, config.link, state, self.watermarks)
         self._fence = Fence(config.peers, state, self._links)
-        self._inflow = Inflow(local.site, state, caster)
+        self._receiver = LinkReceiver(local.site, state, injector)
         self._dialer = Dialer(config.peers, config.dial_s, config.dial_s_max, local.rng)
         self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
         self._acks = Acknowledgements(state)
@@ -101,13 +101,13 @@ class Gateway:
     def installed(self, view: View, now: float) -> list[Effect]:
         """This member coordinates a view."""
         old, self.view = self.view, view
-        self._links.acknowledge(self.horizon.installed(len(view.members) == 1))
+        self._links.acknowledge(self.watermarks.installed(len(view.members) == 1))
         self._trimming = -1
         effects: list[Effect] = []
         if old is None:
             self._dialer.start(now)
             self._grace.start(now)
-            self.audience.start_over()
+            self.retention.start_over()
             effects.append(Up(Listen()))
         elif old.lineage != view.lineage:
             # Links are keyed by lineage: the other part of a split site may continue the old one.
@@ -117,10 +117,10 @@ class Gateway:
     def start_over(self, now: float) -> list[Effect]:
         """The parts of this site have become one: what it has is to be asked and answered anew, on every link."""
         effects = self._close_all("merged", now)
-        self._inflow.clear()
+        self._receiver.clear()
         self._acks.clear()
         self._grace.start(now)
-        self.audience.start_over()
+        self.retention.start_over()
         return effects
 
     def resign(self, reason: str, now: float) -> list[Effect]:
@@ -129,7 +129,7 @@ class Gateway:
             return []
         effects = self._close_all(reason, now)
         self._dialer.stop()
-        self._inflow.clear()
+        self._receiver.clear()
         self._acks.clear()
         effects.append(Up(StopListening()))
         effects.append(Up(Role(Duty.MEMBER, self.view.id, ())))
@@ -210,7 +210,7 @@ class Gateway:
                     return effects
         except ProtocolError as error:
             return [*effects, Dropped(error.reason), *self._close(connection, error.reason, now)]
-        if self._caster.waiting_bytes > self.config.waiting_bytes_max:
+        if self._injector.waiting_bytes > self.config.waiting_bytes_max:
             return [*effects, Dropped("bridge_overrun"), *self._close(connection, "overrun", now)]
         return effects
 
@@ -224,10 +224,10 @@ class Gateway:
         if isinstance(frame, Ack):
             self._acks.collect((peer.site, peer.lineage), frame.vectors.get(self._site))
             return []
-        if isinstance(frame, Unicast | UnicastReply | Routed):
+        if isinstance(frame, RemoteUnicast | UnicastReply | Routed):
             self.arrived.append((peer.site, frame))
             return []
-        answer = self._inflow.admit(peer.site, frame)
+        answer = self._receiver.admit(peer.site, frame)
         if answer is Admission.HOLE:
             link.session.report_hole()
         return [Dropped(answer.value)] if answer.value else []
@@ -248,24 +248,24 @@ class Gateway:
         self._grace.linked(key)
         self._dialer.linked(hello.site)
         if is_news:
-            self._caster.cast(LinkUp(hello.site, hello.lineage, hello.epoch))
+            self._injector.cast(LinkUp(hello.site, hello.lineage, hello.epoch))
         return [*effects, *self._announce_role()]
 
     # -- the stream ----------------------------------------------------------------------------------------------------
 
     def admitted(self, entry: Admitted) -> None:
         """Something of another site was admitted here."""
-        self._links.acknowledge(self.horizon.admitted(entry))
+        self._links.acknowledge(self.watermarks.admitted(entry))
 
     def stable(self, gseq: int) -> bool:
         """Every member has the stream up to this number; True when there is more to acknowledge."""
-        settled = self.horizon.stable(gseq)
+        settled = self.watermarks.stable(gseq)
         self._links.acknowledge(settled)
         return bool(settled)
 
     def refused(self, site: str) -> None:
         """Something that was cast was not admitted: the numbers here ran ahead of the stream."""
-        self._inflow.reset(site)
+        self._receiver.reset(site)
         self._resync(site)
 
     def went_down(self, entry: SiteDown) -> None:
@@ -274,7 +274,7 @@ class Gateway:
         self._resync(entry.site)
         epoch = self._links.epoch((entry.site, entry.lineage))
         if entry.forget and epoch is not None:
-            self._caster.cast(LinkUp(entry.site, entry.lineage, epoch))
+            self._injector.cast(LinkUp(entry.site, entry.lineage, epoch))
 
     def shown(self, key: Key, now: float) -> None:
         """A view of a part of another site was admitted."""
@@ -290,7 +290,7 @@ class Gateway:
         for session in self._links.sessions(site):
             session.report_hole()
 
-    def send_unicast(self, site: str, member: Address, frame: Unicast | UnicastReply) -> str:
+    def send_unicast(self, site: str, member: Address, frame: RemoteUnicast | UnicastReply) -> str:
         """Put it on the link to the part of the site in which the member is; why not, or an empty string."""
         remote = self._state.remotes.get(site)
         session = self._links.session_to(site, [] if remote is None else remote.lineages_of(member))
@@ -307,12 +307,12 @@ class Gateway:
             effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
         effects += [Up(Dial(site, address)) for site, address in self._dialer.due(now)]
         for entry in self._grace.due(self.links, now):
-            self._caster.cast(entry)
+            self._injector.cast(entry)
         for acked in self._acks.take():
-            self._caster.cast(acked)
-        held_for = self.audience.due(now)
+            self._injector.cast(acked)
+        held_for = self.retention.due(now)
         if held_for is not None:
-            self._caster.cast(held_for)
+            self._injector.cast(held_for)
         self._cast_trim(now)
         return [*effects, *self._links.fill(now)]
 
@@ -320,7 +320,7 @@ class Gateway:
         position = self._state.buffer.excess(now)
         if position is not None and position > self._trimming:
             self._trimming = position
-            self._caster.cast(Trim(position))
+            self._injector.cast(Trim(position))
 
     def deadline(self) -> float | None:
         """When `pump` wants to be called."""
@@ -330,7 +330,7 @@ class Gateway:
             self._dialer.deadline(),
             self._grace.deadline(self.links),
             self._state.buffer.age_due(self._trimming),  # what a Trim is on its way for is seen to
-            self.audience.deadline(),
+            self.retention.deadline(),
             self._links.deadline(),
         ]
         return min([due for due in dues if due is not None], default=None)

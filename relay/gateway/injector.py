@@ -1,4 +1,4 @@
-"""Caster: the coordinator's way into its site's stream.
+"""Injector: the coordinator's way into its site's stream.
 
 What is cast in a view and not delivered before its end is lost with it (the flush discards what nobody has delivered), so it is
 kept until it comes back up, and cast again in order when the next view is installed and this member still coordinates.
@@ -14,7 +14,7 @@ from sitestack.model.message import Batch
 from sitestack.stack.layer import Down, Effect
 
 
-class Caster:
+class Injector:
     """Queue of stream entries. Bound: those who cast look at `waiting_bytes`; a link that fills it is closed."""
 
     def __init__(self, address: Address) -> None:

@@ -1,4 +1,4 @@
-"""Links: the connections of this site's relay, and which of them is the link to each lineage of another site.
+"""LinkTable: the connections of this site's relay, and which of them is the link to each lineage of another site.
 
 Links are keyed by (site, lineage), since two parts of a split site may relay at the same time, each legitimately (R10). Who may
 connect, and when a connection ends, is the gateway's business; a `LinkSession` does the talking on each connection.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from relay.events import BridgeClose, BridgeConnected, BridgeSend
 from relay.gateway.session import LinkConfig, LinkSession
-from relay.gateway.watermarks import Admitted, Horizon
+from relay.gateway.watermarks import Admitted, Watermarks
 from relay.gateway.wire import VERSION, Hello
 from relay.replica.entries import SiteVector
 from relay.replica.state import ReplicatedState
@@ -41,10 +41,10 @@ class Connection:
         return (peer.site, peer.lineage) if peer is not None and self.session.accepted else None
 
 
-class Links:
+class LinkTable:
     """Who is connected. Bounds: the gateway's, and for each connection `LinkConfig`."""
 
-    def __init__(self, local: Local, config: LinkConfig, state: ReplicatedState, horizon: Horizon) -> None:
+    def __init__(self, local: Local, config: LinkConfig, state: ReplicatedState, watermarks: Watermarks) -> None:
         #: By their numbers, those that are no link yet included.
         self.connections: dict[int, Connection] = {}
         #: The number of the connection that is the link to each lineage.
@@ -52,7 +52,7 @@ class Links:
         self._local = local
         self._config = config
         self._state = state
-        self._horizon = horizon
+        self._watermarks = watermarks
         self._made = 0
 
     # -- from HELLO to BYE ---------------------------------------------------------------------------------------------
@@ -64,13 +64,13 @@ class Links:
         window = min(config.window_bytes, ROUTE_WINDOW_BYTES if event.connection < 0 else 1 << 62)
         frame_max = config.frame_bytes_max
         hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, self._made, window, frame_max)
-        session = LinkSession(hello, self._state, self._horizon, config, now)
+        session = LinkSession(hello, self._state, self._watermarks, config, now)
         self.connections[event.connection] = Connection(session, event.dialed, event.certified)
 
     def accept(self, number: int, key: Key) -> None:
         """This connection is the link to a lineage from now on."""
         self.numbers[key] = number
-        self.connections[number].session.accept(self._state.admitted_vector(*key), self._horizon.stable_vector(*key))
+        self.connections[number].session.accept(self._state.admitted_vector(*key), self._watermarks.stable_vector(*key))
 
     def farewell(self, number: int, reason: str) -> list[Effect]:
         """Say BYE, if it can still be said, and close a connection."""

@@ -1,4 +1,4 @@
-"""Audience: which other sites this one's stream is held for, where members do not all have the same configuration.
+"""Retention: which other sites this one's stream is held for, where members do not all have the same configuration.
 
 The buffer is the same at every member, so this is replicated as well (`ReplicatedState.sites`): a founder begins with its own
 peers, a joiner with those of the state that it is handed, and only `HeldFor`, an entry of the stream, changes them. So a member
@@ -26,7 +26,7 @@ from sitestack.stack.layer import Down, Effect, Up
 from sitestack.wire.schema import ADDRESSES_MAX
 
 
-class Audience:
+class Retention:
     """What this member has to say of the list. Bound: a list per member of the view, and of those who are ahead of it."""
 
     def __init__(self, me: Address, peers: Iterable[str], state: ReplicatedState) -> None:

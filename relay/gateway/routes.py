@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from relay.events import BridgeClose, BridgeConnected, BridgeSend, Dial
 from relay.gateway.gateway import Gateway
-from relay.gateway.receiving import HOPS_MAX
+from relay.gateway.receiver import HOPS_MAX
 from relay.gateway.session import LinkSession
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed
 from sitestack.model.address import Address, Physical

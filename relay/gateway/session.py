@@ -1,7 +1,7 @@
 """LinkSession: one TCP connection to the relay of another site, from HELLO to BYE (seed 001, "communicates briefly").
 
 Sending is pulled: `take` gives the next bytes, a bounded chunk at a time, so heartbeats wait for a chunk at most. The answers
-go first, then some unicasts and pieces of routes, then what the peer lacks of this site's stream (`relay/gateway/sending.py`).
+go first, then some unicasts and pieces of routes, then what the peer lacks of this site's stream (`sender.py`).
 
 The life of a session: HELLO both ways -> `accept` (the gateway has fenced) -> STATE at once, whatever the peer does (R27) ->
 once the peer's STATE is here, entries flow. A later STATE of the peer rewinds: it has found a hole.
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from relay.gateway.sending import Outflow
-from relay.gateway.watermarks import Horizon
+from relay.gateway.sender import LinkSender
+from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import (
     HELLO_BYTES_MAX,
     Ack,
@@ -21,9 +21,9 @@ from relay.gateway.wire import (
     FrameParser,
     Heartbeat,
     Hello,
+    RemoteUnicast,
     Routed,
     State,
-    Unicast,
     encode,
 )
 from relay.replica.entries import SiteVector, UnicastReply
@@ -72,12 +72,12 @@ class LinkConfig:
 class LinkSession:
     """One connection. Bounds: the window, one chunk, one frame being parsed, a unicast above `unicast_bytes_max`."""
 
-    def __init__(self, hello: Hello, state: ReplicatedState, horizon: Horizon, config: LinkConfig, now: float) -> None:
+    def __init__(self, hello: Hello, state: ReplicatedState, watermarks: Watermarks, config: LinkConfig, now: float) -> None:
         self.local = hello
         self.peer: Hello | None = None
         self.accepted = False
         self._config = config
-        self._outflow = Outflow(hello.site, state, horizon)
+        self._sender = LinkSender(hello.site, state, watermarks)
         self._parser = FrameParser(HELLO_BYTES_MAX)
         #: Encoded and not yet taken: less than a chunk and one frame; and how much of it was taken.
         self._out = b""
@@ -99,7 +99,7 @@ class LinkSession:
     @property
     def answered(self) -> bool:
         """The peer has said STATE, so it takes this connection for a link, too."""
-        return self._outflow.begun
+        return self._sender.begun
 
     @property
     def _frame_bytes_max(self) -> int:
@@ -110,7 +110,7 @@ class LinkSession:
     @property
     def in_flight_bytes(self) -> int:
         """Of this site's stream: sent, and not known to be stable at the peer."""
-        return self._outflow.in_flight_bytes
+        return self._sender.in_flight_bytes
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
@@ -124,12 +124,12 @@ class LinkSession:
                 self._first(frame)
                 frames.append(frame)
             elif isinstance(frame, State):
-                self._outflow.rewind(frame.vectors.get(self.local.site))
+                self._sender.rewind(frame.vectors.get(self.local.site))
             elif isinstance(frame, Hello):
                 raise ProtocolError("bridge_hello")
             elif not isinstance(frame, Heartbeat):
                 if isinstance(frame, Ack):
-                    self._outflow.acknowledged(frame.vectors.get(self.local.site, SiteVector()))
+                    self._sender.acknowledged(frame.vectors.get(self.local.site, SiteVector()))
                 frames.append(frame)
         return frames
 
@@ -168,7 +168,7 @@ class LinkSession:
             self._hole, self._resynced = False, now
             self._answers.append(self._state_frame(admitted))
 
-    def send_unicast(self, frame: Unicast | UnicastReply) -> str:
+    def send_unicast(self, frame: RemoteUnicast | UnicastReply) -> str:
         """Queue a unicast or its answer; why not, or an empty string. What is too large for a frame will always be."""
         data = encode(frame)
         if len(data) > self._frame_bytes_max:
@@ -258,7 +258,7 @@ class LinkSession:
         """The next frame of this site's stream, as far as the windows of both ends allow."""
         if not self.accepted or self.peer is None:
             return None
-        return self._outflow.next_frame(min(self._config.window_bytes, self.peer.window_bytes), self._frame_bytes_max)
+        return self._sender.next_frame(min(self._config.window_bytes, self.peer.window_bytes), self._frame_bytes_max)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Horizon: how far the coordinator may go on both sides of a link.
+"""Watermarks: how far the coordinator may go on both sides of a link.
 
 Out: an entry is sent once one more member of this site holds it (X4, R11), so that nothing is known elsewhere that this site
 can forget. In: what another site sent is acknowledged once it is stable here (R5), so that nothing is trimmed there that this
@@ -28,7 +28,7 @@ class Admitted(NamedTuple):
     lineage: ViewId | None
 
 
-class Horizon:
+class Watermarks:
     """Positions and numbers of the installed view that are not held or not stable yet.
 
     Bound: what is sequenced and not yet held or stable, which flow control below bounds.

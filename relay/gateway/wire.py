@@ -67,7 +67,7 @@ class Data(Header):
 
 
 @dataclass(frozen=True, slots=True)
-class Unicast(Header):
+class RemoteUnicast(Header):
     """A batch for one member of the receiver's site."""
 
     after: int
@@ -115,7 +115,7 @@ FRAMES: dict[int, type[Header]] = {
     0x121: State,
     0x122: Data,
     0x123: Ack,
-    0x124: Unicast,
+    0x124: RemoteUnicast,
     0x125: Heartbeat,
     0x126: Bye,
     0x127: Routed,

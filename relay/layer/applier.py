@@ -108,8 +108,8 @@ class Applier:
     def _held_for(self, frame: Frame, entry: HeldFor, now: float) -> list[Effect]:
         position = self._state.apply_held_for(entry, now)
         if position is not None and self._gateway.active:
-            self._gateway.horizon.appended(frame.stream, frame.seqno, position)
-        return self._gateway.audience.compare()
+            self._gateway.watermarks.appended(frame.stream, frame.seqno, position)
+        return self._gateway.retention.compare()
 
     def _admitted(self, entry: Admitted) -> None:
         if self._gateway.active:

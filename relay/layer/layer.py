@@ -24,16 +24,16 @@ from relay.events import (
     Unreachable,
 )
 from relay.gateway.gateway import Gateway, GatewayConfig
-from relay.gateway.injector import Caster
+from relay.gateway.injector import Injector
 from relay.gateway.routes import Routes, RoutesConfig
 from relay.gateway.wire import Routed
 from relay.layer.applier import ENTRIES, Applier
 from relay.layer.statistics import RelayStatistics, relay_statistics
 from relay.replica.buffer import BufferConfig
-from relay.replica.entries import HEADERS, Configured, Deliver, Forward, RelayState, UnicastReply
+from relay.replica.entries import HEADERS, Configured, DeliverUnicast, ForwardUnicast, RelayState, UnicastReply
 from relay.replica.state import ReplicatedState
 from relay.unicast.forwarding import UnicastRoutes
-from relay.unicast.sender import UnicastConfig
+from relay.unicast.sender import RemoteUnicastConfig
 from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import ProxyUUID
 from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, Undeliverable, ViewInstalled
@@ -48,7 +48,7 @@ class RelayConfig:
 
     gateway: GatewayConfig = field(default_factory=GatewayConfig)
     buffer: BufferConfig = field(default_factory=BufferConfig)
-    unicast: UnicastConfig = field(default_factory=UnicastConfig)
+    unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
     routes: RoutesConfig = field(default_factory=RoutesConfig)
 
 
@@ -61,8 +61,8 @@ class RelayLayer(Layer):
 
     def __init__(self, local: Local, config: RelayConfig) -> None:
         self.state = ReplicatedState(local.site, config.buffer, tuple(sorted(config.gateway.peers)))
-        self.caster = Caster(local.address)
-        self.gateway = Gateway(local, config.gateway, self.state, self.caster)
+        self.injector = Injector(local.address)
+        self.gateway = Gateway(local, config.gateway, self.state, self.injector)
         self.routes = Routes(local, config.routes, self.gateway)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
         self.sender = self.unicasts.sender
@@ -127,7 +127,7 @@ class RelayLayer(Layer):
         if isinstance(event, ViewInstalled):
             return self.routes.carry(self._installed(event, now), now)
         if isinstance(event, Blocked):
-            self.caster.block()
+            self.injector.block()
             return []
         if isinstance(event, Left):
             return self.routes.carry(self.gateway.resign("left", now), now)
@@ -137,7 +137,9 @@ class RelayLayer(Layer):
             passed: list[Effect] = [Up(event)] if isinstance(event, Stable) else []
             if self.gateway.active:
                 held = isinstance(event, Held)
-                news = self.gateway.horizon.held(event.vector) if held else self.gateway.stable(event.vector.get(self._me, 0))
+                news = (
+                    self.gateway.watermarks.held(event.vector) if held else self.gateway.stable(event.vector.get(self._me, 0))
+                )
                 self._waiting_since = now if news else self._waiting_since
             return passed
         return [Up(event)]
@@ -148,25 +150,25 @@ class RelayLayer(Layer):
                 self._hold(frame, frame.batch, now)
             return [Up(frame)]
         header = frame.headers[-1]
-        if isinstance(header, Forward | Deliver | UnicastReply):
+        if isinstance(header, ForwardUnicast | DeliverUnicast | UnicastReply):
             self._waiting_since = now
             return self._unicast(frame, header, now)
         if isinstance(header, Configured):
             self._waiting_since = now
-            self.gateway.audience.heard(frame.source, header)
+            self.gateway.retention.heard(frame.source, header)
             return []
         if type(header) not in ENTRIES:
             return [Up(frame)]
         if frame.source == self._me:
-            self.caster.delivered()
+            self.injector.delivered()
         if self.gateway.active:
             self._waiting_since = now
         return self.routes.carry(self._applier.apply(frame, header, now), now)
 
-    def _unicast(self, frame: Frame, header: Forward | Deliver | UnicastReply, now: float) -> list[Effect]:
-        if isinstance(header, Forward):
+    def _unicast(self, frame: Frame, header: ForwardUnicast | DeliverUnicast | UnicastReply, now: float) -> list[Effect]:
+        if isinstance(header, ForwardUnicast):
             return self.unicasts.relay(frame, header)
-        if isinstance(header, Deliver):
+        if isinstance(header, DeliverUnicast):
             return self.unicasts.deliver(header.after, frame.batch)
         return [*self.unicasts.reply(header, now), *self.unicasts.forward(now)]
 
@@ -175,7 +177,7 @@ class RelayLayer(Layer):
         if batch.scope is Scope.ALL and self.state.sites:
             position = self.state.append(batch, now)
             if self.gateway.active:
-                self.gateway.horizon.appended(frame.stream, frame.seqno, position)
+                self.gateway.watermarks.appended(frame.stream, frame.seqno, position)
                 self._waiting_since = now
 
     # -- views ---------------------------------------------------------------------------------------------------------
@@ -187,23 +189,23 @@ class RelayLayer(Layer):
         if self._parts:
             self.state.merge(self._parts, now)
             self._parts.clear()
-            self.caster.close()
+            self.injector.close()
             effects += self.gateway.start_over(now) if self.gateway.active else []
         self.state.install(view, now)
         if event.previous is None:
             effects += [Up(Baseline(site, origins)) for site, origins in self.state.baselines()]
         if view.coordinator == self._me and not self._leaving:
             effects += self.gateway.installed(view, now)
-            self.caster.reopen(event.blocked)
+            self.injector.reopen(event.blocked)
         else:
             effects += self.gateway.resign("not_relay", now)
-            self.caster.close()
-        effects += [*self._applier.installed(), *self.gateway.audience.installed(view)]
+            self.injector.close()
+        effects += [*self._applier.installed(), *self.gateway.retention.installed(view)]
         if old is None or old.coordinator != view.coordinator:
             self.sender.again(now)
             effects += self.unicasts.forward(now)
-        # What the caster has waits for the end of the turn: cast here it would overtake, on its way back up through this layer,
-        # what the layers below have put into the new view before it.
+        # What the injector has waits for the end of the turn: cast here it would overtake, on its way
+        # back up through this layer, what the layers below have put into the new view before it.
         self._waiting_since = now
         return effects
 
@@ -219,12 +221,12 @@ class RelayLayer(Layer):
                     effects += self.routes.arrived(site, frame, now)
                 else:
                     effects += self.unicasts.arrived(site, frame, now)
-        return [*effects, *self.unicasts.forward(now), *self.caster.take()]
+        return [*effects, *self.unicasts.forward(now), *self.injector.take()]
 
     def flush(self, now: float) -> list[Effect]:
         """End of a turn: acknowledge unicasts, fill the links, cast what came of it."""
         self._now, self._waiting_since = now, None
-        effects = [*self.unicasts.acknowledge(now), *self.routes.pump(now), *self.caster.take()]
+        effects = [*self.unicasts.acknowledge(now), *self.routes.pump(now), *self.injector.take()]
         if self._leave_due is not None and (now >= self._leave_due or self.sender.deadline() is None):
             effects += self.routes.carry(self._leave(now), now)
         return effects
@@ -241,7 +243,7 @@ class RelayLayer(Layer):
 
     def statistics(self) -> RelayStatistics:
         """What is held for the other sites, and how far each is behind."""
-        return relay_statistics(self.state, self.gateway, self.caster, self.unicasts, self.routes, self._now)
+        return relay_statistics(self.state, self.gateway, self.injector, self.unicasts, self.routes, self._now)
 
     # -- joiners -------------------------------------------------------------------------------------------------------
 

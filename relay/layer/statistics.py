@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relay.gateway.gateway import Gateway
-from relay.gateway.injector import Caster
+from relay.gateway.injector import Injector
 from relay.gateway.routes import ROUTES_MAX, Routes
 from relay.replica.buffer import Entry
 from relay.replica.remote_site import LINEAGES_MAX
@@ -78,7 +78,7 @@ class RelayStatistics:
 
 
 def relay_statistics(
-    state: ReplicatedState, gateway: Gateway, caster: Caster, unicasts: UnicastRoutes, routes: Routes, now: float
+    state: ReplicatedState, gateway: Gateway, injector: Injector, unicasts: UnicastRoutes, routes: Routes, now: float
 ) -> RelayStatistics:
     """Everything at this moment. It looks at every entry of the buffer."""
     buffer, sender = state.buffer, unicasts.sender
@@ -91,8 +91,8 @@ def relay_statistics(
         buffer_bytes=buffer.bytes,
         buffer_bytes_high=buffer.bytes_high,
         buffer_bytes_max=buffer.config.budget_bytes,
-        waiting_bytes=caster.waiting_bytes,
-        waiting_bytes_high=caster.waiting_bytes_high,
+        waiting_bytes=injector.waiting_bytes,
+        waiting_bytes_high=injector.waiting_bytes_high,
         waiting_bytes_max=gateway.config.waiting_bytes_max,
         pending_bytes=sender.pending_bytes,
         pending_bytes_high=sender.pending_bytes_high,

@@ -23,13 +23,13 @@ from sitestack.channel.open import (
     member,
     open_transport,
     require_sound,
-    resolve_seeds,
+    resolve_initial_hosts,
     shared_state,
 )
 from sitestack.channel.state_handover import SharedState
 from sitestack.journal.recorder import Recorder
 from sitestack.model.errors import unwrapped
-from sitestack.model.events import Event, OtherRules
+from sitestack.model.events import Event, OtherParameters
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
@@ -103,7 +103,7 @@ class RelayChannel(Channel):
                 self._inbox.put(event)
             case Role():
                 self._role = event
-            case OtherRules() if self._view is not None:
+            case OtherParameters() if self._view is not None:
                 log.error("a process has other rules than its site and stays outside", name=event.name, rules=event.rules)
             case Misconfigured(site, sentence):
                 log.error("bridge misconfigured", site=site, problem=sentence)
@@ -127,7 +127,7 @@ async def open_channel(
     site: it comes from a member of the own site, and messages of other sites that were delivered before are in it.
     """
     require_sound(find_problems(replace(config, name=name or config.name)))
-    config, names = await resolve_seeds(config)
+    config, names = await resolve_initial_hosts(config)
     local = make_local(config.site, name or config.name)
     recorder = make_recorder(RelayRecorder, local, config, journal)
     state = shared_state(get_state, set_state)

@@ -14,7 +14,7 @@ from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
 from relay.node.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.replica.buffer import BufferConfig
-from relay.unicast.sender import UnicastConfig
+from relay.unicast.sender import RemoteUnicastConfig
 from sitestack import config as site_config
 from sitestack.config import SiteConfig, datagrams_of
 from sitestack.model.address import Physical
@@ -62,7 +62,7 @@ class RelaySettings:
     dial_s_max: float = 5.0
     link: LinkConfig = field(default_factory=LinkConfig)
     #: Messages to one member of another site.
-    unicast: UnicastConfig = field(default_factory=UnicastConfig)
+    unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class Configured(Header):
 
 
 @dataclass(frozen=True, slots=True)
-class Forward(Header):
+class ForwardUnicast(Header):
     """Origin to relay: bring this unicast to its site. `after` is the number that the target must have reached before."""
 
     after: int
@@ -124,7 +124,7 @@ class Forward(Header):
 
 
 @dataclass(frozen=True, slots=True)
-class Deliver(Header):
+class DeliverUnicast(Header):
     """Relay to target: this unicast is for you, from another site."""
 
     after: int
@@ -205,8 +205,8 @@ HEADERS: dict[int, type[Header]] = {
     0x106: RemoteGap,
     0x107: RemoteBaseline,
     0x108: HeldFor,
-    0x110: Forward,
-    0x111: Deliver,
+    0x110: ForwardUnicast,
+    0x111: DeliverUnicast,
     0x112: UnicastReply,
     0x113: Configured,
     0x118: RelayState,

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from relay.events import Unreachable
 from relay.gateway.gateway import Gateway
-from relay.gateway.wire import Unicast
-from relay.replica.entries import Deliver, Forward, UnicastReply
+from relay.gateway.wire import RemoteUnicast
+from relay.replica.entries import DeliverUnicast, ForwardUnicast, UnicastReply
 from relay.replica.state import ReplicatedState
-from relay.unicast.sender import NO_MEMBER, QUEUE_FULL, TOO_LARGE, UnicastConfig, UnicastReceiver, UnicastSender
+from relay.unicast.sender import NO_MEMBER, QUEUE_FULL, TOO_LARGE, RemoteUnicastConfig, UnicastReceiver, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch
@@ -23,7 +23,7 @@ from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 class UnicastRoutes:
     """Unicasts to and from other sites, at one member."""
 
-    def __init__(self, local: Local, config: UnicastConfig, state: ReplicatedState, gateway: Gateway) -> None:
+    def __init__(self, local: Local, config: RemoteUnicastConfig, state: ReplicatedState, gateway: Gateway) -> None:
         self.sender = UnicastSender(config)
         self.receiver = UnicastReceiver(local.site, local.address)
         self._site = local.site
@@ -49,14 +49,14 @@ class UnicastRoutes:
         failures.clear()
         return effects
 
-    def _forward(self, unicast: Unicast, now: float) -> list[Effect]:
+    def _forward(self, unicast: RemoteUnicast, now: float) -> list[Effect]:
         view = self._state.view
         if self._gateway.active:
             reason = self._send(unicast)
         elif view is None or view.coordinator == self._me:
             reason = "no_relay"
         else:
-            header = Forward(unicast.after, unicast.attempt)
+            header = ForwardUnicast(unicast.after, unicast.attempt)
             return [Down(Frame(self._me, view.coordinator, (header,), unicast.batch))]
         if reason:
             self.sender.handle_reply(_refusal(unicast, reason), now)
@@ -64,22 +64,22 @@ class UnicastRoutes:
 
     # -- the relays ----------------------------------------------------------------------------------------------------
 
-    def relay(self, frame: Frame, header: Forward) -> list[Effect]:
+    def relay(self, frame: Frame, header: ForwardUnicast) -> list[Effect]:
         """A member wants a unicast brought to another site. What cannot be done is said, not dropped (R16, REL-27)."""
         batch = frame.batch
         if batch is None or batch.target is None or batch.origin != frame.source:
             return [Dropped("relay_malformed")]
-        unicast = Unicast(header.after, header.attempt, batch)
+        unicast = RemoteUnicast(header.after, header.attempt, batch)
         reason = self._send(unicast) if self._gateway.active else "not_relay"
         return [*_count(reason), Down(Frame(self._me, frame.source, (_refusal(unicast, reason),)))] if reason else []
 
-    def _send(self, unicast: Unicast) -> str:
+    def _send(self, unicast: RemoteUnicast) -> str:
         """Onto the bridge; why not, or an empty string."""
         batch = unicast.batch
         assert batch.target is not None
         return self._gateway.send_unicast(batch.target_site, batch.target, unicast)
 
-    def arrived(self, site: str, frame: Unicast | UnicastReply, now: float) -> list[Effect]:
+    def arrived(self, site: str, frame: RemoteUnicast | UnicastReply, now: float) -> list[Effect]:
         """From the bridge: for this member, for another one, or for nobody here."""
         if isinstance(frame, UnicastReply):
             ours = frame.target_site == site and frame.site == self._site
@@ -92,7 +92,7 @@ class UnicastRoutes:
         view = self._state.view
         if view is None or view.rank(batch.target) < 0:
             return self.reply(_refusal(frame, NO_MEMBER), now)
-        return [Down(Frame(self._me, batch.target, (Deliver(frame.after, frame.attempt),), batch))]
+        return [Down(Frame(self._me, batch.target, (DeliverUnicast(frame.after, frame.attempt),), batch))]
 
     # -- the target ----------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ def _count(reason: str) -> list[Effect]:
     return [Dropped(f"relay_unicast_{reason}")] if reason in (QUEUE_FULL, TOO_LARGE) else []
 
 
-def _refusal(unicast: Unicast, reason: str) -> UnicastReply:
+def _refusal(unicast: RemoteUnicast, reason: str) -> UnicastReply:
     batch = unicast.batch
     assert batch.target is not None
     return UnicastReply(batch.site, batch.origin, batch.target_site, batch.target, batch.last, unicast.attempt, reason)

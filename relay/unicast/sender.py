@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from relay.events import Certainty, Unreachable
-from relay.gateway.wire import Unicast
+from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import UnicastReply
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch
@@ -28,7 +28,7 @@ SENDERS_MAX = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class UnicastConfig:
+class RemoteUnicastConfig:
     """Patience with other sites."""
 
     #: First wait for an acknowledgement; it doubles up to the maximum. It should exceed the round trip between sites.
@@ -66,14 +66,14 @@ class _Line:
 class UnicastSender:
     """The origin's part. `take` gives what is to be forwarded; failures collect in `failures`."""
 
-    def __init__(self, config: UnicastConfig) -> None:
+    def __init__(self, config: RemoteUnicastConfig) -> None:
         self.config = config
         self.pending_bytes = 0
         self.pending_bytes_high = 0
         self.forwarded = 0
         self.failures: list[Unreachable] = []
         self._lines: dict[ProxyUUID, _Line] = {}
-        self._outbox: list[Unicast] = []
+        self._outbox: list[RemoteUnicast] = []
 
     def send(self, dest: ProxyUUID, batch: Batch, now: float) -> bool:
         """A new batch of mine for a member of another site; False when it may not wait and has failed."""
@@ -95,9 +95,9 @@ class UnicastSender:
 
     def _forward(self, after: int, attempt: int, batch: Batch) -> None:
         self.forwarded += 1
-        self._outbox.append(Unicast(after, attempt, batch))
+        self._outbox.append(RemoteUnicast(after, attempt, batch))
 
-    def take(self) -> list[Unicast]:
+    def take(self) -> list[RemoteUnicast]:
         """What is to be forwarded now."""
         outbox, self._outbox = self._outbox, []
         return outbox

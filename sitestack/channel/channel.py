@@ -17,7 +17,7 @@ import trio
 from sitestack.channel.driver import Driver, DriverStatistics
 from sitestack.channel.inbox import Delivery, Inbox, Mark
 from sitestack.channel.receive_end import ReceiveEnd
-from sitestack.channel.state_handover import SharedState, StateAtMarks
+from sitestack.channel.state_handover import SharedState, StateHandover
 from sitestack.config import SiteConfig
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import Batching
@@ -28,8 +28,8 @@ from sitestack.model.events import (
     Disconnect,
     Event,
     GiveState,
-    OtherRules,
-    SetSeeds,
+    OtherParameters,
+    SetInitialHosts,
     StateArrived,
     StateNotGiven,
     StateRefused,
@@ -101,11 +101,11 @@ class Channel:
         self._view: View | None = None
         self._joined = trio.Event()
         #: Why this member cannot join, when its site does not take it.
-        self._refusal: OtherRules | None = None
+        self._refusal: OtherParameters | None = None
         self._gone = trio.Event()
         self._leaving = False
         self._inbox: Inbox[Event | View | Mark] = Inbox()
-        self._state = StateAtMarks(state, self._inbox)
+        self._state = StateHandover(state, self._inbox)
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
         self._receive_end = ReceiveEnd(self._inbox, self._state, self._hand_in, backlog_bytes_max)
         self._messages: Iterator[Message] = iter(())
@@ -223,9 +223,9 @@ class Channel:
         if not self._gone.is_set():
             self._receive_end.abandon()
 
-    def set_seeds(self, seeds: tuple[Physical, ...]) -> None:
+    def set_initial_hosts(self, seeds: tuple[Physical, ...]) -> None:
         """Members may be found at these addresses now, instead of those in the configuration."""
-        self._stack.down(SetSeeds(seeds), trio.current_time())
+        self._stack.down(SetInitialHosts(seeds), trio.current_time())
         self._driver.wake()
 
     # -- the driver ------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ class Channel:
             self._state.mark(event.view.id)
             self._inbox.put(event.view)
             self._joined.set()
-        elif isinstance(event, OtherRules):
+        elif isinstance(event, OtherParameters):
             if self._view is None:
                 self._refusal = event
                 self._joined.set()

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sitestack.model.address import Address
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.message import Batch, Message, MessageId
 from sitestack.model.view import View, ViewId
 
 E = TypeVar("E")
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """A batch as the application sees it: messages of one sender, in order."""

@@ -53,7 +53,7 @@ async def open_channel(
     When `get_state` raises, or gives no bytes, the joiner is told: it iterates in vain and gets StateUnavailable.
     """
     require_sound(find_problems(config))
-    config, names = await resolve_seeds(config)
+    config, names = await resolve_initial_hosts(config)
     local = make_local(config.site, name)
     recorder = make_recorder(Recorder, local, config, journal)
     state = shared_state(get_state, set_state)
@@ -86,7 +86,7 @@ def require_sound(problems: Sequence[str]) -> None:
         raise ConfigurationError("\n".join(problems))
 
 
-async def resolve_seeds(config: S) -> tuple[S, Names]:
+async def resolve_initial_hosts(config: S) -> tuple[S, Names]:
     """The same with addresses instead of names; and the names, for `member` to look up again."""
     discovery = config.discovery
     names = Names(discovery.seeds if discovery.dns is None else (*discovery.seeds, discovery.dns))
@@ -129,7 +129,7 @@ async def member(channel: C, names: Names) -> AsyncIterator[C]:
                 owner = f"{channel.name} in {channel.site}"
                 nursery.start_soon(channel.run, name=f"channel of {owner}")
                 interval_s = channel.config.channel.resolve_interval_s
-                nursery.start_soon(names.follow, interval_s, channel.set_seeds, name=f"names for {owner}")
+                nursery.start_soon(names.follow, interval_s, channel.set_initial_hosts, name=f"names for {owner}")
                 await channel.join()
                 try:
                     yield channel

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import trio
 
 from sitestack.channel.inbox import Delivery, Inbox, Mark
-from sitestack.channel.state_handover import StateAtMarks
+from sitestack.channel.state_handover import StateHandover
 from sitestack.model.events import Credit, Event
 from sitestack.model.view import View
 
@@ -25,7 +25,7 @@ class ReceiveEnd:
     def __init__(
         self,
         inbox: Inbox[Event | View | Mark],
-        state: StateAtMarks,
+        state: StateHandover,
         hand_in: Callable[[Event], None],
         backlog_bytes_max: int,
     ) -> None:

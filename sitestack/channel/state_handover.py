@@ -24,7 +24,7 @@ class SharedState:
     set: Callable[[bytes], None]
 
 
-class StateAtMarks:
+class StateHandover:
     """What is to be done at which mark. For an application without a state it does nothing."""
 
     def __init__(self, state: SharedState | None, inbox: Inbox[Event | View | Mark]) -> None:

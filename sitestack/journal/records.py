@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from sitestack.model.address import Address
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 
@@ -52,7 +52,7 @@ class Stop:
     reason: str
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Send:
     """A batch was accepted from the application; written before its first packet leaves."""
@@ -89,7 +89,7 @@ class Reject:
     reason: str
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Deliver:
     """A batch was handed to the application, in delivery order. `site` and `origin` name its sender."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sitestack.model.address import Address, Physical
-from sitestack.model.address_cache import Contact, Contacts
+from sitestack.model.address_cache import AddressCache, Contact
 from sitestack.model.events import (
     Event,
     FindPhysical,
@@ -98,7 +98,7 @@ class Resolver(Layer):
     def __init__(self, local: Local, config: ResolverConfig) -> None:
         self.local = local
         self.config = config
-        self._contacts = Contacts(config.contacts_max, config.tombstone_s)
+        self._contacts = AddressCache(config.contacts_max, config.tombstone_s)
         self._members: tuple[Address, ...] = ()
         self._failures: dict[Address, int] = {}
         #: What follows from the cache, so that sending costs one look-up.

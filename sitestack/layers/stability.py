@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from sitestack.model.address import Address
 from sitestack.model.events import Event, Held, Stable, ViewInstalled
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
@@ -26,9 +26,9 @@ from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 STREAMS_MAX = 16
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
-class Report(Header):
+class StabilityReport(Header):
     """Member to coordinator: how far streams are delivered here of which something is not stable."""
 
     view: ViewId
@@ -37,7 +37,7 @@ class Report(Header):
     known: int
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class StableVector(Header):
     """Coordinator to everybody: everybody has delivered each of these streams up to here."""
@@ -76,7 +76,7 @@ class Stability(Layer):
     """STABLE (rows X4, B1, B5, F1). It sees multicasts where they have been put together again and are on their way up."""
 
     name = "stability"
-    HEADERS: ClassVar[dict[int, type[Header]]] = {0x60: Report, 0x61: StableVector}
+    HEADERS: ClassVar[dict[int, type[Header]]] = {0x60: StabilityReport, 0x61: StableVector}
 
     def __init__(self, local: Local, config: StabilityConfig) -> None:
         self._me = local.address
@@ -108,7 +108,7 @@ class Stability(Layer):
         """Count what is delivered; take reports and vectors; start again with each view."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
-            if type(header) is Report:
+            if type(header) is StabilityReport:
                 return self._handle_report(header, event.source, now)
             if type(header) is StableVector:
                 return self._handle_vector(header, event.source)
@@ -185,7 +185,7 @@ class Stability(Layer):
         self._unstable_high = max(self._unstable_high, sum(unstable.values()) - sum(stable.get(owner, 0) for owner in unstable))
         self._report_due = self._next_report(now)
         known = sum(stable.values())
-        headers = [Report(self._view.id, part, known) for part in _in_parts(unstable)]
+        headers = [StabilityReport(self._view.id, part, known) for part in _in_parts(unstable)]
         self._reports_sent += len(headers)
         return [Down(Frame(self._me, self._view.coordinator, (header,), None, True)) for header in headers]
 
@@ -213,7 +213,7 @@ class Stability(Layer):
 
     # -- the coordinator -------------------------------------------------------------------------------------------
 
-    def _handle_report(self, header: Report, source: Address, now: float) -> list[Effect]:
+    def _handle_report(self, header: StabilityReport, source: Address, now: float) -> list[Effect]:
         view = self._view
         if view is None or header.view != view.id:
             return [Dropped("stable_other_view")]

@@ -52,7 +52,7 @@ class _Tombstone:
     until: float
 
 
-class Contacts:
+class AddressCache:
     """A bounded table of contacts. When it is full the one heard of longest ago makes room, but never a pinned one.
 
     The pinned ones are the members of a view, which is bounded elsewhere; with them the table may exceed its bound.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sitestack.model.address import Address, Physical
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
@@ -94,7 +94,7 @@ class Unsuspect(Event):
     members: tuple[Address, ...]
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Stable(Event):
     """Travels up from stability, and down to NAKACK: up to these numbers, per sender's stream, every member has everything."""
@@ -102,7 +102,7 @@ class Stable(Event):
     vector: dict[Address, int]
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Settled(Event):
     """Up from membership, right before a view: all who go on stand at the cut, so nothing of the old view is in doubt."""
@@ -115,7 +115,7 @@ class Held(Event):
     vector: dict[Address, int]
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Credit(Event):
     """Travels down from the shell: bytes that were delivered but that the application has not taken yet."""
@@ -123,7 +123,7 @@ class Credit(Event):
     backlog_bytes: int
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Sent(Event):
     """Up from batching: this batch of mine is numbered and on its way. The shell journals it before its datagrams leave."""
@@ -131,7 +131,7 @@ class Sent(Event):
     batch: Batch
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Waiting(Event):
     """Up from flow control to batching: this many bytes of mine wait for credit."""
@@ -197,7 +197,7 @@ class Found(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class OtherRules(Event):
+class OtherParameters(Event):
     """Up from discovery to the shell: this process runs the site by other rules, so that neither takes the other in.
 
     A joiner is told instead of `Found` and cannot join. A member is told at most once per interval and process.
@@ -210,7 +210,7 @@ class OtherRules(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SetSeeds(Event):
+class SetInitialHosts(Event):
     """Down from the shell to discovery: the seeds are here now; they replace those known so far.
 
     Names may stand for other addresses than before (a pod has moved). Not everybody at these addresses need be up.

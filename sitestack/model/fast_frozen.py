@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def unguarded(kind: type[T]) -> type[T]:
+def fast_frozen(kind: type[T]) -> type[T]:
     """Drop the guard of a frozen dataclass with slots. Only for what is made for every batch or packet."""
     copies = [
         (each.name, object, field(default=each.default, default_factory=each.default_factory, init=each.init))

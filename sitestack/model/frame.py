@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 from sitestack.model.address import Address, Physical
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.message import Batch, Scope
 
 
@@ -36,7 +36,7 @@ H = TypeVar("H", bound=Header)
 Destination = Address | Physical | None
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One protocol message."""

@@ -16,7 +16,7 @@ from enum import IntEnum
 
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 
 
 class Scope(IntEnum):
@@ -39,7 +39,7 @@ Buffer = bytes | bytearray | memoryview
 UNICASTS = (Scope.UNICAST, Scope.OOB)
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Messages `(site, origin, scope, n)` with n in `first .. first + count - 1` (for a unicast also the target)."""
@@ -100,7 +100,7 @@ def _slices(body: bytes, sizes: tuple[int, ...]) -> Iterator[bytes]:
         at += size
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class MessageId:
     """The identity of one message from end to end."""
@@ -111,7 +111,7 @@ class MessageId:
     n: int
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Message:
     """What the application receives. `source` can be replied to; it is a `ProxyUUID` when the sender is in another site."""

@@ -13,7 +13,7 @@ from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
 from sitestack.promises.history import History, Stay, by_site
 from sitestack.promises.ranges import Ranges
-from sitestack.promises.reception import Run, Stream
+from sitestack.promises.reception import NumberRun, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
 
 
@@ -26,7 +26,7 @@ def check_same_view(histories: Sequence[History]) -> list[Violation]:
     findings = Findings("L6")
     by_uuid = {history.uuid: history for history in histories}
     for members in by_site(histories).values():
-        runs: dict[Stream, list[tuple[Run, ViewId, History]]] = {}
+        runs: dict[Stream, list[tuple[NumberRun, ViewId, History]]] = {}
         for history in members:
             for stream, run, vid in _multicast_runs(history):
                 runs.setdefault(stream, []).append((run, vid, history))
@@ -122,7 +122,7 @@ def check_validity(histories: Sequence[History]) -> list[Violation]:
     return findings.violations()
 
 
-def _multicast_runs(history: History) -> Iterator[tuple[Stream, Run, ViewId]]:
+def _multicast_runs(history: History) -> Iterator[tuple[Stream, NumberRun, ViewId]]:
     for stream, reception in history.receptions.items():
         if stream.scope not in UNICASTS:
             for run in reception.runs:
@@ -132,12 +132,12 @@ def _multicast_runs(history: History) -> Iterator[tuple[Stream, Run, ViewId]]:
 
 
 def _overlaps(
-    delivered: list[tuple[Run, ViewId, History]],
+    delivered: list[tuple[NumberRun, ViewId, History]],
 ) -> Iterator[tuple[int, int, tuple[ViewId, History], tuple[ViewId, History]]]:
     """The numbers that two processes delivered in different views: first, last, earlier view, later view."""
     if len({vid for _, vid, _ in delivered}) == 1:
         return
-    active: list[tuple[Run, ViewId, History]] = []
+    active: list[tuple[NumberRun, ViewId, History]] = []
     for entry in sorted(delivered, key=lambda entry: entry[0]):
         run, vid, history = entry
         active = [each for each in active if each[0].last >= run.first]

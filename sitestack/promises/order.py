@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from sitestack.model.message import Scope
 from sitestack.promises.history import History, by_site
 from sitestack.promises.ranges import Ranges
-from sitestack.promises.reception import Hole, Reception, Run, Stream
+from sitestack.promises.reception import Hole, NumberRun, Reception, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
 
 
@@ -110,7 +110,7 @@ def _report_hole(findings: Findings, history: History, stream: Stream, missing: 
         findings.add(history.label, f"hole {stream}", what, damage)
 
 
-_Delivered = list[tuple[History, Run]]
+_Delivered = list[tuple[History, NumberRun]]
 
 
 def _runs_by_stream(members: Sequence[History]) -> dict[Stream, _Delivered]:
@@ -132,7 +132,7 @@ def _owed(history: History, hole: Hole, runs: _Delivered) -> Ranges:
     return owed | (hole.missing - elsewhere)
 
 
-def _shared(history: History, hole: Hole, other: History, run: Run) -> bool:
+def _shared(history: History, hole: Hole, other: History, run: NumberRun) -> bool:
     """Whether `history` had to deliver what `other` delivered in this run before it delivered what follows the hole."""
     view = other.stays[run.stay].view
     if view is None or history.uuid not in view.members:

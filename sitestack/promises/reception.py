@@ -26,7 +26,7 @@ class Stream(NamedTuple):
         return f"{self.site}/{self.origin!r} {self.scope.name.lower()}{target}"
 
 
-class Run(NamedTuple):
+class NumberRun(NamedTuple):
     """Messages first..last, delivered for the first time, in this order and in one stay."""
 
     first: int
@@ -63,7 +63,7 @@ class Reception:
     )
 
     def __init__(self) -> None:
-        self.runs: list[Run] = []
+        self.runs: list[NumberRun] = []
         self.delivered = Ranges()
         #: Numbers that were declared lost.
         self.gaps = Ranges()
@@ -121,7 +121,7 @@ class Reception:
             self.duplicates.extend(again)
             for low, high in Ranges([(first, last)]) - again:
                 self.late.add(low, min(high, self._next - 1))
-                self.runs.append(Run(low, high, stay))
+                self.runs.append(NumberRun(low, high, stay))
                 self.delivered.add(low, high)
             self._next = max(self._next, last + 1)
             return
@@ -137,6 +137,6 @@ class Reception:
 
     def _close(self) -> None:
         if self._stay >= 0:
-            self.runs.append(Run(self._first, self._next - 1, self._stay))
+            self.runs.append(NumberRun(self._first, self._next - 1, self._stay))
             self.delivered.add(self._first, self._next - 1)
             self._stay = -1

@@ -17,7 +17,7 @@ from sitestack.promises.reception import Stream
 from sitestack.promises.violation import Damage, Findings, Violation
 
 
-class Place(NamedTuple):
+class OrderedBatch(NamedTuple):
     """A multicast batch in the order of a view."""
 
     gseq: int | None
@@ -79,7 +79,7 @@ def _check_view(findings: Findings, vid: ViewId, orders: dict[_Order, list[Histo
     if len(orders) == 1 and _rises([place[0] for place in next(iter(orders)) if place[0] is not None]):
         return
     believed = [
-        (list(itertools.starmap(Place, order)), group)
+        (list(itertools.starmap(OrderedBatch, order)), group)
         for order, group in sorted(orders.items(), key=lambda each: (-len(each[1]), -len(each[0])))
     ]
     for order, group in believed:
@@ -87,7 +87,7 @@ def _check_view(findings: Findings, vid: ViewId, orders: dict[_Order, list[Histo
         for at in _misplaced([place.gseq for place in placed if place.gseq is not None]):
             what = f"out of the order of places, beside {placed[at - 1 if at else 1]}"
             _report(findings, "falls", vid, placed[at], group, what)
-    holders: dict[int, tuple[Place, History]] = {}
+    holders: dict[int, tuple[OrderedBatch, History]] = {}
     for number, (order, group) in enumerate(believed):
         for place in order:
             if place.gseq is not None:
@@ -99,13 +99,13 @@ def _check_view(findings: Findings, vid: ViewId, orders: dict[_Order, list[Histo
                 _report(findings, "order", vid, place, group, f"in another order than {owners[0].label}")
 
 
-def _report(findings: Findings, kind: str, vid: ViewId, place: Place, group: list[History], what: str) -> None:
+def _report(findings: Findings, kind: str, vid: ViewId, place: OrderedBatch, group: list[History], what: str) -> None:
     for history in group:
         damage = Damage("reordered", history.uuid, place.stream, place.numbers)
         findings.add(history.label, f"{kind} {vid}", f"delivered {place} in {vid} {what}", damage)
 
 
-def _compare(order: list[Place], reference: list[Place]) -> list[Place]:
+def _compare(order: list[OrderedBatch], reference: list[OrderedBatch]) -> list[OrderedBatch]:
     """What of an order stands elsewhere in the common part of both."""
     position = {place.batch: at for at, place in reversed(list(enumerate(reference)))}
     common = list({place.batch: place for place in order if place.batch in position}.values())

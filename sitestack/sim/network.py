@@ -29,7 +29,7 @@ class Latency:
         return self.base + self.jitter * rng.random()
 
 
-class Fabric:
+class Network:
     """Datagrams. A process listens at a physical address and belongs to the multicast group of its site."""
 
     def __init__(self, schedule: Schedule, rng: random.Random) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sitestack.model.address import Physical
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Packet:
     """A datagram between two sockets."""

@@ -18,7 +18,7 @@ from sitestack.model.events import Connect, Disconnect, Event, Gone, Left, ViewI
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from sitestack.model.view import View
-from sitestack.sim.network import Fabric
+from sitestack.sim.network import Network
 from sitestack.sim.schedule import Schedule
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack, Turn
@@ -30,13 +30,13 @@ class Process:
     recorder_class: ClassVar[type[Recorder]] = Recorder
 
     def __init__(
-        self, local: Local, stack: Stack, physical: Physical, schedule: Schedule, fabric: Fabric, seed: int, total_order: bool
+        self, local: Local, stack: Stack, physical: Physical, schedule: Schedule, network: Network, seed: int, total_order: bool
     ) -> None:
         self.local = local
         self.stack = stack
         self.physical = physical
         self.schedule = schedule
-        self.fabric = fabric
+        self.network = network
         self.alive = True
         self.left = False
         self.view: View | None = None
@@ -67,7 +67,7 @@ class Process:
 
     def start(self) -> None:
         """Open the socket and look for the others."""
-        self.fabric.attach(self.physical, self.local.site, self.local.address, self.receive)
+        self.network.attach(self.physical, self.local.site, self.local.address, self.receive)
         self.stack.down(Connect((self.physical,)), self.schedule.now)
         self.touch()
 
@@ -91,11 +91,11 @@ class Process:
     def kill(self) -> None:
         """Gone, as by kill -9."""
         self.alive = False
-        self.fabric.detach(self.physical, self.receive)
+        self.network.detach(self.physical, self.receive)
 
     def move(self, to: Physical) -> None:
         """Go on at another address, as when a network interface fails over."""
-        self.fabric.move(self.physical, to, self.local.site, self.local.address, self.receive)
+        self.network.move(self.physical, to, self.local.site, self.local.address, self.receive)
         self.physical = to
         self.input(Connect((to,)))
 
@@ -180,7 +180,7 @@ class Process:
                     self.kill()
                     return
                 self.dies_after -= 1
-            self.fabric.send(self.physical, to, self.local.site, data)
+            self.network.send(self.physical, to, self.local.site, data)
 
     def handle(self, event: Event | Frame) -> None:
         """What an application would see."""
@@ -188,7 +188,7 @@ class Process:
             self.view = event.view
         elif isinstance(event, WatchAt):
             targets = {physical: member for member, physical in event.targets}
-            self.fabric.watch(self.physical, targets, lambda member: self.input(Gone(member)))
+            self.network.watch(self.physical, targets, lambda member: self.input(Gone(member)))
         elif isinstance(event, Left):
             self.left = True
             self.recorder.stop(event.answered)

@@ -33,7 +33,7 @@ Names = str | Collection[str]
 
 
 @dataclass(slots=True)
-class Held:
+class WithheldDatagram:
     """What a rule has caught, in the order in which it was sent. What is never released is lost."""
 
     sources: Names
@@ -62,8 +62,8 @@ class Script:
         self.world = world
         self.processes: dict[str, Process] = {}
         self.transcript = Transcript(shown)
-        self._rules: list[Held] = []
-        world.fabric.rules.insert(0, self._route)
+        self._rules: list[WithheldDatagram] = []
+        world.network.rules.insert(0, self._route)
 
     # -- processes -------------------------------------------------------------------------------------------------
 
@@ -142,20 +142,20 @@ class Script:
 
     def hold(
         self, sources: Names = (), targets: Names = (), kind: type[Header] = Header, carrying: Collection[str] = ()
-    ) -> Held:
+    ) -> WithheldDatagram:
         """Catch from now on every datagram from these to those with such a header, on a frame that carries such a text."""
-        held = Held(sources, targets, kind, carrying)
+        held = WithheldDatagram(sources, targets, kind, carrying)
         self._rules.append(held)
         return held
 
-    def release(self, held: Held, count: int | None = None) -> None:
+    def release(self, held: WithheldDatagram, count: int | None = None) -> None:
         """Let what was caught arrive at once, in order: all of it, and catch no more; or only the first so many."""
         if count is None:
             held.stop()
         packets, held.packets = held.packets[:count], [] if count is None else held.packets[count:]
         for packet in packets:
             self._show(packet, "released: ")
-            self.world.fabric.deliver(replace(packet, delay=0.0))
+            self.world.network.deliver(replace(packet, delay=0.0))
 
     def _route(self, packet: Packet, rng: random.Random) -> list[Packet]:
         frames = self._show(packet)

@@ -31,16 +31,16 @@ class Slowness:
     queue_s: float = 0.0
 
 
-class Stream:
+class TcpStream:
     """One end of a connection. The owner sets `on_receive(data)` and `on_close()`."""
 
-    def __init__(self, streams: Streams, local: Physical, remote: Physical) -> None:
+    def __init__(self, streams: TcpStreams, local: Physical, remote: Physical) -> None:
         self.local = local
         self.remote = remote
         self.on_receive: Callable[[bytes], None] = lambda data: None
         self.on_close: Callable[[], None] = lambda: None
         self.open = True
-        self.peer: Stream | None = None
+        self.peer: TcpStream | None = None
         self._streams = streams
         self._under_way: list[bytes] = []
         self._arrival = 0.0
@@ -124,7 +124,7 @@ class Stream:
             peer.on_close()
 
 
-class Streams:
+class TcpStreams:
     """All connections of a world."""
 
     #: How often a stalled stream tries again.
@@ -138,10 +138,10 @@ class Streams:
         #: Slow routes from the first hosts to the second ones; of two between the same hosts the later one counts.
         self.slow: list[tuple[frozenset[str], frozenset[str], Slowness]] = []
         self._rng = rng
-        self._listeners: dict[Physical, Callable[[Stream], None]] = {}
-        self._open: list[Stream] = []
+        self._listeners: dict[Physical, Callable[[TcpStream], None]] = {}
+        self._open: list[TcpStream] = []
 
-    def listen(self, address: Physical, accept: Callable[[Stream], None]) -> None:
+    def listen(self, address: Physical, accept: Callable[[TcpStream], None]) -> None:
         """Accept connections at this address."""
         self._listeners[address] = accept
 
@@ -149,7 +149,7 @@ class Streams:
         """Refuse connections at this address."""
         self._listeners.pop(address, None)
 
-    def dial(self, source: Physical, target: Physical, done: Callable[[Stream | None], None]) -> None:
+    def dial(self, source: Physical, target: Physical, done: Callable[[TcpStream | None], None]) -> None:
         """Connect; `done` gets the dialing end, or None when nobody listens there or the route is broken.
 
         Where the route is slow the other end learns of the connection later than this one, as it does on a network: by what
@@ -159,12 +159,12 @@ class Streams:
         delay_s = sum(each.delay_s for each in (there, back) if each is not None)
         self.schedule.after(2 * self.draw_latency() + delay_s, lambda: self._connect(source, target, done))
 
-    def _connect(self, source: Physical, target: Physical, done: Callable[[Stream | None], None]) -> None:
+    def _connect(self, source: Physical, target: Physical, done: Callable[[TcpStream | None], None]) -> None:
         accept = self._listeners.get(target)
         if accept is None or self.stalled(source, target) or self.stalled(target, source):
             done(None)
             return
-        near, far = Stream(self, source, target), Stream(self, target, source)
+        near, far = TcpStream(self, source, target), TcpStream(self, target, source)
         near.peer, far.peer = far, near
         self._open = [stream for stream in self._open if stream.open]
         self._open.append(near)
@@ -176,7 +176,7 @@ class Streams:
             self.schedule.after(slowness.delay_s, lambda: self._accept(far))
         done(near)
 
-    def _accept(self, far: Stream) -> None:
+    def _accept(self, far: TcpStream) -> None:
         """Whoever listens now gets it; when nobody does any more, or the connection is broken already, it ends."""
         accept = self._listeners.get(far.local)
         if accept is None:
@@ -184,7 +184,7 @@ class Streams:
         elif far.open:
             accept(far)
 
-    def connections(self) -> list[Stream]:
+    def connections(self) -> list[TcpStream]:
         """The dialing ends of everything that is open, oldest first."""
         return [stream for stream in self._open if stream.open]
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.model.address import Address, Physical
-from sitestack.sim.network import Fabric
+from sitestack.sim.network import Network
 from sitestack.sim.process import Process
 from sitestack.sim.schedule import Schedule
-from sitestack.sim.tcp_streams import Streams
+from sitestack.sim.tcp_streams import TcpStreams
 from sitestack.stack.layer import Local
 
 #: Makes a process: `(world, site name, process name, rng, physical address) -> Process`.
@@ -26,8 +26,8 @@ class World:
         self.seed = seed
         self.rng = random.Random(seed)
         self.schedule = Schedule()
-        self.fabric = Fabric(self.schedule, random.Random(self.rng.getrandbits(64)))
-        self.streams = Streams(self.schedule, random.Random(self.rng.getrandbits(64)))
+        self.network = Network(self.schedule, random.Random(self.rng.getrandbits(64)))
+        self.streams = TcpStreams(self.schedule, random.Random(self.rng.getrandbits(64)))
         self.processes: list[Process] = []
         self._make = make
         self._hosts: dict[str, int] = {}
@@ -92,6 +92,6 @@ def site_maker(config: SiteConfig) -> Maker:
     def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
         local = Local(site, Address.make(rng), name, rng)
         stack = build_stack(local, config)
-        return Process(local, stack, physical, world.schedule, world.fabric, world.seed, config.order == "total")
+        return Process(local, stack, physical, world.schedule, world.network, world.seed, config.order == "total")
 
     return make

@@ -11,7 +11,7 @@ from sitestack.model.frame import Header
 from sitestack.stack.layer import Layer
 
 
-class WayUp(dict[type[Header] | None, int]):
+class UpRoute(dict[type[Header] | None, int]):
     """Kind of the last header (None: no header) -> the place of the next layer above that sees such a frame; -1: none does.
 
     Filled as it is asked. The kinds of headers of a stack are few.
@@ -29,12 +29,12 @@ class WayUp(dict[type[Header] | None, int]):
         return place
 
 
-def ways_up(layers: Sequence[Layer]) -> list[WayUp]:
+def routes_up(layers: Sequence[Layer]) -> list[UpRoute]:
     """By the place from which a frame goes up; the last is the wire."""
-    return [WayUp(layers, index) for index in range(len(layers) + 1)]
+    return [UpRoute(layers, index) for index in range(len(layers) + 1)]
 
 
-def ways_down(layers: Sequence[Layer], kind: str) -> list[int]:
+def routes_down(layers: Sequence[Layer], kind: str) -> list[int]:
     """By the place from which a multicast or a unicast goes down, and one, as the application's is -1: who sees it next."""
     bottom = len(layers)
     ways = [bottom] * (bottom + 1)

@@ -12,11 +12,11 @@ from typing import ClassVar, Literal
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Up:
     """Hand this to the next layer above; above the topmost layer it reaches the shell."""
@@ -24,7 +24,7 @@ class Up:
     event: Event | Frame
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Down:
     """Hand this to the next layer below."""
@@ -32,7 +32,7 @@ class Down:
     event: Event | Frame
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Announce:
     """Hand this to every layer (`up`, bottom to top) and to the shell, before any consequence of it is acted upon."""
@@ -40,7 +40,7 @@ class Announce:
     event: Event
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Dropped:
     """Something from outside was discarded. `reason` is a short stable word; drops are counted, never silent."""
@@ -49,7 +49,7 @@ class Dropped:
     count: int = 1
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Transmit:
     """Put a frame on the wire: to one physical address, or by multicast when `to` is None. Only the lowest layer emits it."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError, ProtocolError
 from sitestack.model.events import Event, Misdirected, StatesCollected, ViewInstalled
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
-from sitestack.stack.dispatch import ways_down, ways_up
+from sitestack.stack.dispatch import routes_down, routes_up
 from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
 from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
 
@@ -23,7 +23,7 @@ from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
 Tap = Callable[[str, Effect], None]
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Turn:
     """What the shell has to do at the end of a turn."""
@@ -56,9 +56,9 @@ class Stack:
         self._bottom = len(self.layers)
         self._deadlines: list[float | None] = [None] * self._bottom
         self._stale = set(range(self._bottom))
-        self._ways_up = ways_up(self.layers)
-        self._multicasts_down = ways_down(self.layers, "multicasts")
-        self._unicasts_down = ways_down(self.layers, "unicasts")
+        self._ways_up = routes_up(self.layers)
+        self._multicasts_down = routes_down(self.layers, "multicasts")
+        self._unicasts_down = routes_down(self.layers, "unicasts")
         self._flushing = [i for i, layer in enumerate(self.layers) if type(layer).flush is not Layer.flush]
         #: Answers to an announcement that are not carried out yet, by layer.
         self._answers: dict[int, list[Effect]] = {}

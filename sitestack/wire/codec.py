@@ -15,7 +15,7 @@ import msgpack
 
 from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.errors import ProtocolError
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import UNICASTS, Batch, Scope
 from sitestack.wire.schema import INT_MAX, TEXT_BYTES_MAX, Converter, Schema
@@ -38,7 +38,7 @@ _EVERYBODY, _MEMBER, _WHOEVER = 0, 1, 2
 _SCOPES = tuple(Scope)
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Datagram:
     """A parsed datagram. `dest` is the member it is meant for, or None when it is for everybody or for whoever is there."""

@@ -13,7 +13,7 @@ RELAY = (
         "what the other site lacks is thrown away instead of replayed",
         (
             Edit(
-                "relay/gateway/sending.py",
+                "relay/gateway/sender.py",
                 "        self._sent, self._sent_view = dict(vector.origins), vector.view",
                 "        self._sent, self._sent_view = dict(self._state.produced), vector.view",
             ),
@@ -25,7 +25,7 @@ RELAY = (
         "one highest number stands for all origins",
         (
             Edit(
-                "relay/gateway/sending.py",
+                "relay/gateway/sender.py",
                 "        return origins.get(entry.batch.origin, 0) >= entry.batch.last",
                 "        return max(origins.values(), default=0) >= entry.batch.last",
             ),
@@ -66,7 +66,7 @@ RELAY = (
                 "[]",
             ),
             Edit(
-                "relay/gateway/receiving.py",
+                "relay/gateway/receiver.py",
                 "batch.last)\n        if answer is Admission.NEXT:",
                 "batch.last)\n        if answer is not Admission.HOLE:",
             ),
@@ -131,7 +131,7 @@ RELAY = (
                 "        if frame.batch is not None:\n            self._hold(frame, frame.batch, now)\n"
                 "        return self.routes.carry(self._applier.apply(",
             ),
-            Edit("relay/gateway/receiving.py", "        if batch.site != peer or batch.scope", "        if batch.scope"),
+            Edit("relay/gateway/receiver.py", "        if batch.site != peer or batch.scope", "        if batch.scope"),
         ),
         (
             f"{STREAMS}::test_with_three_sites_everybody_gets_everything_once",
@@ -174,19 +174,19 @@ RELAY = (
         "views cross the bridge in a queue of their own",
         (
             Edit(
-                "relay/gateway/sending.py",
+                "relay/gateway/sender.py",
                 "            frame: Header = RemoteView(self._site, entry.view)\n",
                 "            self.views.append(encode(RemoteView(self._site, entry.view)))\n            return\n",
             ),
             Edit(
-                "relay/gateway/sending.py",
+                "relay/gateway/sender.py",
                 "        self.in_flight_bytes = 0\n",
                 "        self.in_flight_bytes = 0\n        self.views: deque[bytes] = deque()\n",
             ),
             Edit(
                 "relay/gateway/session.py",
                 "        self._unicasts: deque[bytes] = deque()\n",
-                "        self._unicasts = self._outflow.views\n",
+                "        self._unicasts = self._sender.views\n",
             ),
         ),
         (
@@ -199,7 +199,7 @@ RELAY = (
         "nobody is told of what the budget did not hold",
         (
             Edit(
-                "relay/gateway/sending.py",
+                "relay/gateway/sender.py",
                 "            self._ahead.append(encode(RemoteGap(self._site, origin, first, start - 1, reason)))\n",
                 "",
             ),
@@ -243,7 +243,7 @@ RELAY = (
     Mutant(
         "R29",
         "a site that comes late is told that it has lost what was before its time",
-        (Edit("relay/gateway/sending.py", "        if fresh:", "        if False:"),),
+        (Edit("relay/gateway/sender.py", "        if fresh:", "        if False:"),),
         (f"{STREAMS}::test_a_site_that_comes_late_begins_where_the_others_are",),
     ),
 )

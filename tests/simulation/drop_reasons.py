@@ -27,7 +27,7 @@ COMPUTED = {
     "relay/unicast/forwarding.py: f'relay_unicast_{reason}'": "relay/gateway/session.py: send_unicast",
     "sitestack/layers/batching/layer.py: reason": "sitestack/layers/batching/layer.py: _maybe_leave",
     "sitestack/layers/nakack/layer.py: refused": "sitestack/layers/nakack/window.py: add",
-    "sitestack/layers/sequencer/layer.py: verdict.value": "sitestack/layers/sequencer/received_table.py: Verdict",
+    "sitestack/layers/sequencer/layer.py: verdict.value": "sitestack/layers/sequencer/received_table.py: Receipt",
     "sitestack/layers/unicast/receiver.py: refused": "sitestack/layers/unicast/receiver.py: _enter",
 }
 

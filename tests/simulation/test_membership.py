@@ -66,10 +66,10 @@ def test_the_coordinator_leaves_under_load_and_nothing_is_missing() -> None:
     for n in range(60):
         for p in (a, b, c):
             world.schedule.after(n * 0.01, partial(say, p, str(n)))
-    world.fabric.rules.append(rules.loss(0.2))
+    world.network.rules.append(rules.loss(0.2))
     world.schedule.after(0.3, coordinator.leave)
     world.run(2.5)
-    world.fabric.rules.clear()
+    world.network.rules.clear()
     world.run(2.5)
     assert coordinator.left
     assert world.settled("NYC", others)
@@ -92,7 +92,7 @@ def test_a_leaving_coordinator_stays_until_all_have_installed(seed: int) -> None
     coordinator = world.coordinator("NYC")
     assert coordinator is not None
     others = [p for p in processes if p is not coordinator]
-    world.fabric.rules.append(rules.loss(0.35))
+    world.network.rules.append(rules.loss(0.35))
     coordinator.leave()
     assert world.run_until(lambda: world.settled("NYC", others), 2.9)
     assert sum(membership(p).flushes_started for p in others) == 0
@@ -121,7 +121,7 @@ def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(ch
         for n in range(12):
             for p in processes:
                 world.schedule.after(n * 0.02, partial(say, p, str(n)))
-        world.fabric.rules.append(rules.loss(0.15))  # so that survivors differ in what they hold
+        world.network.rules.append(rules.loss(0.15))  # so that survivors differ in what they hold
         world.run(0.1)
         dying = ranked[0] if victim == "leader" else ranked[1]
         dying.dies_after = datagrams
@@ -133,7 +133,7 @@ def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(ch
         dying.kill()
         living = world.alive()
         assert world.run_until(partial(world.settled, "NYC", living), 6.0), datagrams
-        world.fabric.rules.clear()
+        world.network.rules.clear()
         world.run(5.0)
         assert_sound(world)
 
@@ -164,12 +164,12 @@ def test_the_halves_of_a_split_become_one_view_that_names_them(seed: int) -> Non
     """M1, M3: one merge view, its counter above all, with the subgroups; nothing of one half leaks into the other."""
     world, processes = world_of(seed, "A", "B", "C", "D", "E")
     left, right = frozenset(p.physical.host for p in processes[:2]), frozenset(p.physical.host for p in processes[2:])
-    world.fabric.cuts += [(left, right), (right, left)]
+    world.network.cuts += [(left, right), (right, left)]
     assert world.run_until(lambda: world.settled("NYC", processes[:2]) and world.settled("NYC", processes[2:]), 20.0)
     for p in processes:
         p.send(p.local.name.encode())
     world.run(1.0)
-    world.fabric.cuts.clear()
+    world.network.cuts.clear()
     assert world.run_until(lambda: world.settled("NYC", processes), 40.0)
     merged = processes[0].view
     assert merged is not None
@@ -187,11 +187,11 @@ def test_singletons_that_never_heard_of_each_other_find_each_other() -> None:
     """A13: five founders that did not hear each other at the start are one site soon after they do."""
     world = World(9, site_maker(CONFIG))
     hosts = [frozenset({f"10.0.0.{n + 2}"}) for n in range(5)]
-    world.fabric.cuts += [(a, b) for a in hosts for b in hosts if a != b]
+    world.network.cuts += [(a, b) for a in hosts for b in hosts if a != b]
     processes = [world.spawn("NYC", f"P{n}") for n in range(5)]
     world.run(5.0)
     assert [p.view is not None and len(p.view.members) for p in processes] == [1] * 5
-    world.fabric.cuts.clear()
+    world.network.cuts.clear()
     assert world.run_until(lambda: world.settled("NYC", processes), 60.0)
     assert_sound(world)
 

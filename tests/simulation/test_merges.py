@@ -37,7 +37,7 @@ class Split:
 
     def begin_to_merge(self) -> tuple[Process, Process]:
         """The routes are there again: the coordinator that leads the merge, at its first step, and the other one."""
-        self.world.fabric.cuts.clear()
+        self.world.network.cuts.clear()
         assert self.world.run_until(lambda: any(map(merges, self.members)), 20.0)
         one, other = [p for p in self.members if p.view is not None and p.view.coordinator == p.local.address]
         return (one, other) if merges(one) else (other, one)
@@ -48,7 +48,7 @@ def hosts(members: list[Process]) -> frozenset[str]:
 
 
 def cut_both(world: World, one: list[Process], other: list[Process]) -> None:
-    world.fabric.cuts += [(hosts(one), hosts(other)), (hosts(other), hosts(one))]
+    world.network.cuts += [(hosts(one), hosts(other)), (hosts(other), hosts(one))]
 
 
 def merges(process: Process) -> int:
@@ -116,7 +116,7 @@ def test_a_network_with_a_hole_comes_to_rest_in_parts_and_heals_at_once(hole: st
     script = site(*names)
     world, members = script.world, [script[name] for name in names]
     before = [len(kinds(member)) for member in members]
-    world.fabric.cuts += [(hosts([script[cut[0]]]), hosts([script[cut[1]]])) for cut in cuts]
+    world.network.cuts += [(hosts([script[cut[0]]]), hosts([script[cut[1]]])) for cut in cuts]
     world.run(30.0)
     for name in names:
         script.send(name, name)
@@ -125,7 +125,7 @@ def test_a_network_with_a_hole_comes_to_rest_in_parts_and_heals_at_once(hole: st
         script.everywhere(part, *part, within=1.0)
     changes = [len(kinds(member)) - count for member, count in zip(members, before, strict=True)]
     assert changes == [int(len(parts) > 1)] * len(members)
-    world.fabric.cuts.clear()
+    world.network.cuts.clear()
     script.view(*names, within=7.0)
     assert sum(map(merges, members)) == len(parts) - 1
     verdict(script)
@@ -134,9 +134,9 @@ def test_a_network_with_a_hole_comes_to_rest_in_parts_and_heals_at_once(hole: st
 def test_parts_that_both_have_a_member_are_merged_when_one_has_let_it_go() -> None:
     """F7: B, which did not hear A, goes on with C. A heard both all the time, and has them in its view when B finds it."""
     script = site("A", "B", "C")
-    script.world.fabric.cuts.append((hosts([script["A"]]), hosts([script["B"]])))
+    script.world.network.cuts.append((hosts([script["A"]]), hosts([script["B"]])))
     script.view("B", "C")
-    script.world.fabric.cuts.clear()
+    script.world.network.cuts.clear()
     view = script["A"].view
     assert view is not None
     assert len(view.members) == 3

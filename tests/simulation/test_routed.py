@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from relay.gateway.routes import RoutesConfig
-from relay.instruments.simulation import Run, draw_routed, run_seed
+from relay.instruments.simulation import SeedRun, draw_routed, run_seed
 from relay.instruments.simulation.faults import CutStream, Kill, Pause, WanCut
 from relay.instruments.simulation.shrink import shrink
 from relay.instruments.simulation.ways import routes_of
@@ -70,7 +70,9 @@ def test_what_is_left_of_a_plan_names_no_site_that_is_gone() -> None:
 
 
 def test_a_cut_between_two_sites_leaves_the_other_lines_alone() -> None:
-    run = Run(replace(draw_routed(0), sites=(("NYC", 1), ("SFO", 1), ("TYO", 1)), faults=(), messages=0, late=None, loss=0.0))
+    run = SeedRun(
+        replace(draw_routed(0), sites=(("NYC", 1), ("SFO", 1), ("TYO", 1)), faults=(), messages=0, late=None, loss=0.0)
+    )
     world = run.world
     for site, hosts in run.hosts.items():
         world.spawn(site, site[0], hosts[0])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.instruments.simulation import Plan, Run, draw
+from relay.instruments.simulation import Plan, SeedRun, draw
 from relay.instruments.simulation.faults import CutStream, Kill, Leave, Pause, Split
 from relay.instruments.simulation.shrink import RUNS_MAX, shrink
 from sitestack.layers.membership import flush
@@ -50,8 +50,8 @@ def test_a_planted_bug_shrinks_to_the_fault_that_shows_it(monkeypatch: pytest.Mo
     """S5: a view is installed without equalising the old one's streams; it takes a coordinator that dies under load."""
     monkeypatch.setattr(flush.Flush, "_cut", lambda self, part: ({}, {}))
     monkeypatch.setitem(shrink.__globals__, "RUNS_MAX", 16)  # the most that a test may take
-    plan = next(plan for plan in map(draw, range(0, 70, 7)) if Run(plan).result().violations)
-    small = shrink(plan, lambda candidate: Run(candidate).result().violations)
-    assert Run(small).result().violations
+    plan = next(plan for plan in map(draw, range(0, 70, 7)) if SeedRun(plan).result().violations)
+    small = shrink(plan, lambda candidate: SeedRun(candidate).result().violations)
+    assert SeedRun(small).result().violations
     assert len(small.faults) <= len(plan.faults) // 2
     assert any(isinstance(fault, Kill | Leave | Pause | Split) for fault in small.faults)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from relay.instruments.simulation import Run, draw_plain
+from relay.instruments.simulation import SeedRun, draw_plain
 from relay.instruments.simulation.faults import Flood, Leave
 from relay.instruments.simulation.levels_at_rest import unsettled
 from relay.instruments.simulation.shortage import Shortage
-from relay.instruments.simulation.verdict import Verdict
+from relay.instruments.simulation.verdict import SeedVerdict
 from relay.replica.buffer import BufferConfig
 from sitestack.journal import records
 from sitestack.sim.process import Process
@@ -68,10 +68,10 @@ def test_what_waits_for_uniform_agreement_counts_from_when_it_was_sent() -> None
     assert "not exceeded" in Shortage([here, there], tiny).objection(there, judged)
 
 
-def calm_run() -> Run:
+def calm_run() -> SeedRun:
     """Two sites with no faults at all."""
     plan = replace(draw_plain(5), faults=(), messages=20, unicast_share=0.0)
-    return Run(replace(plan, loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0))
+    return SeedRun(replace(plan, loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0))
 
 
 def test_at_rest_every_queue_is_at_its_floor_and_a_queue_that_is_not_is_named() -> None:
@@ -93,7 +93,7 @@ def test_a_merge_in_a_calm_start_and_too_many_after_a_heal_are_found() -> None:
     for number in range(3):
         counter = view.vid._replace(counter=50 + number)
         journal.append(replace(view, vid=counter, kind="merge", subs=((view.vid, view.members),)))
-    verdict = Verdict(run.plan, run.world, run.trouble)
+    verdict = SeedVerdict(run.plan, run.world, run.trouble)
     verdict.formed()
     names = {violation.split()[0] for violation in verdict.violations(settled=False)}
     assert {"A13", "M3"} <= names
@@ -103,10 +103,10 @@ def test_who_leaves_under_load_has_seen_all_its_messages_or_says_how_many_not() 
     """S16, with messages that are on their way when it is told to go."""
     run = calm_run()
     site = next(name for name, members in run.plan.sites if members > 1)
-    run = Run(replace(run.plan, faults=(Flood(2.0, 0.1, site, 30, 0.0), Leave(2.05, site, 0)), batch_count_max=1))
+    run = SeedRun(replace(run.plan, faults=(Flood(2.0, 0.1, site, 30, 0.0), Leave(2.05, site, 0)), batch_count_max=1))
     assert run.result().violations == ()
     leaver = next(process for process in run.world.processes if process.left)
     sends = [record for record in leaver.records if isinstance(record, records.Send)]
     leaver.records.append(replace(sends[-1], first=10_000))
-    said = Verdict(run.plan, run.world, run.trouble).violations(settled=False)
+    said = SeedVerdict(run.plan, run.world, run.trouble).violations(settled=False)
     assert any(violation.startswith("S16") for violation in said)

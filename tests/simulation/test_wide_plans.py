@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.instruments.simulation import Plan, Run, draw, draw_plain, run_seed
+from relay.instruments.simulation import Plan, SeedRun, draw, draw_plain, run_seed
 from relay.instruments.simulation.faults import Flood, Kill, SlowWan, Split, WanCut
 from relay.instruments.simulation.harsh import draw as draw_harsh
 from relay.instruments.simulation.plan import TROUBLE_S
@@ -54,7 +54,7 @@ def test_a_queue_of_two_seconds_starves_no_heartbeat() -> None:
     floods = tuple([Flood(2.0 + at, 1.0, site, 24, 0.0) for at in range(20) for site in ("NYC", "SFO")])
     plan = replace(draw_plain(0), sites=(("NYC", 2), ("SFO", 2)), faults=(SlowWan(1.0, 22.0, 0.5, 125_000.0, 2.0), *floods))
     plan = replace(plan, order="total", loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0, size_max=20_000)
-    run = Run(plan)
+    run = SeedRun(plan)
     waited: list[int] = []
     run.world.schedule.at(20.0, lambda: waited.extend(_held(run)))
     result = run.result()
@@ -63,7 +63,7 @@ def test_a_queue_of_two_seconds_starves_no_heartbeat() -> None:
     assert not [reason for reason in result.covered if reason.startswith("drop link_")]
 
 
-def _held(run: Run) -> list[int]:
+def _held(run: SeedRun) -> list[int]:
     return [p.relay.state.buffer.bytes for p in run.world.alive() if isinstance(p, RelayProcess)]
 
 

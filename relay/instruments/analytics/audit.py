@@ -28,7 +28,7 @@ from relay.instruments.analytics.measures import (
     measure_throughput,
 )
 from relay.instruments.analytics.report import ReportData, render
-from relay.instruments.analytics.verdict import Verdict, add_places, judge, list_checks
+from relay.instruments.analytics.verdict import AuditVerdict, add_places, judge, list_checks
 
 #: Rows of a table that the report shows; the Parquet tables have all.
 SHOWN_MAX = 5_000
@@ -43,7 +43,7 @@ Observe = Callable[[str, int, int], None]
 class AuditResult:
     """What an audit found."""
 
-    verdict: Verdict
+    verdict: AuditVerdict
     data: ReportData
 
     def as_json(self) -> Mapping[str, Any]:
@@ -93,7 +93,7 @@ _TABLES: dict[str, Callable[[Evidence], DataFrame]] = {
 }
 
 
-def _conclude(evidence: Evidence, verdict: Verdict, tables: Mapping[str, DataFrame]) -> AuditResult:
+def _conclude(evidence: Evidence, verdict: AuditVerdict, tables: Mapping[str, DataFrame]) -> AuditResult:
     extent = evidence.extent
     begin = F.unix_micros("begin") / 1e6
     names = evidence.processes.select("uuid", "site", "node", "fate")

@@ -18,7 +18,7 @@ FINDING = (
 )
 
 
-class Place(NamedTuple):
+class OrderedBatch(NamedTuple):
     """A batch in the order of a member."""
 
     gseq: int | None
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 class Order(NamedTuple):
     """An order that some members share."""
 
-    places: list[Place]
+    places: list[OrderedBatch]
     #: Where each place stands in the journal of the first of them.
     positions: list[int]
     #: (node, uuid, label) of those who have it.
@@ -91,7 +91,7 @@ def _orders(rows: Sequence[Row]) -> list[Order]:
     orders: dict[int, Order] = {}
     for member, own in sorted(members.items()):
         own.sort(key=lambda row: row["position"])
-        places = [Place(*[row[name] for name in Place._fields]) for row in own]
+        places = [OrderedBatch(*[row[name] for name in OrderedBatch._fields]) for row in own]
         order = Order(places, [row["position"] for row in own], [], own[0]["length"])
         orders.setdefault(own[0]["order_id"], order).members.append(member)
     return list(orders.values())
@@ -104,7 +104,7 @@ def _find(believed: list[Order]) -> Iterator[tuple[Order, int, str, str]]:
         for index in find_misplaced([gseq for place in order.places if (gseq := place.gseq) is not None]):
             beside = order.places[placed[index - 1 if index else 1]]
             yield order, placed[index], "falls", f"out of the order of places, beside {beside}"
-    holders: dict[int, tuple[Place, str]] = {}
+    holders: dict[int, tuple[OrderedBatch, str]] = {}
     for number, order in enumerate(believed):
         for at, place in enumerate(order.places):
             if place.gseq is not None:

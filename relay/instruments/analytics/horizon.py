@@ -29,7 +29,7 @@ from relay.instruments.analytics.follow_bounds import (
     newest_ranges,
     split_silent,
 )
-from relay.instruments.analytics.follow_places import add_orders, find_different, find_unplaced, split_due
+from relay.instruments.analytics.follow_positions import add_orders, find_different, find_unplaced, split_due
 from relay.instruments.analytics.ranges import merge_ranges, overlap, overlay_ranges, subtract_ranges
 from relay.instruments.analytics.reception import carry_on, find_duplicates, find_holes, fold_deliveries
 from sitestack.journal import records

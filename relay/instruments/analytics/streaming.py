@@ -21,9 +21,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from relay.instruments.analytics.read_positions import REPORTED, Finder, Journals, ReadPosition, clock_at, parts, step
 from relay.instruments.analytics.reading import SegmentPartition, read_partition
 from relay.instruments.analytics.selection import Selection
-from relay.instruments.analytics.stream_places import REPORTED, Finder, Journals, Place, clock_at, parts, step
 from sitestack.model.errors import ConfigurationError
 
 #: What a micro-batch reads unless the option says otherwise: some 100,000 records.
@@ -43,7 +43,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.selection = selection
         self.schema = schema
         self.bytes_max = _parse_bytes(bytes_max)
-        self.target: dict[str, Place] | None = None
+        self.target: dict[str, ReadPosition] | None = None
 
     def initialOffset(self) -> Offset:
         """Before everything."""
@@ -59,7 +59,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """How far whole records reach, or as many bytes as the limit allows."""
-        places = {key: Place(**place) for key, place in start.items()}
+        places = {key: ReadPosition(**place) for key, place in start.items()}
         after = self._advance(places, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
         return {key: after[key]._asdict() for key in sorted(after)}
 
@@ -68,7 +68,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found: list[InputPartition] = []
         journals = self.finder.find()
         for key, place in end.items():
-            since, until = Place(**start.get(key, {"segment": 0, "offset": 0})), Place(**place)
+            since, until = ReadPosition(**start.get(key, {"segment": 0, "offset": 0})), ReadPosition(**place)
             if since == until:
                 continue
             if until == REPORTED:
@@ -83,7 +83,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, SegmentPartition)
         return read_partition(self.selection, self.schema, partition)
 
-    def _advance(self, start: dict[str, Place], bytes_max: int | None) -> dict[str, Place]:
+    def _advance(self, start: dict[str, ReadPosition], bytes_max: int | None) -> dict[str, ReadPosition]:
         """From `start` on by this many bytes, or to the end."""
         journals = self.finder.find()
         places = {**start, **dict.fromkeys(self._known(journals.strays), REPORTED)}
@@ -103,9 +103,9 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             heapq.heappush(queue, self._entry(journals, places, uuid))
         return places
 
-    def _entry(self, journals: Journals, places: dict[str, Place], uuid: str) -> tuple[int, str, Place]:
+    def _entry(self, journals: Journals, places: dict[str, ReadPosition], uuid: str) -> tuple[int, str, ReadPosition]:
         segments = journals.segments[uuid]
-        place = places.get(uuid) or Place(min(segments), 0)
+        place = places.get(uuid) or ReadPosition(min(segments), 0)
         return clock_at(segments, place), uuid, place
 
     def _known(self, keys: dict[str, Any]) -> list[str]:
@@ -113,7 +113,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [key for key in keys if self.target is None or key in self.target]
 
 
-def _order(place: Place) -> tuple[int, bool, int]:
+def _order(place: ReadPosition) -> tuple[int, bool, int]:
     return place.segment, place.offset < 0, place.offset
 
 

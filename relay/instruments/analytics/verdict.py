@@ -31,7 +31,7 @@ NOTES_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AuditVerdict:
     """What `relay check` would answer. All numbers are of messages at processes."""
 
     deliveries: int
@@ -118,13 +118,13 @@ def find_violations(findings: DataFrame) -> DataFrame:
     return examples.select("invariant", "place", "issue", what.alias("what"), "times")
 
 
-def judge(evidence: Evidence, findings: DataFrame, lag: DataFrame) -> Verdict:
+def judge(evidence: Evidence, findings: DataFrame, lag: DataFrame) -> AuditVerdict:
     """The verdict. `findings` should be settled; `lag` is what `measure_lag` gives."""
     violations = find_violations(findings).orderBy("invariant", "place", "issue").limit(VIOLATIONS_MAX).collect()
     notes = find_notes(evidence.recorded, evidence.processes).orderBy("note").limit(NOTES_MAX).collect()
     ends = [] if evidence.ending.is_quiescent else [_why_not_judged(evidence.ending.quiet_s)]
     lags = lag.orderBy("pair").collect()
-    return Verdict(
+    return AuditVerdict(
         **_count(evidence, findings),
         violations=tuple((row["invariant"], row["place"], row["what"]) for row in violations),
         lag_ms={row["pair"]: {"p50": round(row["p50"], 3), "p99": round(row["p99"], 3)} for row in lags},

@@ -13,10 +13,10 @@ from typing import Any
 
 import trio
 
-from relay.instruments.bench.harness import WARM_UP_S, BenchFailed, Observe, Process, carry, members_of, summarise
-from relay.instruments.bench.scenarios import Load, MemberTask, Scenario
+from relay.instruments.bench.harness import WARM_UP_S, BenchFailed, BenchProcess, Observe, carry, members_of, summarise
+from relay.instruments.bench.scenarios import MemberTask, Scenario, Workload
 from relay.instruments.drills.layout import draw_group
-from relay.instruments.drills.network import Condition, Line
+from relay.instruments.drills.network import Condition, Direction
 from relay.instruments.drills.proxy import StreamProxy, bind_streams, port_of
 from relay.replica.buffer import BufferConfig
 
@@ -32,28 +32,28 @@ _COMPARED = ("rate", "p50_us", "p99_us")
 class _Wan:
     """The sites of the measurement, and the line between them."""
 
-    def __init__(self, here: Sequence[Process], there: Sequence[Process], line: Line) -> None:
+    def __init__(self, here: Sequence[BenchProcess], there: Sequence[BenchProcess], line: Direction) -> None:
         self.here = here
         self.there = there
         self.line = line
 
-    async def carry(self, load: Load) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    async def carry(self, load: Workload) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The load here; the others only listen."""
         answers: list[list[dict[str, Any]]] = [[], []]
 
-        async def ask(place: int, members: Sequence[Process], what: Load) -> None:
+        async def ask(place: int, members: Sequence[BenchProcess], what: Workload) -> None:
             answers[place] = await carry(members, what)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask, 0, self.here, load)
-            nursery.start_soon(ask, 1, self.there, Load(load.size, load.warm_up_s, load.window_s, 0.0))
+            nursery.start_soon(ask, 1, self.there, Workload(load.size, load.warm_up_s, load.window_s, 0.0))
         return answers[0], answers[1]
 
     async def catch_up(self, size: int) -> None:
         """Wait until the other site has everything. Raises BenchFailed when it does not come to that."""
         give_up = trio.current_time() + _CATCH_UP_S
         while trio.current_time() < give_up:
-            here, there = await self.carry(Load(size, 0.0, _PAUSE_S, 0.0))
+            here, there = await self.carry(Workload(size, 0.0, _PAUSE_S, 0.0))
             if here[0]["total"] == there[0]["total"]:
                 return
         raise BenchFailed(f"The other site had not got everything {_CATCH_UP_S:g} s after the cut.")
@@ -70,7 +70,7 @@ async def measure_autonomy(
     ours: dict[str, dict[str, Any]] = {}
     async with _two_sites(scenario) as wan:
         for size in sizes:
-            await wan.carry(Load(size, 0.0, WARM_UP_S, RATE))
+            await wan.carry(Workload(size, 0.0, WARM_UP_S, RATE))
             await wan.catch_up(size)
             pairs = []
             for run in range(1, runs + 1):
@@ -85,7 +85,7 @@ async def measure_autonomy(
 async def _measure(wan: _Wan, size: int, window_s: float, cut: bool) -> dict[str, float]:
     if cut:
         wan.line.set(Condition(mode="cut"))
-    here, there = await wan.carry(Load(size, WARM_UP_S, window_s, RATE))
+    here, there = await wan.carry(Workload(size, WARM_UP_S, window_s, RATE))
     crossed = sum(each["delivered"] for each in there)
     if cut == bool(crossed):
         raise BenchFailed(f"{crossed} messages crossed while the WAN was {'cut' if cut else 'whole'}.")
@@ -107,7 +107,7 @@ def put_together(pairs: Sequence[dict[bool, dict[str, float]]]) -> dict[str, Any
 @asynccontextmanager
 async def _two_sites(scenario: Scenario) -> AsyncIterator[_Wan]:
     """The site that is measured, and one member elsewhere, which it calls through the proxy."""
-    line = Line()
+    line = Direction()
     # Two listeners reserve ports of the system's choice: the proxy's, and for a moment that of the far bridge.
     front, reserved = await bind_streams("127.0.0.1"), await bind_streams("127.0.0.1")
     port = port_of(reserved.socket)

@@ -87,7 +87,7 @@ class Planted:
 
 
 @dataclass(slots=True)
-class Process:
+class GeneratedProcess:
     """One member."""
 
     site: str
@@ -115,7 +115,7 @@ class Generator:
         self._sizes: dict[int, bytes] = {}
         self._plant()
 
-    def run(self) -> Iterator[tuple[Process, records.Record]]:
+    def run(self) -> Iterator[tuple[GeneratedProcess, records.Record]]:
         """Everything, about in the order of time."""
         now = 0
         yield from self._begin()
@@ -143,15 +143,15 @@ class Generator:
         for process in self.processes:
             yield process, records.Stop(now + _QUIET_NS, _EPOCH_NS + now + _QUIET_NS, "end of the run")
 
-    def _member(self, site: str, number: int) -> Process:
-        return Process(site, Address.make(self.rng), f"{site}-{number + 1}")
+    def _member(self, site: str, number: int) -> GeneratedProcess:
+        return GeneratedProcess(site, Address.make(self.rng), f"{site}-{number + 1}")
 
-    def _pick_origin(self) -> Process:
+    def _pick_origin(self) -> GeneratedProcess:
         if self.rng.random() < self.plan.skew:
             return self.processes[0]
         return self.rng.choice(self.processes)
 
-    def _begin(self) -> Iterator[tuple[Process, records.Record]]:
+    def _begin(self) -> Iterator[tuple[GeneratedProcess, records.Record]]:
         everybody = tuple((each.site, each.uuid) for each in self.processes)
         for process in self.processes:
             site, vid = process.site, self.vids[process.site]
@@ -164,7 +164,7 @@ class Generator:
             yield process, records.Role(0, _EPOCH_NS, role, vid, others if role == "relay" else ())
             yield process, records.GlobalView(0, _EPOCH_NS, self.vids, everybody)
 
-    def _send(self, origin: Process, count: int, now: int) -> records.Send:
+    def _send(self, origin: GeneratedProcess, count: int, now: int) -> records.Send:
         first = origin.sent + 1
         origin.sent += count
         sizes = self._sizes.get(count)
@@ -174,7 +174,7 @@ class Generator:
         wall = _EPOCH_NS + now
         return records.Send(now, wall, origin.site, origin.uuid, Scope.ALL, first, count, None, "", sizes, digest)
 
-    def _deliver(self, site: str, send: records.Send, now: int) -> Iterator[tuple[Process, records.Record]]:
+    def _deliver(self, site: str, send: records.Send, now: int) -> Iterator[tuple[GeneratedProcess, records.Record]]:
         self.gseq[site] += 1
         gseq, vid = self.gseq[site], self.vids[site]
         via: Literal["local", "relay"] = "local" if site == send.site else "relay"
@@ -197,7 +197,7 @@ class Generator:
             for each in self._spoil(process, delivery):
                 yield process, each
 
-    def _spoil(self, process: Process, delivery: records.Deliver) -> tuple[records.Deliver, ...]:
+    def _spoil(self, process: GeneratedProcess, delivery: records.Deliver) -> tuple[records.Deliver, ...]:
         """The delivery, or what the planted fault makes of it."""
         fault = process.faults.get(process.delivered)
         process.delivered += 1

@@ -14,7 +14,7 @@ from typing import Any
 
 import trio
 
-from relay.instruments.bench.scenarios import Load, MemberTask, Scenario
+from relay.instruments.bench.scenarios import MemberTask, Scenario, Workload
 from relay.instruments.drills.layout import draw_group
 
 WARM_UP_S = 2.0
@@ -33,7 +33,7 @@ class BenchFailed(Exception):
     """A process of the benchmark died or took too long."""
 
 
-class Process:
+class BenchProcess:
     """One member's process, and the lines it says."""
 
     def __init__(self, task: MemberTask, process: trio.Process) -> None:
@@ -41,7 +41,7 @@ class Process:
         self._process = process
         self._rest = b""
 
-    async def tell(self, load: Load) -> None:
+    async def tell(self, load: Workload) -> None:
         assert self._process.stdin is not None
         await self._process.stdin.send_all(json.dumps(asdict(load)).encode() + b"\n")
 
@@ -81,16 +81,16 @@ async def measure(
             results = []
             for run in range(1, runs + 1):
                 observe(f"{size} bytes, run {run} of {runs}")
-                results.append(summarise(await carry(members, Load(size, WARM_UP_S, window_s))))
+                results.append(summarise(await carry(members, Workload(size, WARM_UP_S, window_s))))
             ours[str(size)] = {**_median(results), "runs": runs}
     async with _members(scenario, journal=journal, profiled=True) as members:
         for size in sizes:
             observe(f"{size} bytes, where the time goes")
-            ours[str(size)]["parts"] = shares(await carry(members, Load(size, WARM_UP_S / 2, PROFILE_S)))
+            ours[str(size)]["parts"] = shares(await carry(members, Workload(size, WARM_UP_S / 2, PROFILE_S)))
     return ours
 
 
-async def carry(members: Sequence[Process], load: Load) -> list[dict[str, Any]]:
+async def carry(members: Sequence[BenchProcess], load: Workload) -> list[dict[str, Any]]:
     """Let all of them carry this load, and hear what each has measured."""
     for member in members:
         await member.tell(load)
@@ -130,7 +130,7 @@ def _median(results: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 @asynccontextmanager
-async def _members(scenario: Scenario, *, journal: bool, profiled: bool) -> AsyncIterator[list[Process]]:
+async def _members(scenario: Scenario, *, journal: bool, profiled: bool) -> AsyncIterator[list[BenchProcess]]:
     """The processes, all in one view. After the block none is left."""
     group, port = draw_group()
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as directory:
@@ -140,15 +140,15 @@ async def _members(scenario: Scenario, *, journal: bool, profiled: bool) -> Asyn
 
 
 @asynccontextmanager
-async def members_of(task: MemberTask) -> AsyncIterator[list[Process]]:
+async def members_of(task: MemberTask) -> AsyncIterator[list[BenchProcess]]:
     """As many processes as the task says, which differ by name only. After the block none is left."""
     async with AsyncExitStack() as stack:
-        members: list[Process] = []
+        members: list[BenchProcess] = []
         for number in range(task.members):
             named = replace(task, name=f"M{number + 1}")
             command = [sys.executable, "-m", "relay.instruments.bench.member", json.dumps(named.to_json())]
             process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            members.append(Process(named, process))
+            members.append(BenchProcess(named, process))
             stack.push_async_callback(members[-1].end)
             await members[-1].hear(_JOIN_TIMEOUT_S)
         for member in members:

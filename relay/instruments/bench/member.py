@@ -1,7 +1,7 @@
 """One process of a benchmark: joins, and for every load that it is told sends and delivers, and says what that cost.
 
-`python -m relay.instruments.bench.member TASK`: every line of standard input is a `Load`, and for each a line with what was measured
-goes to standard output; before those, one when it has joined and one when everybody is there. All lines are JSON objects.
+`python -m relay.instruments.bench.member TASK`: every line of standard input is a `Workload`, and for each a line with what was
+measured goes to standard output; before those, one when it has joined and one when all are there. All are JSON objects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import trio
 
 import relay
 from relay.instruments.bench.profile import Profile
-from relay.instruments.bench.scenarios import Load, MemberTask
+from relay.instruments.bench.scenarios import MemberTask, Workload
 from relay.journal import JournalOptions, JournalStore
 from relay.node.lines import LineSink, LineSource
 from sitestack.channel.channel import Channel
@@ -60,7 +60,7 @@ class BenchMember:
             elif len(self._channel.view.members) == self._members:
                 self.complete.set()
 
-    async def carry(self, load: Load) -> dict[str, Any]:
+    async def carry(self, load: Workload) -> dict[str, Any]:
         """Send and deliver, measure the window, and wait until everything that was sent has come."""
         async with trio.open_nursery() as nursery:
             if load.rate is None:
@@ -133,7 +133,7 @@ async def run(task: MemberTask) -> None:
             await member.complete.wait()
             await sink.write(["{}"])
             async for line in LineSource("-", _COMMAND_BYTES_MAX).lines():
-                await sink.write([json.dumps(await member.carry(Load(**json.loads(line))))])
+                await sink.write([json.dumps(await member.carry(Workload(**json.loads(line))))])
             nursery.cancel_scope.cancel()
 
 

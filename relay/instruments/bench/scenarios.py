@@ -69,7 +69,7 @@ class MemberTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class Workload:
     """One measurement, as JSON, on standard input of all processes at one time."""
 
     #: Bytes of each message.

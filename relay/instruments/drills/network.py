@@ -49,7 +49,7 @@ def harmed(before: Condition, do: str, amount: float) -> Condition:
             return OPEN
 
 
-class Line:
+class Direction:
     """One direction between two members, and how it is at this moment."""
 
     def __init__(self) -> None:
@@ -72,11 +72,11 @@ class Network:
     """All lines, made when they are first asked for."""
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[Seat, Seat], Line] = {}
+        self._lines: dict[tuple[Seat, Seat], Direction] = {}
 
-    def line(self, source: Seat, destination: Seat) -> Line:
+    def line(self, source: Seat, destination: Seat) -> Direction:
         """From one member to another."""
-        return self._lines.setdefault((source, destination), Line())
+        return self._lines.setdefault((source, destination), Direction())
 
     def change(self, source: Seat, destination: Seat, do: str, amount: float) -> None:
         """Do harm to one direction, or heal it."""

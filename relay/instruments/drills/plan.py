@@ -51,7 +51,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class DrillLoad:
     """The steady state: one member of each site sends."""
 
     #: Messages per second of each sender.
@@ -84,7 +84,7 @@ class Drill:
     sites: tuple[str, ...] = ("NYC", "SFO")
     #: Members of each site.
     members: int = 3
-    load: Load = field(default_factory=Load)
+    load: DrillLoad = field(default_factory=DrillLoad)
     method: tuple[Action, ...] = ()
     verdict: Expectation = field(default_factory=Expectation)
     #: Keys of the node's configuration that differ from what a drill has.

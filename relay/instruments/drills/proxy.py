@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import trio
 
-from relay.instruments.drills.network import Line, Network
+from relay.instruments.drills.network import Direction, Network
 from relay.instruments.drills.plan import Seat
 
 _READ_BYTES = 64 * 1024
@@ -33,7 +33,7 @@ Place = tuple[str, int]
 class StreamProxy:
     """One port. Who connects there is connected to `target`; `there` and `back` say how the two directions are."""
 
-    def __init__(self, listener: trio.SocketListener, target: Place, there: Line, back: Line) -> None:
+    def __init__(self, listener: trio.SocketListener, target: Place, there: Direction, back: Direction) -> None:
         self._listener = listener
         self._target = target
         self._there = there
@@ -76,12 +76,14 @@ class StreamProxy:
         return trio.SocketStream(sock)
 
 
-async def _break_when_cut(line: Line, connection: trio.CancelScope) -> None:
+async def _break_when_cut(line: Direction, connection: trio.CancelScope) -> None:
     await line.until("cut")
     connection.cancel()
 
 
-async def _carry(source: trio.SocketStream, destination: trio.SocketStream, line: Line, connection: trio.CancelScope) -> None:
+async def _carry(
+    source: trio.SocketStream, destination: trio.SocketStream, line: Direction, connection: trio.CancelScope
+) -> None:
     """One direction, until its end has been passed on. An error of either side ends the connection."""
     send, receive = trio.open_memory_channel[tuple[float, bytes]](_PIECES_MAX)
     try:
@@ -93,7 +95,7 @@ async def _carry(source: trio.SocketStream, destination: trio.SocketStream, line
         connection.cancel()
 
 
-async def _read(source: trio.SocketStream, send: trio.MemorySendChannel[tuple[float, bytes]], line: Line) -> None:
+async def _read(source: trio.SocketStream, send: trio.MemorySendChannel[tuple[float, bytes]], line: Direction) -> None:
     """Pieces with the time at which they are due; the last one is empty."""
     deaf = False
     while True:
@@ -108,7 +110,9 @@ async def _read(source: trio.SocketStream, send: trio.MemorySendChannel[tuple[fl
             return
 
 
-async def _write(destination: trio.SocketStream, receive: trio.MemoryReceiveChannel[tuple[float, bytes]], line: Line) -> None:
+async def _write(
+    destination: trio.SocketStream, receive: trio.MemoryReceiveChannel[tuple[float, bytes]], line: Direction
+) -> None:
     async for due, data in receive:
         await trio.sleep_until(due)
         await line.until("open", "half-open")
@@ -185,7 +189,7 @@ class DatagramProxy:
             await self._fronts[source].sendto(data, self._real[destination])
 
 
-def fates(line: Line, rng: random.Random) -> list[float]:
+def fates(line: Direction, rng: random.Random) -> list[float]:
     """The delays after which copies of one datagram arrive: none when it is lost, two when it is doubled."""
     condition = line.condition
     if condition.mode != "open" or (condition.loss and rng.random() < condition.loss):

@@ -8,7 +8,7 @@ from typing import Literal, TextIO
 from relay.instruments.simulation.large import draw_large
 from relay.instruments.simulation.plan import Plan, draw_plain
 from relay.instruments.simulation.routed import draw_routed
-from relay.instruments.simulation.run import Run, SeedResult
+from relay.instruments.simulation.run import SeedResult, SeedRun
 from relay.instruments.simulation.shrink import shrink
 from relay.instruments.simulation.wide import draw
 
@@ -21,8 +21,8 @@ __all__ = [
     "DRAWS",
     "Kind",
     "Plan",
-    "Run",
     "SeedResult",
+    "SeedRun",
     "draw",
     "draw_large",
     "draw_plain",
@@ -34,7 +34,7 @@ __all__ = [
 
 def run_seed(seed: int, trace: TextIO | None = None, kind: Kind = "swarm") -> SeedResult:
     """Run one seed of a kind of plan; with `trace`, write every record of every process to it, in canonical order."""
-    run = Run(DRAWS[kind](seed))
+    run = SeedRun(DRAWS[kind](seed))
     result = run.result()
     if trace is not None:
         for process in run.world.processes:
@@ -45,4 +45,4 @@ def run_seed(seed: int, trace: TextIO | None = None, kind: Kind = "swarm") -> Se
 
 def shrink_seed(seed: int, kind: Kind = "swarm") -> Plan:
     """The smallest plan that is found to break the promise that this seed breaks. Raises ValueError if it breaks none."""
-    return shrink(DRAWS[kind](seed), lambda plan: Run(plan).result().violations)
+    return shrink(DRAWS[kind](seed), lambda plan: SeedRun(plan).result().violations)

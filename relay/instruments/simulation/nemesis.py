@@ -30,13 +30,13 @@ from sitestack.model.events import CloseConnection
 from sitestack.model.message import Scope
 from sitestack.sim import network_faults as rules
 from sitestack.sim.process import Process
-from sitestack.sim.tcp_streams import Slowness, Stream
+from sitestack.sim.tcp_streams import Slowness, TcpStream
 from sitestack.sim.world import World
 
 Cut = tuple[frozenset[str], frozenset[str]]
 
 
-class Trouble:
+class Nemesis:
     """Everything that happens to a world while its promises are tried."""
 
     def __init__(self, plan: Plan, world: World, hosts: dict[str, list[Physical]], rng: random.Random) -> None:
@@ -166,7 +166,7 @@ class Trouble:
                 hosts = [host.host for host in self.hosts[fault.site]]
                 if len(hosts) > 1:
                     self._count("split one way" if fault.one_way else "split", fault.site)
-                    self._break(world.fabric.cuts, (frozenset(hosts[: fault.hosts]), frozenset(hosts[fault.hosts :])), fault)
+                    self._break(world.network.cuts, (frozenset(hosts[: fault.hosts]), frozenset(hosts[fault.hosts :])), fault)
             case WanCut():
                 self.covered["wan cut one way" if fault.one_way else "wan cut"] += 1
                 self._break(world.streams.cuts, self._two_sites(fault.between), fault)
@@ -178,7 +178,7 @@ class Trouble:
                 world.schedule.after(fault.length, lambda: world.streams.slow.remove(slow))
             case Burst():
                 self.covered["burst"] += 1
-                world.fabric.rules.append(rules.burst_loss(world.now, fault.length))
+                world.network.rules.append(rules.burst_loss(world.now, fault.length))
 
     def _hosts_of(self, site: str) -> frozenset[str]:
         return frozenset(host.host for host in self.hosts[site])
@@ -190,7 +190,7 @@ class Trouble:
             one, other = between
         return self._hosts_of(one), self._hosts_of(other)
 
-    def _streams(self, between: tuple[str, str] | None) -> list[Stream]:
+    def _streams(self, between: tuple[str, str] | None) -> list[TcpStream]:
         streams = self.world.streams.connections()
         if between is None:
             return streams
@@ -212,7 +212,7 @@ class Trouble:
         self.covered[f"reset by {fault.closer}"] += 1
         schedule, one, other = self.world.schedule, sender.local.address, receiver.local.address
         wire = rules.between(sender.physical, receiver.physical, self.world.now, fault.length, fault.loss, fault.late_s)
-        self.world.fabric.rules.append(wire)
+        self.world.network.rules.append(wire)
         for number in range(fault.messages):
             words = f"{fault.at!r} {number}".encode()
             schedule.after(fault.length * number / fault.messages, partial(_whisper, sender, words, other))

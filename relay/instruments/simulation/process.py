@@ -27,7 +27,7 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
 from sitestack.sim.process import Process
-from sitestack.sim.tcp_streams import Stream
+from sitestack.sim.tcp_streams import TcpStream
 from sitestack.sim.world import Maker, World
 from sitestack.stack.layer import Local
 
@@ -43,12 +43,12 @@ class RelayProcess(Process):
     def __init__(self, world: World, local: Local, config: SiteConfig, relay: RelayConfig, physical: Physical) -> None:
         self.relay = RelayLayer(local, relay)
         stack = build_stack(local, config, relay_layer=self.relay)
-        super().__init__(local, stack, physical, world.schedule, world.fabric, world.seed, config.order == "total")
+        super().__init__(local, stack, physical, world.schedule, world.network, world.seed, config.order == "total")
         self.global_view: GlobalView | None = None
         self.bridge = Physical(physical.host, BRIDGE_PORT)
         self.world = world
         #: The ends of its bridges, by the numbers that the relay layer knows them by.
-        self.connections: dict[int, Stream] = {}
+        self.connections: dict[int, TcpStream] = {}
         self._numbers = 0
         #: Relays of other sites that this one believed although it knew of a later one (R9), in words.
         self.stale_epochs: list[str] = []
@@ -101,10 +101,10 @@ class RelayProcess(Process):
                 if stream is not None:
                     stream.close()
 
-    def _accepted(self, stream: Stream) -> None:
+    def _accepted(self, stream: TcpStream) -> None:
         self._adopt(stream, None)
 
-    def _dialed(self, dial: Dial, stream: Stream | None) -> None:
+    def _dialed(self, dial: Dial, stream: TcpStream | None) -> None:
         if not self.alive:
             if stream is not None:
                 stream.close()
@@ -113,7 +113,7 @@ class RelayProcess(Process):
         else:
             self._adopt(stream, (dial.site, dial.address))
 
-    def _adopt(self, stream: Stream, dialed: tuple[str, Physical] | None) -> None:
+    def _adopt(self, stream: TcpStream, dialed: tuple[str, Physical] | None) -> None:
         self._numbers += 1
         number = self._numbers
         self.connections[number] = stream

@@ -14,10 +14,10 @@ from functools import partial
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.routes import route_places
 from relay.instruments.simulation.levels_at_rest import unsettled
-from relay.instruments.simulation.nemesis import Trouble
+from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import TROUBLE_S, Plan
 from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
-from relay.instruments.simulation.verdict import Verdict
+from relay.instruments.simulation.verdict import SeedVerdict
 from relay.instruments.simulation.ways import routes_of
 from relay.layer import RelayConfig
 from sitestack.config import SiteConfig
@@ -51,7 +51,7 @@ class SeedResult:
     trace_hash: str
 
 
-class Run:
+class SeedRun:
     """One plan being carried out."""
 
     def __init__(self, plan: Plan) -> None:
@@ -66,9 +66,9 @@ class Run:
         configs = {site: _configs(plan, site, hosts) for site in hosts}
         self.world = World(plan.seed, relay_maker(configs))
         self.world.streams.slow += _lines(plan, hosts)
-        self.trouble = Trouble(plan, self.world, hosts, self.rng)
+        self.trouble = Nemesis(plan, self.world, hosts, self.rng)
         self.covered = self.trouble.covered
-        self._verdict = Verdict(plan, self.world, self.trouble)
+        self._verdict = SeedVerdict(plan, self.world, self.trouble)
         #: Processes that are still to be started for the first time.
         self._awaited = 0
 
@@ -105,7 +105,7 @@ class Run:
 
     def _rates(self) -> None:
         plan = self.plan
-        network = self.world.fabric.rules
+        network = self.world.network.rules
         if plan.loss:
             network.append(self._counting("loss", rules.loss(plan.loss)))
         if plan.corruption:
@@ -125,8 +125,8 @@ class Run:
         return counted
 
     def _settle(self) -> None:
-        self.world.fabric.rules.clear()
-        self.world.fabric.cuts.clear()
+        self.world.network.rules.clear()
+        self.world.network.cuts.clear()
         self.world.streams.cuts.clear()
         for process in self.world.alive():
             process.resume()

@@ -9,7 +9,7 @@ believed (R9), was there a merge where nothing was split (A13) or more than need
 from __future__ import annotations
 
 from relay.instruments.simulation.levels_at_rest import unsettled
-from relay.instruments.simulation.nemesis import Trouble
+from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import Plan
 from relay.instruments.simulation.process import RelayProcess
 from relay.instruments.simulation.shortage import Shortage
@@ -26,10 +26,10 @@ from sitestack.sim.world import World
 MERGES_MAX = 2
 
 
-class Verdict:
+class SeedVerdict:
     """Judges one run. It is told when the phases begin."""
 
-    def __init__(self, plan: Plan, world: World, trouble: Trouble) -> None:
+    def __init__(self, plan: Plan, world: World, trouble: Nemesis) -> None:
         self._plan = plan
         self._world = world
         self._trouble = trouble

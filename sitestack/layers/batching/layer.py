@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sitestack.layers.batching.open_batches import TARGETS_MAX, Line, Targets
+from sitestack.layers.batching.batch_streams import TARGETS_MAX, BatchStream, Targets
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
 from sitestack.model.events import Blocked, Disconnect, Event, Left, Sent, Settled, Stable, ViewInstalled, Waiting
@@ -81,7 +81,7 @@ class Batching(Layer):
         self._batch_count_max = config.batch_count_max
         self._payload_bytes_max = config.message_bytes_max
         self._send_credit_bytes = config.send_credit_bytes
-        self._multicasts = (Line(Scope.ALL), Line(Scope.SITE))
+        self._multicasts = (BatchStream(Scope.ALL), BatchStream(Scope.SITE))
         self._targets = Targets(local.site)
         self._to = self._targets.open
         #: The first numbers of my multicasts on their way that the application does not want back.
@@ -243,7 +243,7 @@ class Batching(Layer):
                 effects += self._close(opened)
         return effects
 
-    def _closable(self) -> Iterator[Line]:
+    def _closable(self) -> Iterator[BatchStream]:
         """The scopes in turn, so that a busy one does not starve the other."""
         more = True
         while more:
@@ -253,7 +253,7 @@ class Batching(Layer):
                     more = True
                     yield opened
 
-    def _may_close(self, opened: Line) -> bool:
+    def _may_close(self, opened: BatchStream) -> bool:
         """A scope with nothing on its way may always send one batch; beyond that a batch is full and the window open."""
         if not opened.payloads:
             return False
@@ -262,7 +262,7 @@ class Batching(Layer):
         full = opened.full or opened.body_bytes >= self._batch_bytes_max or len(opened.payloads) == self._batch_count_max
         return bool(full) and self._outstanding_bytes < self._config.window_bytes
 
-    def _close(self, opened: Line) -> list[Effect]:
+    def _close(self, opened: BatchStream) -> list[Effect]:
         payloads, silent = opened.take()
         body = pack_body(payloads)
         target = opened.target

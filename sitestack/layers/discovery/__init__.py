@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.discovery.layer import COMPLAINT_INTERVAL_S, COMPLAINTS_MAX, SEEDS_MAX, Discovery, DiscoveryConfig
+from sitestack.layers.discovery.layer import COMPLAINT_INTERVAL_S, COMPLAINTS_MAX, INITIAL_HOSTS_MAX, Discovery, DiscoveryConfig
 
-__all__ = ["COMPLAINTS_MAX", "COMPLAINT_INTERVAL_S", "SEEDS_MAX", "Discovery", "DiscoveryConfig"]
+__all__ = ["COMPLAINTS_MAX", "COMPLAINT_INTERVAL_S", "INITIAL_HOSTS_MAX", "Discovery", "DiscoveryConfig"]

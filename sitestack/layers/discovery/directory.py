@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sitestack.model.address import Address, Physical
-from sitestack.model.address_cache import Contact, Contacts, is_reachable, printable
+from sitestack.model.address_cache import AddressCache, Contact, is_reachable, printable
 from sitestack.model.events import SetPhysical
 from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View, ViewId
@@ -25,7 +25,7 @@ class Directory:
     whatever is remembered, a tombstone included. The coordinator of my view may correct. Third parties fill gaps only.
     """
 
-    def __init__(self, address: Address, name: str, contacts: Contacts, answered: RateLimit) -> None:
+    def __init__(self, address: Address, name: str, contacts: AddressCache, answered: RateLimit) -> None:
         self.address = address
         self.name = printable(name)
         self.contacts = contacts

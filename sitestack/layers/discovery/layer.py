@@ -28,19 +28,19 @@ from sitestack.layers.discovery.headers import (
     WhoIsThere,
     say,
 )
+from sitestack.layers.discovery.lookup import Lookup
 from sitestack.layers.discovery.search import Search
-from sitestack.layers.discovery.who_has import Whereabouts
 from sitestack.model.address import Address, Physical
-from sitestack.model.address_cache import Contacts, printable
+from sitestack.model.address_cache import AddressCache, printable
 from sitestack.model.events import (
     Connect,
     Event,
     FindMembers,
     FindPhysical,
     Left,
-    OtherRules,
+    OtherParameters,
     RemovePhysical,
-    SetSeeds,
+    SetInitialHosts,
     ViewInstalled,
     Watch,
     WatchAt,
@@ -50,7 +50,7 @@ from sitestack.model.rate_limit import RateLimit
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 #: Seeds that are asked; a name that stands for more places than this is asked at the first ones.
-SEEDS_MAX = 256
+INITIAL_HOSTS_MAX = 256
 #: People are told of a process that has other rules at most this often; and so many of them are told apart.
 COMPLAINT_INTERVAL_S = 60.0
 COMPLAINTS_MAX = 64
@@ -124,10 +124,10 @@ class Discovery(Layer):
         self.config = config
         self._rules = rules
         self._complaints = RateLimit(COMPLAINT_INTERVAL_S, COMPLAINTS_MAX)
-        self._contacts = Contacts(config.contacts_max, config.tombstone_s)
+        self._contacts = AddressCache(config.contacts_max, config.tombstone_s)
         answered = RateLimit(config.answer_interval_s, config.answered_max)
         self._directory = Directory(local.address, local.name, self._contacts, answered)
-        self._whereabouts = Whereabouts(self._directory, config.request_interval_s, config.stranger_s)
+        self._lookup = Lookup(self._directory, config.request_interval_s, config.stranger_s)
         self._search: Search | None = None
         self._seeds = config.seeds
         self._watched: tuple[tuple[Address, Physical], ...] = ()
@@ -135,8 +135,8 @@ class Discovery(Layer):
         self._handlers: dict[type[Header], Callable[[Any, Address, float], list[Effect]]] = {
             WhoIsThere: self._handle_who_is_there,
             IAmHere: self._handle_i_am_here,
-            WhoHas: self._whereabouts.handle_who_has,
-            IHave: self._whereabouts.handle_i_have,
+            WhoHas: self._lookup.handle_who_has,
+            IHave: self._lookup.handle_i_have,
             Invalidate: self._handle_invalidate,
         }
 
@@ -145,14 +145,14 @@ class Discovery(Layer):
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Frames pass; connect and search."""
         if isinstance(event, Connect):
-            return [*self._whereabouts.connect(event.physical, now), Down(event)]
+            return [*self._lookup.connect(event.physical, now), Down(event)]
         if isinstance(event, FindMembers):
             config = self.config
             self._search = Search(now, config.join_wait_s, config.settle_s, config.peers_max)
             self._searches += 1
             return self._ask(self._search, now)
-        if isinstance(event, SetSeeds):
-            return self._set_seeds(event.seeds[:SEEDS_MAX])
+        if isinstance(event, SetInitialHosts):
+            return self._set_initial_hosts(event.seeds[:INITIAL_HOSTS_MAX])
         if isinstance(event, Watch):
             known = [contact for member in event.members if (contact := self._contacts.get(member)) is not None]
             targets = tuple([(contact.address, contact.physical[0]) for contact in known])
@@ -160,7 +160,7 @@ class Discovery(Layer):
             return [Up(WatchAt(targets))] if news else []
         return [Down(event)]
 
-    def _set_seeds(self, seeds: tuple[Physical, ...]) -> list[Effect]:
+    def _set_initial_hosts(self, seeds: tuple[Physical, ...]) -> list[Effect]:
         """New ones are asked at once: who started alone, when no name was known yet, meets the others this way."""
         known, self._seeds = (*self._seeds, *self._directory.physical), seeds
         new = [seed for seed in seeds if seed not in known]
@@ -178,7 +178,7 @@ class Discovery(Layer):
 
     def deadline(self) -> float | None:
         """When to ask again or to end the search; when to announce my new address again, or to forget strangers."""
-        due = self._whereabouts.deadline()
+        due = self._lookup.deadline()
         return due if due is None or self._search is None else min(due, self._search.deadline())
 
     def expire(self, now: float) -> list[Effect]:
@@ -190,7 +190,7 @@ class Discovery(Layer):
             effects.append(Up(search.outcome()))
         elif search is not None and now >= search.ask_at:
             effects += self._ask(search, now)
-        return effects + self._whereabouts.expire(now, self._seeds)
+        return effects + self._lookup.expire(now, self._seeds)
 
     # -- from below ------------------------------------------------------------------------------------------------
 
@@ -204,12 +204,12 @@ class Discovery(Layer):
                 return [Up(event)]
             return handle(headers[-1], event.source, now) if self._directory.physical else [Dropped("not_connected")]
         if isinstance(event, FindPhysical):
-            return self._whereabouts.find(event.member, self._seeds)
+            return self._lookup.find(event.member, self._seeds)
         if isinstance(event, ViewInstalled):
-            return self._whereabouts.install(event.view, event.previous, now)
+            return self._lookup.install(event.view, event.previous, now)
         if isinstance(event, Left):
             self._search = None
-            return self._whereabouts.leave()
+            return self._lookup.leave()
         return [Up(event)]
 
     def _handle_who_is_there(self, header: WhoIsThere, source: Address, now: float) -> list[Effect]:
@@ -241,7 +241,7 @@ class Discovery(Layer):
         A member tells people; a joiner waits whether its search finds somebody with its own rules.
         """
         member = header.contact.address
-        other = OtherRules(member, name, printable(header.rules))
+        other = OtherParameters(member, name, printable(header.rules))
         if self._directory.view is not None:
             return [Up(other)] if self._complaints.allow(member, now) else []
         if self._search is not None and header.coordinator is not None:
@@ -263,7 +263,7 @@ class Discovery(Layer):
         return effects
 
     def _handle_invalidate(self, header: Invalidate, source: Address, now: float) -> list[Effect]:
-        effects = self._whereabouts.handle_invalidate(header, source, now)
+        effects = self._lookup.handle_invalidate(header, source, now)
         # Who has left while a search goes on is not found by it.
         if self._search is not None and Down(RemovePhysical(header.member)) in effects:
             self._search.forget(header.member)
@@ -278,7 +278,7 @@ class Discovery(Layer):
     def take_state(self, state: Header) -> None:
         """Where those are that a joiner has to reach."""
         if isinstance(state, KnownContacts):
-            self._whereabouts.take(state.contacts)
+            self._lookup.take(state.contacts)
 
     def name_of(self, member: Address) -> str:
         """The logical name of a member for people to read; its short hex form when it is not known."""
@@ -299,5 +299,5 @@ class Discovery(Layer):
             answered_max=self.config.answered_max,
             complaints=len(self._complaints),
             complaints_max=COMPLAINTS_MAX,
-            who_has=self._whereabouts.who_has,
+            who_has=self._lookup.who_has,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sitestack.model.address import Address
 from sitestack.model.address_cache import Contact
-from sitestack.model.events import Found, OtherRules, Peer
+from sitestack.model.events import Found, OtherParameters, Peer
 from sitestack.model.view import ViewId
 
 
@@ -17,7 +17,7 @@ class Search:
         self.peers_max = peers_max
         self._settle_s = settle_s
         self._peers: dict[Address, tuple[int, Peer]] = {}
-        self._refused: OtherRules | None = None
+        self._refused: OtherParameters | None = None
 
     def deadline(self) -> float:
         """When to ask again, or to end."""
@@ -35,7 +35,7 @@ class Search:
             self.until = min(self.until, now + self._settle_s)
         return True
 
-    def refuse(self, other: OtherRules) -> None:
+    def refuse(self, other: OtherParameters) -> None:
         """There is a site already whose rules are not mine."""
         self._refused = other
 
@@ -43,7 +43,7 @@ class Search:
         """It has left meanwhile."""
         self._peers.pop(member, None)
 
-    def outcome(self) -> Found | OtherRules:
+    def outcome(self) -> Found | OtherParameters:
         """What a joiner is told: who answered, unless the site is there and nobody in it has the joiner's rules."""
         peers = self.peers()
         if self._refused is not None and all(peer.coordinator is None for peer in peers):

@@ -18,7 +18,7 @@ from typing import ClassVar
 from sitestack.layers.flow_control.accounts import Account, Outlet, cost
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Credit, Event, Left, Undeliverable, ViewInstalled, Waiting
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
@@ -29,7 +29,7 @@ ACCOUNTS_MAX = 10_000
 OWED_BYTES_MAX = 256 * 1024
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Credits(Header):
     """To a sender: so many bytes of yours I have consumed in all. `view` is the one that the multicasts are counted in."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 
 #: What the fields of a `FragmentHeader` besides its data, and the frame around it, take on the wire.
 PIECE_OVERHEAD_BYTES = 64
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class FragmentHeader(Header):
     """One piece of a frame. Pieces of one id arrive in order, `index` from 0 to `count - 1`."""

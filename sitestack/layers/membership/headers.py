@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sitestack.model.address import Address
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Header
 from sitestack.model.view import View, ViewId
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class ViewTag(Header):
     """On unicasts from above: the view in which the frame was sent, so that it means something only in that view."""

@@ -20,8 +20,8 @@ from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.joining import Joining, Phase
 from sitestack.layers.membership.leader import Leader, LeaderTimes
 from sitestack.layers.membership.merging import MergeTimes, Merging
-from sitestack.layers.membership.participant import Follower
-from sitestack.layers.membership.promises import Participant
+from sitestack.layers.membership.participant import Participant
+from sitestack.layers.membership.promises import Promises
 from sitestack.layers.membership.view_tags import ViewTags
 from sitestack.model.address import Address
 from sitestack.model.events import (
@@ -91,11 +91,11 @@ class Membership(Layer):
         self._me = local.address
         self._local = local
         self._config = config
-        self._member = Participant()
+        self._member = Promises()
         self._leader = Leader(local, self._member, config.leader)
         self._merging = Merging(local, self._member, self._leader, config.merge)
         self._joining = Joining(local, config.join_timeout_s)
-        self._follower = Follower(local, self._member, self._leader, self._merging, self._joining)
+        self._follower = Participant(local, self._member, self._leader, self._merging, self._joining)
         self._tags = ViewTags(self._member, config.held_frames_max)
         self._leave_due: float | None = None
         self._gone = False

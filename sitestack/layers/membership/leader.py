@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.flush import Flush, Part, Stage
-from sitestack.layers.membership.promises import Participant
+from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import CheckMember
 from sitestack.model.frame import Frame, Header
@@ -38,7 +38,7 @@ class LeaderTimes:
 class Leader:
     """The leading half of Membership. `member` is this process's own participation; it is only read here."""
 
-    def __init__(self, local: Local, member: Participant, times: LeaderTimes) -> None:
+    def __init__(self, local: Local, member: Promises, times: LeaderTimes) -> None:
         self.flushes_started = 0
         self.suspected: list[Address] = []
         #: Members that refuse me as leader, or do not answer: to them I am gone, so to me they are.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.leader import Leader
-from sitestack.layers.membership.promises import Participant
+from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, SeenView
 from sitestack.model.frame import Frame, Header
@@ -45,7 +45,7 @@ class MergeTimes:
 class Merging:
     """The merging half of Membership."""
 
-    def __init__(self, local: Local, member: Participant, leader: Leader, times: MergeTimes) -> None:
+    def __init__(self, local: Local, member: Promises, leader: Leader, times: MergeTimes) -> None:
         self.merges_started = 0
         self._local = local
         self._member = member

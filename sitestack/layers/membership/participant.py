@@ -16,7 +16,7 @@ from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.joining import Joining
 from sitestack.layers.membership.leader import Leader
 from sitestack.layers.membership.merging import Merging
-from sitestack.layers.membership.promises import Participant
+from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import (
     Blocked,
@@ -33,10 +33,10 @@ from sitestack.model.view import View
 from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Local, Up
 
 
-class Follower:
+class Participant:
     """Answers whoever leads, step by step; a leader follows itself."""
 
-    def __init__(self, local: Local, member: Participant, leader: Leader, merging: Merging, joining: Joining) -> None:
+    def __init__(self, local: Local, member: Promises, leader: Leader, merging: Merging, joining: Joining) -> None:
         self.views_installed = 0
         self._me = local.address
         self._member = member

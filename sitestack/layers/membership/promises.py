@@ -17,7 +17,7 @@ from sitestack.model.view import View, ViewId
 NO_VIEW = ViewId(0, Address(bytes(UUID_BYTES)))
 
 
-class Participant:
+class Promises:
     """The promises of one process."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sitestack.layers.membership.headers import ViewTag
-from sitestack.layers.membership.promises import Participant
+from sitestack.layers.membership.promises import Promises
 from sitestack.model.frame import Frame
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
@@ -16,7 +16,7 @@ class ViewTags:
     Bound: `held_max` frames; beyond, they are dropped and their senders send again.
     """
 
-    def __init__(self, member: Participant, held_max: int) -> None:
+    def __init__(self, member: Promises, held_max: int) -> None:
         self._member = member
         self._held_max = held_max
         self._held: list[Frame] = []

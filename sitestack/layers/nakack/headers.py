@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sitestack.model.address import Address
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
 
@@ -13,7 +13,7 @@ from sitestack.model.view import ViewId
 RANGES_MAX = 64
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Cast(Header):
     """On every reliable multicast and on its retransmissions, which come from anybody: `sender` owns the stream."""

@@ -17,8 +17,8 @@ from typing import ClassVar
 
 from sitestack.layers.nakack.headers import RANGES_MAX, Cast, Highest, Retransmit, wire_frame
 from sitestack.layers.nakack.later_views import LaterViews
-from sitestack.layers.nakack.retransmission import Announcer, Answers, Gap, Gaps
-from sitestack.layers.nakack.streams import Streams
+from sitestack.layers.nakack.receiver_windows import ReceiverWindows
+from sitestack.layers.nakack.retransmission import Announcer, Answers, Hole, Holes
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, Event, ReachCut, Stable, ViewInstalled
 from sitestack.model.frame import Frame, Header
@@ -98,8 +98,8 @@ class NakAck(Layer):
         self._me = local.address
         self._config = config
         self._view: View | None = None
-        self._streams = Streams((), config.window_count_max, config.ahead_bytes_max)
-        self._gaps = Gaps(local.rng, config.ask_delay_s, config.ask_interval_s_max)
+        self._streams = ReceiverWindows((), config.window_count_max, config.ahead_bytes_max)
+        self._gaps = Holes(local.rng, config.ask_delay_s, config.ask_interval_s_max)
         self._answers = Answers(config.answer_period_s, config.answer_bytes_max, config.ask_count_max)
         self._announcer = Announcer(config.quiet_interval_s, config.quiet_interval_s_max, config.stuck_interval_s)
         self._later = LaterViews(config.later_count_max, config.later_bytes_max)
@@ -255,7 +255,7 @@ class NakAck(Layer):
 
     # -- retransmission --------------------------------------------------------------------------------------------
 
-    def _ask(self, owner: Address, gap: Gap, now: float) -> list[Effect]:
+    def _ask(self, owner: Address, gap: Hole, now: float) -> list[Effect]:
         assert self._view is not None
         window, wanted = self._streams.windows[owner], self._streams.wanted(owner)
         ranges = window.missing(min(gap.up_to, wanted), self._config.ask_count_max, RANGES_MAX)
@@ -288,7 +288,7 @@ class NakAck(Layer):
         config, view = self._config, event.view
         self._retained_bytes_high = max(self._retained_bytes_high, self._streams.bytes_high)
         self._view = view
-        self._streams = Streams(view.members, config.window_count_max, config.ahead_bytes_max, event.blocked)
+        self._streams = ReceiverWindows(view.members, config.window_count_max, config.ahead_bytes_max, event.blocked)
         self._announcer.stop()
         rank = view.rank(self._me)
         self._gaps.enter(view.members[rank + 1 :] + view.members[:rank])

@@ -9,7 +9,7 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 
 
-class Gap:
+class Hole:
     """A stream of which something is missing."""
 
     __slots__ = ("ask_at", "contiguous", "turn", "up_to", "wait_s")
@@ -24,14 +24,14 @@ class Gap:
         self.wait_s = 0.0
 
 
-class Gaps:
+class Holes:
     """The streams with gaps, and when to ask for what is missing: a little after a gap is noticed, then less and less often."""
 
     def __init__(self, rng: random.Random, delay_s: float, wait_s_max: float) -> None:
         self._rng = rng
         self._delay_s = delay_s
         self._wait_s_max = wait_s_max
-        self._gaps: dict[Address, Gap] = {}
+        self._gaps: dict[Address, Hole] = {}
         #: Who else has everything, in the order in which they are asked; and in a flush who holds a stream up to the cut.
         self._others: tuple[Address, ...] = ()
         self._holders: dict[Address, Address] = {}
@@ -48,13 +48,13 @@ class Gaps:
         if contiguous >= wanted:
             self._gaps.pop(owner, None)
         elif gap is None:
-            self._gaps[owner] = Gap(now + self.jitter(self._delay_s), wanted)
+            self._gaps[owner] = Hole(now + self.jitter(self._delay_s), wanted)
         elif contiguous > gap.contiguous >= 0:
             gap.ask_at = min(gap.ask_at, now + self.jitter(self._delay_s))
 
     def urge(self, owner: Address, wanted: int, now: float) -> None:
         """This much is known to be missing and to be held by somebody: ask at once."""
-        self._gaps[owner] = Gap(now, wanted)
+        self._gaps[owner] = Hole(now, wanted)
 
     def enter(self, others: tuple[Address, ...]) -> None:
         """A view with these other members begins."""
@@ -66,7 +66,7 @@ class Gaps:
         self._gaps.clear()
         self._holders = holders or {}
 
-    def due(self, now: float) -> list[tuple[Address, Gap]]:
+    def due(self, now: float) -> list[tuple[Address, Hole]]:
         """The streams to ask for now: for each it is then either `ask` or `postpone`."""
         return [(owner, gap) for owner, gap in self._gaps.items() if gap.ask_at <= now]
 
@@ -74,7 +74,7 @@ class Gaps:
         """When the next stream is due."""
         return min((gap.ask_at for gap in self._gaps.values()), default=None)
 
-    def ask(self, owner: Address, gap: Gap, contiguous: int, now: float) -> Address:
+    def ask(self, owner: Address, gap: Hole, contiguous: int, now: float) -> Address:
         """Answers whom to ask, and sets how long to wait for the answer.
 
         Who answered is asked again; who did not makes the wait longer and the turn pass on.
@@ -96,7 +96,7 @@ class Gaps:
             return first
         return others[turn // 2 % len(others)]
 
-    def postpone(self, gap: Gap, now: float) -> None:
+    def postpone(self, gap: Hole, now: float) -> None:
         """What was missing has come; what else is missing was noticed only just now."""
         gap.ask_at = now + self.jitter(self._delay_s)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from sitestack.layers.sequencer.forward_table import ForwardTable
-from sitestack.layers.sequencer.received_table import Numbers, ReceivedTable, Verdict
+from sitestack.layers.sequencer.received_table import Numbers, Receipt, ReceivedTable
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Event, Stable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame, Header
@@ -104,7 +104,7 @@ class Sequencer(Layer):
         self._progress_at = 0.0
         self._backoff = 1
         self._forwarded = self._sequenced = self._delivered = self._resends = 0
-        self._rejected = dict.fromkeys(Verdict, 0)
+        self._rejected = dict.fromkeys(Receipt, 0)
 
     # -- from above --------------------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class Sequencer(Layer):
         if batch.site != self._site or batch.scope in UNICASTS or batch.origin not in self._members:
             return [Dropped("bad_entry")]
         verdict = self._received.admit(batch)
-        if verdict is not Verdict.ADMITTED:
+        if verdict is not Receipt.ADMITTED:
             self._rejected[verdict] += 1
             return [Dropped(verdict.value)]
         self._delivered += 1
@@ -272,7 +272,7 @@ class Sequencer(Layer):
             forwarded=self._forwarded,
             sequenced=self._sequenced,
             delivered=self._delivered,
-            duplicates=self._rejected[Verdict.DUPLICATE],
-            holes=self._rejected[Verdict.HOLE],
+            duplicates=self._rejected[Receipt.DUPLICATE],
+            holes=self._rejected[Receipt.HOLE],
             resends=self._resends,
         )

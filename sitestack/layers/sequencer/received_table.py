@@ -16,7 +16,7 @@ Numbers = tuple[int, int]
 _FRESH: Numbers = (1, 1)
 
 
-class Verdict(Enum):
+class Receipt(Enum):
     """What becomes of a batch; all but ADMITTED are reasons to drop it."""
 
     ADMITTED = "admitted"
@@ -39,17 +39,17 @@ class ReceivedTable:
         #: In the order of leaving. A falsely suspected member that comes back is recognised by it (S7; SEQ-15 gives way).
         self._left: dict[Address, Numbers] = {}
 
-    def admit(self, batch: Batch) -> Verdict:
+    def admit(self, batch: Batch) -> Receipt:
         """Decide about a multicast batch by its numbers, and remember it when it is the next one."""
         numbers = self._members.get(batch.origin, _FRESH)
         after = batch.first + batch.count
         expected = numbers[batch.scope]
         if batch.first == expected:
             self._members[batch.origin] = (numbers[0], after) if batch.scope else (after, numbers[1])
-            return Verdict.ADMITTED
+            return Receipt.ADMITTED
         if after <= expected:
-            return Verdict.DUPLICATE
-        return Verdict.HOLE if batch.first > expected else Verdict.RECUT
+            return Receipt.DUPLICATE
+        return Receipt.HOLE if batch.first > expected else Receipt.RECUT
 
     def retain(self, members: Collection[Address]) -> None:
         """A view came: those that left become tombstones, those that came back are revived, the oldest are forgotten."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 
 #: What a frame costs in a window besides its payload.
@@ -27,7 +27,7 @@ FRAME_COST_BYTES = 256
 RANGES_MAX = 32
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class UnicastData(Header):
     """On every reliable unicast. The conn-id is on all of them, not only on the first (U1)."""
@@ -48,7 +48,7 @@ class UnicastSync(Header):
     mid: int
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class UnicastAck(Header):
     """Everything up to `seqno` was delivered; the `missing` ranges (first, last) are asked for."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relay.gateway.session import LinkConfig, LinkSession
-from relay.gateway.watermarks import Horizon
-from relay.gateway.wire import Bye, FrameParser, Heartbeat, Hello, State, Unicast, encode
+from relay.gateway.watermarks import Watermarks
+from relay.gateway.wire import Bye, FrameParser, Heartbeat, Hello, RemoteUnicast, State, encode
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import SiteVector
 from relay.replica.state import ReplicatedState
@@ -21,13 +21,13 @@ CONFIG = LinkConfig(chunk_bytes=1_000)
 def session(config: LinkConfig = CONFIG, entries: int = 0, size: int = 100) -> LinkSession:
     """SFO, alone in its site, with some entries in its buffer; the peer is NYC."""
     state = ReplicatedState("SFO", BufferConfig(), ("NYC",))
-    horizon = Horizon(state)
+    watermarks = Watermarks(state)
     state.install(remote_view(1, D), 0.0)
-    horizon.installed(alone=True)
+    watermarks.installed(alone=True)
     for n in range(1, entries + 1):
         body = pack_body([b"x" * size])
-        horizon.appended(D, n, state.append(Batch("SFO", D, Scope.ALL, n, 1, body), 0.0))
-    return LinkSession(hello(), state, horizon, config, 0.0)
+        watermarks.appended(D, n, state.append(Batch("SFO", D, Scope.ALL, n, 1, body), 0.0))
+    return LinkSession(hello(), state, watermarks, config, 0.0)
 
 
 def frames(data: bytes) -> list[Header]:
@@ -149,17 +149,17 @@ def test_unicasts_and_the_stream_share_a_chunk() -> None:
     drain(link)
     link = session(entries=30)
     greet(link)
-    unicast = Unicast(0, 0, Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"x" * 100]), E, "NYC"))
+    unicast = RemoteUnicast(0, 0, Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"x" * 100]), E, "NYC"))
     for _ in range(30):
         assert link.send_unicast(unicast) == ""
     sent = frames(b"".join(drain(link)[:3]))
-    assert 5 < sum(isinstance(frame, Unicast) for frame in sent) < 16
+    assert 5 < sum(isinstance(frame, RemoteUnicast) for frame in sent) < 16
     assert len(numbers(sent)) > 3
 
 
 def test_more_unicasts_than_may_wait_are_refused() -> None:
     link = session(LinkConfig(unicast_bytes_max=1_000))
-    unicast = Unicast(0, 0, batch(1))
+    unicast = RemoteUnicast(0, 0, batch(1))
     answers = [link.send_unicast(unicast) for _ in range(100)]
     assert answers.count("") == -(-1_000 // len(encode(unicast)))
     assert set(answers) == {"", "queue_full"}

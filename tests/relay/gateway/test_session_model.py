@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from relay.gateway.session import LinkConfig, LinkSession
-from relay.gateway.watermarks import Horizon
+from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import VERSION, Data, Hello
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
@@ -40,9 +40,9 @@ class LinkModel(RuleBasedStateMachine):
     def begin(self, budget: int) -> None:
         self.sender = ReplicatedState("NYC", BufferConfig(budget_entries=budget), ("SFO",))
         self.receiver = ReplicatedState("SFO", BufferConfig())
-        self.horizon = Horizon(self.sender)
+        self.watermarks = Watermarks(self.sender)
         self.sender.install(VIEW, 0.0)
-        self.horizon.installed(alone=True)
+        self.watermarks.installed(alone=True)
         self.log: dict[Address, list[int]] = {origin: [] for origin in ORIGINS}
         self.got: dict[Address, list[int]] = {origin: [] for origin in ORIGINS}
         self.skipped: dict[Address, list[int]] = {origin: [] for origin in ORIGINS}
@@ -53,8 +53,8 @@ class LinkModel(RuleBasedStateMachine):
 
     def connect(self) -> None:
         self.epoch += 1
-        self.near = LinkSession(greeting("NYC", self.epoch), self.sender, self.horizon, CONFIG, 0.0)
-        self.far = LinkSession(greeting("SFO", self.epoch), self.receiver, Horizon(self.receiver), CONFIG, 0.0)
+        self.near = LinkSession(greeting("NYC", self.epoch), self.sender, self.watermarks, CONFIG, 0.0)
+        self.far = LinkSession(greeting("SFO", self.epoch), self.receiver, Watermarks(self.receiver), CONFIG, 0.0)
         self.out, self.back = bytearray(), bytearray()
 
     # -- the sender ----------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class LinkModel(RuleBasedStateMachine):
         self.log[origin] += range(first, first + count)
         body = pack_body([b"x" * size] * count)
         position = self.sender.append(Batch("NYC", origin, Scope.ALL, first, count, body), 0.0)
-        self.horizon.appended(origin, 1, position)
+        self.watermarks.appended(origin, 1, position)
         excess = self.sender.buffer.excess(0.0)
         if excess is not None:
             self.sender.buffer.drop_through(excess)
@@ -75,7 +75,7 @@ class LinkModel(RuleBasedStateMachine):
         counter = self.sender.view.id.counter + 1 if self.sender.view else 1
         view = View(ViewId(counter, ORIGINS[0]), VIEW.lineage, VIEW.members, VIEW.names)
         self.sender.install(view, 0.0)
-        self.horizon.installed(alone=True)
+        self.watermarks.installed(alone=True)
 
     # -- the wire ------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.gateway.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, Routed, State, Unicast, encode
+from relay.gateway.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, RemoteUnicast, Routed, State, encode
 from relay.replica.entries import HEADERS, RelayState, RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
@@ -29,7 +29,7 @@ EXAMPLES: list[Header] = [
     State({}),
     Ack(VECTORS),
     data(7),
-    Unicast(2, 5, UNICAST),
+    RemoteUnicast(2, 5, UNICAST),
     UnicastReply("NYC", D, "SFO", E, 9, 2, "no_member"),
     RemoteView("SFO", remote_view(3, D, E)),
     RemoteView("SFO", MERGED),
@@ -146,7 +146,15 @@ def test_headers_that_belong_into_a_site_do_not_come_over_the_bridge() -> None:
     """A hostile relay must not trim our buffer or fence our links."""
     inside = set(HEADERS.values()) - set(FRAMES.values())
     assert RelayState in inside
-    assert {kind.__name__ for kind in inside} >= {"Acked", "Trim", "LinkUp", "SiteDown", "Relayed", "Forward", "Deliver"}
+    assert {kind.__name__ for kind in inside} >= {
+        "Acked",
+        "Trim",
+        "LinkUp",
+        "SiteDown",
+        "Relayed",
+        "ForwardUnicast",
+        "DeliverUnicast",
+    }
 
 
 def test_ids_are_unique_over_stream_and_bridge_and_in_their_block() -> None:

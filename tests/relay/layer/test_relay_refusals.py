@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.replica.entries import Deliver, Forward, RemoteGap, UnicastReply
+from relay.replica.entries import DeliverUnicast, ForwardUnicast, RemoteGap, UnicastReply
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
@@ -21,7 +21,7 @@ def test_a_unicast_that_is_not_its_senders_own_is_not_forwarded() -> None:
     relay, other = nyc.relay, nyc.members[1]
     theirs = Batch("NYC", nyc.members[2].address, Scope.UNICAST, 1, 1, pack_body([b"x"]), E, "SFO")
     for batch in (None, theirs):
-        frame = Frame(other.address, relay.address, (Forward(0, 0),), batch)
+        frame = Frame(other.address, relay.address, (ForwardUnicast(0, 0),), batch)
         assert relay.layer.up(frame, 0.0) == [Dropped("relay_malformed")]
 
 
@@ -29,7 +29,7 @@ def test_a_unicast_for_somebody_else_is_not_delivered() -> None:
     _world, nyc = alone()
     relay, other = nyc.relay, nyc.members[1]
     for batch in (None, unicast_to(relay.address)):
-        frame = Frame(relay.address, other.address, (Deliver(0, 0),), batch)
+        frame = Frame(relay.address, other.address, (DeliverUnicast(0, 0),), batch)
         assert other.layer.up(frame, 0.0) == [Dropped("relay_malformed")]
     assert other.delivered() == []
 
@@ -39,8 +39,8 @@ def test_a_gap_that_two_relays_report_is_settled_once() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     puppet.say(data(1))
-    nyc.relay.layer.caster.cast(RemoteGap("SFO", D, 2, 5, "budget"))
-    nyc.relay.layer.caster.cast(RemoteGap("SFO", D, 2, 5, "budget"))
+    nyc.relay.layer.injector.cast(RemoteGap("SFO", D, 2, 5, "budget"))
+    nyc.relay.layer.injector.cast(RemoteGap("SFO", D, 2, 5, "budget"))
     nyc.world.settle()
     for member in nyc.members:
         assert member.gaps() == [(2, 5)]

@@ -6,9 +6,9 @@ import pytest
 
 from relay.events import Certainty, Unreachable
 from relay.gateway.session import LinkConfig
-from relay.gateway.wire import Unicast, encode
+from relay.gateway.wire import RemoteUnicast, encode
 from relay.replica.entries import UnicastReply
-from relay.unicast.sender import TOO_LARGE, UnicastConfig, UnicastSender
+from relay.unicast.sender import TOO_LARGE, RemoteUnicastConfig, UnicastSender
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Dropped
 from tests.relay.fake_member import Member
@@ -39,18 +39,18 @@ def test_a_queue_with_room_takes_one_of_any_size_that_has_a_frame() -> None:
     """Otherwise what is larger than the queue would never go, however empty it is."""
     link = session(LinkConfig(unicast_bytes_max=1_000, frame_bytes_max=10_000))
     greet(link)
-    assert link.send_unicast(Unicast(0, 0, unicast(1))) == ""
-    assert link.send_unicast(Unicast(0, 0, unicast(2, 5_000))) == ""
-    assert link.send_unicast(Unicast(0, 0, unicast(3))) == "queue_full"
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(1))) == ""
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(2, 5_000))) == ""
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(3))) == "queue_full"
     drain(link)
-    assert link.send_unicast(Unicast(0, 0, unicast(3))) == ""
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(3))) == ""
 
 
 def test_what_has_no_frame_is_not_called_a_full_queue() -> None:
     link = session(LinkConfig(frame_bytes_max=10_000))
-    room = 10_000 - len(encode(Unicast(0, 0, unicast(1, 9_000)))) + 9_000
-    assert link.send_unicast(Unicast(0, 0, unicast(1, room))) == ""
-    assert link.send_unicast(Unicast(0, 0, unicast(2, room + 1))) == "too_large"
+    room = 10_000 - len(encode(RemoteUnicast(0, 0, unicast(1, 9_000)))) + 9_000
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(1, room))) == ""
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(2, room + 1))) == "too_large"
 
 
 # -- the origin ----------------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def test_what_has_no_frame_is_not_called_a_full_queue() -> None:
 
 def test_a_lone_unicast_waits_however_large_it_is() -> None:
     """One of the largest message is larger than that by what goes around it."""
-    sender = UnicastSender(UnicastConfig(pending_bytes_max=1_000))
+    sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=1_000))
     assert sender.send(TARGET, unicast(1, 1_000), 0.0)
     assert not sender.send(TARGET, unicast(2), 0.0)
     assert [(each.first, each.reason) for each in sender.failures] == [(2, "queue_full")]
@@ -67,7 +67,7 @@ def test_a_lone_unicast_waits_however_large_it_is() -> None:
 
 
 def test_what_the_origin_may_not_keep_is_counted() -> None:
-    world, nyc, sfo = two_sites(2, unicast=UnicastConfig(pending_bytes_max=1_000))
+    world, nyc, sfo = two_sites(2, unicast=RemoteUnicastConfig(pending_bytes_max=1_000))
     world.run(1)
     for n in range(3):
         nyc.members[1].send(f"{n}{'x' * 600}", dest=proxy(sfo.members[1]))
@@ -76,7 +76,7 @@ def test_what_the_origin_may_not_keep_is_counted() -> None:
 
 
 def test_one_that_can_never_go_is_given_up_and_the_rest_is_forwarded_without_it() -> None:
-    sender = UnicastSender(UnicastConfig())
+    sender = UnicastSender(RemoteUnicastConfig())
     for n in (1, 2, 3, 4):
         sender.send(TARGET, unicast(n), 0.0)
     sender.take()
@@ -91,7 +91,7 @@ def test_one_that_can_never_go_is_given_up_and_the_rest_is_forwarded_without_it(
 
 
 def test_it_is_uncertain_when_another_attempt_may_have_come_to_something() -> None:
-    sender = UnicastSender(UnicastConfig())
+    sender = UnicastSender(RemoteUnicastConfig())
     sender.send(TARGET, unicast(1), 0.0)
     sender.again(0.5)
     sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 1, 1, TOO_LARGE), 0.6)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Certainty, Unreachable
-from relay.gateway.wire import Unicast
-from relay.replica.entries import Forward, UnicastReply
-from relay.unicast.sender import UnicastConfig, UnicastReceiver, UnicastSender
+from relay.gateway.wire import RemoteUnicast
+from relay.replica.entries import ForwardUnicast, UnicastReply
+from relay.unicast.sender import RemoteUnicastConfig, UnicastReceiver, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
@@ -42,7 +42,7 @@ def proxy(member: Member) -> ProxyUUID:
 
 
 def test_what_is_not_acknowledged_is_forwarded_again_in_order_with_back_off() -> None:
-    sender = UnicastSender(UnicastConfig(retry_s=1.0, retry_s_max=4.0))
+    sender = UnicastSender(RemoteUnicastConfig(retry_s=1.0, retry_s_max=4.0))
     for n in (1, 2):
         sender.send(TARGET, unicast(n), 0.0)
     assert [(each.after, each.batch.first) for each in sender.take()] == [(0, 1), (1, 2)]
@@ -56,7 +56,7 @@ def test_what_is_not_acknowledged_is_forwarded_again_in_order_with_back_off() ->
 
 
 def test_an_acknowledgement_settles_all_up_to_it() -> None:
-    sender = UnicastSender(UnicastConfig())
+    sender = UnicastSender(RemoteUnicastConfig())
     for n in (1, 2, 3):
         sender.send(TARGET, unicast(n), 0.0)
     sender.take()
@@ -71,7 +71,7 @@ def test_an_acknowledgement_settles_all_up_to_it() -> None:
 
 @pytest.mark.conforms("REL-34")
 def test_a_batch_that_was_never_on_its_way_was_certainly_not_delivered() -> None:
-    sender = UnicastSender(UnicastConfig(give_up_s=30.0))
+    sender = UnicastSender(RemoteUnicastConfig(give_up_s=30.0))
     sender.send(TARGET, unicast(1), 0.0)
     while not sender.failures:
         for each in sender.take():
@@ -85,7 +85,7 @@ def test_a_batch_that_was_never_on_its_way_was_certainly_not_delivered() -> None
 
 
 def test_one_attempt_without_an_answer_makes_it_uncertain() -> None:
-    sender = UnicastSender(UnicastConfig(give_up_s=30.0))
+    sender = UnicastSender(RemoteUnicastConfig(give_up_s=30.0))
     sender.send(TARGET, unicast(1), 0.0)
     sender.handle_reply(refusal(1, 0), 0.0)
     sender.expire(1.0)
@@ -95,7 +95,7 @@ def test_one_attempt_without_an_answer_makes_it_uncertain() -> None:
 
 
 def test_a_target_that_is_no_member_ends_the_wait_at_once() -> None:
-    sender = UnicastSender(UnicastConfig())
+    sender = UnicastSender(RemoteUnicastConfig())
     sender.send(TARGET, unicast(1), 0.0)
     sender.send(TARGET, unicast(2), 0.0)
     sender.handle_reply(refusal(1, 0, "no_member"), 0.1)
@@ -107,7 +107,7 @@ def test_a_target_that_is_no_member_ends_the_wait_at_once() -> None:
 
 
 def test_what_does_not_fit_is_reported_at_once_and_leaves_no_hole() -> None:
-    sender = UnicastSender(UnicastConfig(pending_bytes_max=20))
+    sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=20))
     for n in (1, 2):
         sender.send(TARGET, unicast(n, 6), 0.0)
     sender.send(TARGET, unicast(3, 6), 0.0)
@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_reported_at_once_and_leaves_no_hole() -> None:
 
 
 def test_who_leaves_says_of_every_unicast_on_its_way_that_nobody_will_know() -> None:
-    sender = UnicastSender(UnicastConfig())
+    sender = UnicastSender(RemoteUnicastConfig())
     sender.send(TARGET, unicast(1), 0.0)
     sender.send(ProxyUUID(F, "SFO"), unicast(1), 0.0)
     sender.abandon()
@@ -184,7 +184,7 @@ def test_unicasts_survive_the_failover_of_either_relay(when: int) -> None:
 
 
 def test_a_new_relay_gets_them_at_once_and_not_after_a_while() -> None:
-    world, nyc, sfo = two_sites(3, unicast=UnicastConfig(retry_s=4.0))
+    world, nyc, sfo = two_sites(3, unicast=RemoteUnicastConfig(retry_s=4.0))
     world.run(1)
     nyc.block()  # the old relay is stuck
     world.vanish(nyc.relay)
@@ -269,7 +269,7 @@ def test_who_relays_no_more_answers_not_me() -> None:
     _world, nyc = alone()
     other = nyc.members[1]
     batch = Batch("NYC", nyc.members[2].address, Scope.UNICAST, 1, 1, pack_body([b""]), E, "SFO")
-    effects = other.layer.up(Frame(nyc.members[2].address, other.address, (Forward(0, 3),), batch), 0.0)
+    effects = other.layer.up(Frame(nyc.members[2].address, other.address, (ForwardUnicast(0, 3),), batch), 0.0)
     assert len(effects) == 1
     assert "not_relay" in repr(effects[0])
 
@@ -302,7 +302,7 @@ def test_a_unicast_for_nobody_of_ours_does_not_come_in() -> None:
         Batch("SFO", D, Scope.ALL, 1, 1, pack_body([b"no"])),
         good,
     ):
-        puppet.say(Unicast(0, 0, batch))
+        puppet.say(RemoteUnicast(0, 0, batch))
     assert nyc.relay.drops["foreign_site"] == 3
     assert nyc.members[1].delivered() == ["ok"]
     puppet.say(UnicastReply("NYC", member, "LAX", F, 1, 0, ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Unreachable
-from relay.gateway.wire import Unicast
+from relay.gateway.wire import RemoteUnicast
 from relay.replica.buffer import BufferConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.message import Scope
@@ -54,7 +54,7 @@ def test_what_the_kernel_took_and_nobody_got_is_sent_again() -> None:
 @pytest.mark.conforms("REL-9", "REL-33")
 def test_a_unicast_goes_to_the_site_of_its_target_and_to_no_other() -> None:
     """R17: on the bridge it names a member, and the site in which that member is."""
-    script = Sites({"NYC": "AB", "SFO": "DE", "LON": "GH"}, BufferConfig(), Unicast)
+    script = Sites({"NYC": "AB", "SFO": "DE", "LON": "GH"}, BufferConfig(), RemoteUnicast)
     script.form(*"ABDEGH")
     script.linked(*"ABDEGH")
     script.run(SETTLED)

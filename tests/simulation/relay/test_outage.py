@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from relay.instruments.simulation import Run, draw
+from relay.instruments.simulation import SeedRun, draw
 from relay.instruments.simulation.faults import Kill
 from relay.replica.buffer import BufferConfig
 from sitestack.promises import History, check_all
@@ -112,5 +112,5 @@ def test_calls_that_wait_for_all_answers_come_in_the_order_in_which_they_were_ma
 def test_a_plan_without_its_faults_is_a_quiet_run() -> None:
     """The simulator's own check: what it reports comes from the product, not from the way it looks."""
     plan = replace(draw(5), faults=(), loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0)
-    assert Run(plan).result().violations == ()
-    assert Run(replace(plan, faults=(Kill(5.0, "NYC", 0, 3, 1.0),))).result().covered["kill coordinator"] == 1
+    assert SeedRun(plan).result().violations == ()
+    assert SeedRun(replace(plan, faults=(Kill(5.0, "NYC", 0, 3, 1.0),))).result().covered["kill coordinator"] == 1

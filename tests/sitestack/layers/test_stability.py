@@ -9,7 +9,7 @@ import pytest
 
 from sitestack.layers.fragment import FragmentConfig
 from sitestack.layers.nakack import NakAckStatistics
-from sitestack.layers.stability import Report, Stability, StabilityConfig, StabilityStatistics, StableVector
+from sitestack.layers.stability import Stability, StabilityConfig, StabilityReport, StabilityStatistics, StableVector
 from sitestack.model.address import Address
 from sitestack.model.events import Held, Stable, ViewInstalled
 from sitestack.model.frame import Frame
@@ -29,7 +29,7 @@ def delivered(owner: str, seqno: int, size: int = 20) -> Frame:
 
 
 def report(source: Address, digest: dict[Address, int], known: int = 0) -> Frame:
-    return Frame(source, A, (Report(V1.id, digest, known),), None, True)
+    return Frame(source, A, (StabilityReport(V1.id, digest, known),), None, True)
 
 
 def vector(vector: dict[Address, int], dest: Address | None = None) -> Frame:
@@ -168,7 +168,7 @@ def test_held_is_what_at_least_one_other_member_has() -> None:
 def test_reports_of_strangers_of_other_views_and_to_others_are_dropped() -> None:
     layer = member_of_v1("A")
     assert layer.up(report(X, {A: 5}), 0.0) == [Dropped("stable_stranger")]
-    assert layer.up(Frame(B, A, (Report(V2.id, {A: 5}, 0),), None, True), 0.0) == [Dropped("stable_other_view")]
+    assert layer.up(Frame(B, A, (StabilityReport(V2.id, {A: 5}, 0),), None, True), 0.0) == [Dropped("stable_other_view")]
     assert member_of_v1("B").up(report(C, {A: 5}), 0.0) == [Dropped("stable_stranger")]
 
 
@@ -189,7 +189,7 @@ def test_each_view_starts_again_at_nothing() -> None:
     assert layer.deadline() is None
     assert layer.flush(0.0) == []
     layer.up(delivered("A", 1), 0.0)
-    assert layer.flush(0.0) == [Down(Frame(B, A, (Report(V2.id, {A: 1}, 0),), None, True))]
+    assert layer.flush(0.0) == [Down(Frame(B, A, (StabilityReport(V2.id, {A: 1}, 0),), None, True))]
 
 
 # -- with NAKACK, on a lossy wire --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sitestack.config import DATAGRAM_BYTES_MIN
 from sitestack.layers.fragment import FragmentConfig
-from sitestack.layers.stability import Report, Stability, StabilityConfig
+from sitestack.layers.stability import Stability, StabilityConfig, StabilityReport
 from sitestack.model.address import Address
 from sitestack.model.events import Stable, ViewInstalled
 from sitestack.model.frame import Frame
@@ -58,7 +58,7 @@ def test_who_missed_one_frame_of_the_last_vector_is_told_again() -> None:
     coordinator, member = member_that_delivered(0, owners), member_that_delivered(1, owners)
     digest = dict.fromkeys(owners, FAR)
     for reporter in MEMBERS[1:]:
-        coordinator.up(Frame(reporter, MEMBERS[0], (Report(VIEW.id, digest, 0),), None, True), 0.0)
+        coordinator.up(Frame(reporter, MEMBERS[0], (StabilityReport(VIEW.id, digest, 0),), None, True), 0.0)
     first, second = frames_of(coordinator.flush(0.0))
     member.up(second, 0.0)
     (report,) = frames_of(member.expire(1.0))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitestack.model.address import Address, Physical
-from sitestack.model.address_cache import NAME_CHARS_MAX, Contact, Contacts, is_reachable, printable
+from sitestack.model.address_cache import NAME_CHARS_MAX, AddressCache, Contact, is_reachable, printable
 
 A, B, C = (Address(letter * 16) for letter in (b"A", b"B", b"C"))
 
@@ -17,7 +17,7 @@ def contact(member: Address, version: int) -> Contact:
 @given(st.permutations(range(1, 7)))
 def test_in_whatever_order_statements_arrive_the_newest_wins(versions: list[int]) -> None:
     """A1."""
-    contacts = Contacts(10, 150.0)
+    contacts = AddressCache(10, 150.0)
     for version in versions:
         contacts.put(contact(A, version), 0.0)
     assert contacts.get(A) == contact(A, 6)
@@ -26,7 +26,7 @@ def test_in_whatever_order_statements_arrive_the_newest_wins(versions: list[int]
 @pytest.mark.conforms("LA-11")
 def test_what_was_removed_is_refused_for_the_time_of_the_tombstone() -> None:
     """A2."""
-    contacts = Contacts(10, 150.0)
+    contacts = AddressCache(10, 150.0)
     contacts.put(contact(A, 3), 0.0)
     assert contacts.remove(A, 0.0)
     assert not contacts.put(contact(A, 3), 149.0)
@@ -35,7 +35,7 @@ def test_what_was_removed_is_refused_for_the_time_of_the_tombstone() -> None:
 
 
 def test_a_removal_covers_what_was_said_up_to_its_version() -> None:
-    contacts = Contacts(10, 150.0)
+    contacts = AddressCache(10, 150.0)
     assert not contacts.remove(A, 0.0, 5)
     assert not contacts.put(contact(A, 5), 0.0)
     assert contacts.put(contact(A, 6), 0.0)
@@ -45,7 +45,7 @@ def test_a_removal_covers_what_was_said_up_to_its_version() -> None:
 
 
 def test_when_full_the_one_heard_of_longest_ago_makes_room_but_no_pinned_one() -> None:
-    contacts = Contacts(2, 150.0)
+    contacts = AddressCache(2, 150.0)
     contacts.put(contact(A, 1), 0.0)
     contacts.put(contact(B, 1), 0.0)
     contacts.put(contact(A, 2), 0.0)
@@ -59,7 +59,7 @@ def test_when_full_the_one_heard_of_longest_ago_makes_room_but_no_pinned_one() -
 
 
 def test_tombstones_are_bounded() -> None:
-    contacts = Contacts(3, 150.0)
+    contacts = AddressCache(3, 150.0)
     for number in range(10):
         contacts.remove(Address(number.to_bytes(16, "big")), 0.0, 1)
     assert contacts.tombstones == 3

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass, field, replace
 
-from sitestack.model.fast_frozen import unguarded
+from sitestack.model.fast_frozen import fast_frozen
 
 
-@unguarded
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Quick:
     first: int

@@ -9,7 +9,7 @@ import pytest
 from sitestack.model.address import Physical
 from sitestack.sim.network import Latency
 from sitestack.sim.schedule import Schedule
-from sitestack.sim.tcp_streams import PIECE_BYTES, Slowness, Stream, Streams
+from sitestack.sim.tcp_streams import PIECE_BYTES, Slowness, TcpStream, TcpStreams
 
 NEAR, FAR = Physical("10.1.0.1", 7900), Physical("10.2.0.1", 7900)
 THERE = (frozenset([NEAR.host]), frozenset([FAR.host]))
@@ -22,7 +22,7 @@ class Pair:
 
     def __init__(self, *slow: Slowness) -> None:
         self.schedule = Schedule()
-        self.streams = Streams(self.schedule, random.Random(1))
+        self.streams = TcpStreams(self.schedule, random.Random(1))
         self.streams.latency = Latency(0.01, 0.0)
         self.streams.slow += [(*THERE, each) for each in slow]
         self.arrived: list[tuple[float, int]] = []
@@ -31,7 +31,7 @@ class Pair:
         self.connected = 0.0
         self.streams.listen(FAR, self._accept)
         self.accepted: list[float] = []
-        dialed: list[Stream | None] = []
+        dialed: list[TcpStream | None] = []
         self.streams.dial(NEAR, FAR, dialed.append)
         while not dialed:
             self.schedule.run_tick(100.0)
@@ -39,7 +39,7 @@ class Pair:
         self.near = dialed[0]
         self.connected = self.schedule.now
 
-    def _accept(self, stream: Stream) -> None:
+    def _accept(self, stream: TcpStream) -> None:
         self.accepted.append(self.schedule.now)
         stream.on_receive = self._receive
         stream.on_close = lambda: self.closed.append(self.schedule.now - self.connected)

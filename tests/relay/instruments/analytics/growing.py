@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
-from relay.instruments.bench.generate import Fault, Generator, GeneratorPlan, Process
+from relay.instruments.bench.generate import Fault, GeneratedProcess, Generator, GeneratorPlan
 from relay.journal import JournalOptions, JournalStore
 from sitestack.journal import records
 from sitestack.model.address import Address
@@ -24,7 +24,7 @@ class GrowingJournals:
         self._stores: dict[Address, JournalStore] = {}
         weakref.finalize(self, _close, self._stores)
 
-    def write(self, count: int | None = None, wanted: Callable[[Process, records.Record], bool] | None = None) -> int:
+    def write(self, count: int | None = None, wanted: Callable[[GeneratedProcess, records.Record], bool] | None = None) -> int:
         """The next records, or all that are left; how many. Those that are not `wanted` are left out for good."""
         written = 0
         for process, record in islice(self._records, count):
@@ -37,7 +37,7 @@ class GrowingJournals:
         """The segment files in the order of their names."""
         return sorted(self.directory.rglob("*.rlj"))
 
-    def _store(self, process: Process) -> JournalStore:
+    def _store(self, process: GeneratedProcess) -> JournalStore:
         store = self._stores.get(process.uuid)
         if store is None:
             options = JournalOptions(self.directory / process.site, segment_bytes=self.segment_bytes, strict=True)

@@ -14,7 +14,7 @@ import pytest
 
 from relay.instruments.analytics import audit, java, session
 from relay.instruments.analytics.audit import AuditResult
-from relay.instruments.analytics.verdict import Verdict
+from relay.instruments.analytics.verdict import AuditVerdict
 from tests.relay.cli.conftest import Run, run
 from tests.relay.instruments.analytics.planted import KINDS, Campaign, run_campaign
 from tests.relay.instruments.analytics.test_report import DATA
@@ -24,7 +24,7 @@ __all__ = ["run"]
 #: Faults of each kind.
 TIMES = 3
 TABLES = ("completeness", "conservation", "lag", "lag_over_time", "clocks", "rates", "throughput", "failovers", "global_views")
-VERDICT = Verdict(
+VERDICT = AuditVerdict(
     deliveries=2222,
     lost=0,
     duplicated=0,

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from relay.instruments.analytics import follow_bounds
 from relay.instruments.analytics.facts import read_facts, settle
 from relay.instruments.analytics.horizon import STATE_SCHEMAS, Known, advance
-from relay.instruments.bench.generate import Planted, Process
+from relay.instruments.bench.generate import GeneratedProcess, Planted
 from sitestack.journal import records
 from tests.relay.instruments.analytics.auditing import BEGIN, store
 from tests.relay.instruments.analytics.growing import GrowingJournals, small_run
@@ -32,7 +32,7 @@ class Step(NamedTuple):
     kept: dict[str, int]
 
 
-class Follower:
+class Participant:
     """Hands the journals to the step as batches of so many seconds of their time, as the stream does."""
 
     def __init__(self, spark: SparkSession, directory: Path, horizon_s: int) -> None:
@@ -62,21 +62,21 @@ class Follower:
         )
 
 
-Wanted = Callable[[Process, records.Record], bool]
+Wanted = Callable[[GeneratedProcess, records.Record], bool]
 
 
-def follower(spark: SparkSession, directory: Path, horizon_s: int, wanted: Wanted | None = None) -> Follower:
+def follower(spark: SparkSession, directory: Path, horizon_s: int, wanted: Wanted | None = None) -> Participant:
     """150 s of two sites of two, 10 messages a second; everybody stops 30 s later."""
     GrowingJournals(directory, small_run(seed=2, rate=10)).write(wanted=wanted)
-    return Follower(spark, directory, horizon_s)
+    return Participant(spark, directory, horizon_s)
 
 
-def faulty(spark: SparkSession, directory: Path, **faults: int) -> tuple[Follower, Planted]:
+def faulty(spark: SparkSession, directory: Path, **faults: int) -> tuple[Participant, Planted]:
     """15 s with one fault, and everything else sound."""
     journals = GrowingJournals(directory, small_run(seed=2, rate=100, **faults))
     journals.write()
     [planted] = journals.generator.planted
-    return Follower(spark, directory, 60), planted
+    return Participant(spark, directory, 60), planted
 
 
 @pytest.mark.long
@@ -100,7 +100,7 @@ def test_what_is_out_of_band_has_no_order_and_is_owed_to_nobody_else(spark: Spar
         times = [0, 0, *range(100, 98 + len(each.records)), 300]
         moved = [replace(record, w=BEGIN + at * SECOND_NS) for record, at in zip(each.stop().records, times, strict=True)]
         store(tmp_path, "NYC", uuid(each.name), each.name, moved)
-    batches = Follower(spark, tmp_path, 20)
+    batches = Participant(spark, tmp_path, 20)
     batches.now_ns = BEGIN + 200 * SECOND_NS  # another site is that far
     told = batches.take(300)
     assert (told.findings, [note for note, _, _ in told.notes], told.lost) == ([], ["late"], 0)
@@ -127,9 +127,9 @@ def test_a_planted_fault_is_found_in_the_batch_in_which_it_shows(
 @pytest.mark.long
 def test_what_was_sent_and_never_came_is_found_when_the_horizon_has_passed(spark: SparkSession, tmp_path: Path) -> None:
     """Nothing higher comes after it, so that there is no hole."""
-    seen: list[tuple[Process, records.Deliver]] = []
+    seen: list[tuple[GeneratedProcess, records.Deliver]] = []
 
-    def wanted(process: Process, record: records.Record) -> bool:
+    def wanted(process: GeneratedProcess, record: records.Record) -> bool:
         if not isinstance(record, records.Deliver) or process.name != "SFO-2" or record.site != "NYC":
             return True
         seen.append((process, record))
@@ -166,7 +166,7 @@ def test_what_comes_beyond_the_horizon_is_counted_and_still_judged(spark: SparkS
 
 @pytest.mark.long
 def test_who_falls_silent_is_not_accused_but_counted_and_then_forgotten(spark: SparkSession, tmp_path: Path) -> None:
-    def wanted(process: Process, record: records.Record) -> bool:
+    def wanted(process: GeneratedProcess, record: records.Record) -> bool:
         return process.name != "SFO-2" or record.t < 90 * SECOND_NS
 
     batches = follower(spark, tmp_path, 10, wanted)
@@ -183,7 +183,7 @@ def test_a_receiver_with_ever_more_holes_is_bounded_which_is_counted(
     monkeypatch.setattr(follow_bounds, "RANGES_MAX", 3)
     seen: list[records.Record] = []
 
-    def wanted(process: Process, record: records.Record) -> bool:
+    def wanted(process: GeneratedProcess, record: records.Record) -> bool:
         if process.name != "SFO-2" or not isinstance(record, records.Deliver):
             return True
         seen.append(record)
@@ -204,7 +204,7 @@ def test_a_hole_at_home_with_a_change_of_the_view_in_it_is_left_to_the_whole_aud
     journals = GrowingJournals(tmp_path, small_run(seed=2, rate=100))
     lost: list[records.Deliver] = []
 
-    def wanted(process: Process, record: records.Record) -> bool:
+    def wanted(process: GeneratedProcess, record: records.Record) -> bool:
         at_home = isinstance(record, records.Deliver) and process.name == "NYC-2" and record.site == "NYC"
         if at_home and not lost and record.t > 5 * SECOND_NS:
             assert isinstance(record, records.Deliver)
@@ -213,10 +213,10 @@ def test_a_hole_at_home_with_a_change_of_the_view_in_it_is_left_to_the_whole_aud
         return True
 
     journals.write(wanted=wanted)
-    batches = Follower(spark, tmp_path, 60)
+    batches = Participant(spark, tmp_path, 60)
     named = [each for each in batches.take(14).findings if each[0] == "L3"]
     assert [found[2:] for found in named] == [(lost[0].first, lost[0].last)]
-    again = Follower(spark, tmp_path, 60)
+    again = Participant(spark, tmp_path, 60)
     later = F.struct((F.col("vid.counter") + 1).alias("counter"), F.col("vid.creator").alias("creator"))
     changed = F.when(F.col("wall_ns") > lost[0].w, later).otherwise(F.col("vid"))
     assert (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 import trio
 
-from relay.instruments.drills.network import Condition, Line, Network, harmed
+from relay.instruments.drills.network import Condition, Direction, Network, harmed
 from relay.instruments.drills.plan import Seat
 from relay.instruments.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, fates, port_of
 
@@ -27,14 +27,14 @@ class Pair:
 
     near: trio.SocketStream
     far: trio.SocketStream
-    there: Line
-    back: Line
+    there: Direction
+    back: Direction
     port: int
 
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[Pair]:
-    there, back = Line(), Line()
+    there, back = Direction(), Direction()
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
             target, front = await bind_streams(HOST), await bind_streams(HOST)
@@ -128,7 +128,7 @@ async def test_a_target_that_does_not_listen_breaks_the_connection() -> None:
             gone, front = await bind_streams(HOST), await bind_streams(HOST)
             nobody = (HOST, port_of(gone.socket))
             await gone.aclose()
-            nursery.start_soon(StreamProxy(front, nobody, Line(), Line()).run)
+            nursery.start_soon(StreamProxy(front, nobody, Direction(), Direction()).run)
             async with await trio.open_tcp_stream(HOST, port_of(front.socket)) as near:
                 with pytest.raises(trio.BrokenResourceError):
                     await near.receive_some()
@@ -157,8 +157,8 @@ async def test_a_datagram_comes_from_the_front_of_its_sender() -> None:
             sock.close()
 
 
-def line(condition: Condition) -> Line:
-    made = Line()
+def line(condition: Condition) -> Direction:
+    made = Direction()
     made.set(condition)
     return made
 

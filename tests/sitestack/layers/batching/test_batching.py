@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers import batching as module
-from sitestack.layers.batching import Batching, BatchingConfig, open_batches
+from sitestack.layers.batching import Batching, BatchingConfig, batch_streams
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
 from sitestack.model.events import Blocked, Disconnect, Event, Left, Sent, ViewInstalled, Waiting
@@ -170,7 +170,7 @@ def test_a_unicast_goes_to_its_target_at_the_end_of_every_turn() -> None:
 
 
 def test_the_number_of_targets_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_batches, "TARGETS_MAX", 2)
+    monkeypatch.setattr(batch_streams, "TARGETS_MAX", 2)
     batching = batching_of()
     append(batching, b"1", scope=Scope.UNICAST, target=A)
     append(batching, b"1", scope=Scope.UNICAST, target=B)

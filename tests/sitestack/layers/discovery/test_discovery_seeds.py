@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layers.discovery import SEEDS_MAX, Discovery, DiscoveryConfig
+from sitestack.layers.discovery import INITIAL_HOSTS_MAX, Discovery, DiscoveryConfig
 from sitestack.layers.discovery.headers import WhoIsThere
 from sitestack.model.address import Physical
-from sitestack.model.events import Connect, FindMembers, SetSeeds
+from sitestack.model.events import Connect, FindMembers, SetInitialHosts
 from sitestack.model.frame import Destination, Frame
 from sitestack.stack.layer import Down, Effect
 from tests.sitestack.layers.lower_world import World, local_of, place_of
@@ -34,23 +34,23 @@ def asked(effects: list[Effect]) -> list[Destination]:
 def test_new_seeds_are_asked_at_once_and_all_of_them_by_the_next_search() -> None:
     discovery = make(SEED)
     pods = (place_of("A"), SEED, POD)
-    assert asked(discovery.down(SetSeeds(pods), 0.0)) == [POD]
-    assert discovery.down(SetSeeds(pods), 0.0) == []
+    assert asked(discovery.down(SetInitialHosts(pods), 0.0)) == [POD]
+    assert discovery.down(SetInitialHosts(pods), 0.0) == []
     assert asked(discovery.down(FindMembers(), 0.0)) == [None, *pods]
-    discovery.down(SetSeeds((POD,)), 0.0)
+    discovery.down(SetInitialHosts((POD,)), 0.0)
     assert asked(discovery.down(FindMembers(), 0.0)) == [None, POD]
 
 
 def test_seeds_before_the_connect_wait_for_the_search() -> None:
     discovery = Discovery(local_of("A"), DiscoveryConfig())
-    assert discovery.down(SetSeeds((SEED,)), 0.0) == []
+    assert discovery.down(SetInitialHosts((SEED,)), 0.0) == []
     discovery.down(Connect((place_of("A"),)), 0.0)
     assert asked(discovery.down(FindMembers(), 0.0)) == [None, SEED]
 
 
 def test_a_name_that_stands_for_too_many_is_asked_at_the_first_ones() -> None:
-    many = tuple(Physical("pod", port) for port in range(1, SEEDS_MAX + 2))
-    assert asked(make().down(SetSeeds(many), 0.0)) == list(many[:SEEDS_MAX])
+    many = tuple(Physical("pod", port) for port in range(1, INITIAL_HOSTS_MAX + 2))
+    assert asked(make().down(SetInitialHosts(many), 0.0)) == list(many[:INITIAL_HOSTS_MAX])
 
 
 @pytest.mark.conforms("LA-13", "LA-19")
@@ -62,6 +62,6 @@ def test_who_started_before_its_name_was_known_meets_the_others_afterwards() -> 
         world.install(1, name)
     world.run(5.0)
     assert [world[name].knows() for name in "AB"] == ["", ""]
-    world.down("A", SetSeeds((place_of("A"), place_of("B"))))
+    world.down("A", SetInitialHosts((place_of("A"), place_of("B"))))
     world.run(1.0)
     assert [world[name].knows() for name in "AB"] == ["B", "A"]

@@ -12,7 +12,7 @@ from sitestack.config import SiteConfig
 from sitestack.layers.discovery import COMPLAINT_INTERVAL_S, COMPLAINTS_MAX, Discovery, DiscoveryConfig
 from sitestack.layers.discovery.headers import IAmHere, WhoIsThere
 from sitestack.model.errors import ConfigurationError
-from sitestack.model.events import Connect, FindMembers, Found, OtherRules, Peer, ViewInstalled
+from sitestack.model.events import Connect, FindMembers, Found, OtherParameters, Peer, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Dropped, Effect, Up
@@ -25,8 +25,8 @@ FIFO = replace(NYC, order="fifo")
 A, B, C = map(address_of, "ABC")
 
 
-def told(effects: list[Effect]) -> list[OtherRules]:
-    return [each.event for each in effects if isinstance(each, Up) and isinstance(each.event, OtherRules)]
+def told(effects: list[Effect]) -> list[OtherParameters]:
+    return [each.event for each in effects if isinstance(each, Up) and isinstance(each.event, OtherParameters)]
 
 
 def make(name: str) -> Discovery:
@@ -97,7 +97,7 @@ def test_a_joiner_is_refused_by_a_site_only_when_nobody_in_it_has_its_rules() ->
     joiner = make("C")
     joiner.down(FindMembers(), 0.0)
     hear(joiner, "B", member("B", "their\nrules"))
-    assert joiner.expire(1.0) == [Up(OtherRules(B, "B", "their\\u{a}rules"))]
+    assert joiner.expire(1.0) == [Up(OtherParameters(B, "B", "their\\u{a}rules"))]
     joiner.down(FindMembers(), 2.0)
     hear(joiner, "B", starting("B", "theirs"), 2.0)
     assert joiner.expire(3.0) == [Up(Found(()))]
@@ -107,11 +107,11 @@ def test_a_member_complains_once_a_minute_of_each_and_goes_on_searching() -> Non
     discovery = make("A")
     discovery.up(ViewInstalled(view_named(1, "A"), None), 0.0)
     discovery.down(FindMembers(), 0.0)
-    assert told(hear(discovery, "B", starting("B", "theirs"))) == [OtherRules(B, "B", "theirs")]
+    assert told(hear(discovery, "B", starting("B", "theirs"))) == [OtherParameters(B, "B", "theirs")]
     assert told(hear(discovery, "B", member("B", "theirs"), 1.0)) == []
-    assert told(hear(discovery, "C", member("C", "theirs"), 1.0)) == [OtherRules(C, "C", "theirs")]
+    assert told(hear(discovery, "C", member("C", "theirs"), 1.0)) == [OtherParameters(C, "C", "theirs")]
     assert Up(Found(())) in discovery.expire(2.0)
-    assert told(hear(discovery, "B", member("B", "theirs"), COMPLAINT_INTERVAL_S)) == [OtherRules(B, "B", "theirs")]
+    assert told(hear(discovery, "B", member("B", "theirs"), COMPLAINT_INTERVAL_S)) == [OtherParameters(B, "B", "theirs")]
     for n in range(2 * COMPLAINTS_MAX):
         hear(discovery, "C", member("C", "theirs"), 100.0 + n)
     assert discovery.statistics().complaints <= COMPLAINTS_MAX

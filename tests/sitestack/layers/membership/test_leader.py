@@ -15,7 +15,7 @@ from sitestack.layers.membership.headers import (
     SuspectReport,
 )
 from sitestack.layers.membership.leader import Leader, LeaderTimes
-from sitestack.layers.membership.promises import Participant
+from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
@@ -27,7 +27,7 @@ BATCH_S = LeaderTimes().batch_s
 
 
 def leader_of(me: str) -> Leader:
-    member = Participant()
+    member = Promises()
     member.install(view_of(1, "ABCD"))
     return Leader(local_of(me), member, LeaderTimes())
 

@@ -9,7 +9,7 @@ import pytest
 from sitestack.layers.membership.headers import FlushRequest, JoinRequest, MergeHint, MergeReply, MergeRequest
 from sitestack.layers.membership.leader import Leader, LeaderTimes
 from sitestack.layers.membership.merging import MergeTimes, Merging
-from sitestack.layers.membership.promises import Participant
+from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, Peer, SeenView
 from sitestack.model.frame import Frame, Header
@@ -30,7 +30,7 @@ class Coordinator:
 
     def __init__(self, me: str, view: View, times: MergeTimes = TIMES) -> None:
         self.view = view
-        self.member = Participant()
+        self.member = Promises()
         self.member.install(view)
         self.leader = Leader(local_of(me), self.member, LeaderTimes())
         self.merging = Merging(local_of(me), self.member, self.leader, times)
@@ -211,7 +211,7 @@ def test_a_request_is_refused(me: str, view: str, source: Address) -> None:
 
 
 def test_who_has_no_view_yet_refuses() -> None:
-    member = Participant()
+    member = Promises()
     merging = Merging(local_of("C"), member, Leader(local_of("C"), member, LeaderTimes()), TIMES)
     assert merging.requested(A, 1.0) == REFUSED
     assert merging.found(Found((coordinates("A"),)), 1.0) == []

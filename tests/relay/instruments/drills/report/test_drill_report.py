@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from relay.instruments.drills.plan import Drill, Load
+from relay.instruments.drills.plan import Drill, DrillLoad
 from relay.instruments.drills.rates import Rates
 from relay.instruments.drills.report import REPORT_SUFFIXES, write_report
 from relay.instruments.drills.report.chart import draw_site
 from relay.instruments.drills.result import DrillResult, Moment, SilentTime
 from tests.relay.instruments.drills.test_result import MEMBERS, REPORT, SITES
 
-DRILL = Drill(name="mine", why="Somebody & somebody <else> is killed.", load=Load(rate=100))
+DRILL = Drill(name="mine", why="Somebody & somebody <else> is killed.", load=DrillLoad(rate=100))
 ROWS = {("SFO", "NYC"): (100.0, 0.0, 0.0, 900.0, 100.0), ("SFO", "SFO"): (100.0,) * 5, ("NYC", "NYC"): (100.0,) * 5}
 RESULT = DrillResult(
     drill=DRILL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sitestack.layers.membership.headers import FlushReject, Prepare
-from sitestack.layers.membership.promises import NO_VIEW, Participant
+from sitestack.layers.membership.promises import NO_VIEW, Promises
 from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
 
@@ -11,8 +11,8 @@ A, B, C, D = (Address(bytes([n]) * 16) for n in range(1, 5))
 VIEW = View(ViewId(3, A), ViewId(1, A), (A, B, C), ("A", "B", "C"))
 
 
-def member() -> Participant:
-    participant = Participant()
+def member() -> Promises:
+    participant = Promises()
     participant.install(VIEW)
     return participant
 
@@ -51,7 +51,7 @@ def test_a_prepare_belongs_to_the_promise() -> None:
 
 
 def test_a_joiner_takes_any_prepare_that_makes_it_a_member() -> None:
-    joiner = Participant()
+    joiner = Promises()
     assert joiner.promised == NO_VIEW
     invitation = Prepare(None, View(ViewId(4, A), VIEW.lineage, (A, B), ("A", "B")), {}, {}, False, ())
     assert joiner.accepts(invitation, B)

@@ -13,7 +13,7 @@ from sitestack.model.message import UNICASTS, Scope
 TARGETS_MAX = 100_000
 
 
-class Line:
+class BatchStream:
     """Messages of one scope and target: some full batches to be, and the one that is filling."""
 
     __slots__ = ("body_bytes", "full", "next_back", "next_number", "payloads", "scope", "silent", "target")
@@ -51,13 +51,13 @@ class Targets:
     def __init__(self, site: str) -> None:
         self._site = site
         #: Bounded by TARGETS_MAX: one more is refused with LocalError.
-        self._lines: dict[Scope, dict[Address, Line]] = {scope: {} for scope in UNICASTS}
-        self._open: dict[Scope, dict[Address, Line]] = {scope: {} for scope in UNICASTS}
+        self._lines: dict[Scope, dict[Address, BatchStream]] = {scope: {} for scope in UNICASTS}
+        self._open: dict[Scope, dict[Address, BatchStream]] = {scope: {} for scope in UNICASTS}
 
     def __len__(self) -> int:
         return sum(map(len, self._lines.values()))
 
-    def open(self, target: Address, scope: Scope) -> Line:
+    def open(self, target: Address, scope: Scope) -> BatchStream:
         """The line to a target, which is about to have something to send.
 
         Raises LocalError after TARGETS_MAX targets, or when a message out of band is not for a member of this site.
@@ -72,7 +72,7 @@ class Targets:
                     return self.open(target.original, scope)
                 if scope is Scope.OOB:
                     raise LocalError(f"{target} is in another site, which nothing reaches out of band")
-            line = lines[target] = Line(scope, target)
+            line = lines[target] = BatchStream(scope, target)
         self._open[scope][target] = line
         return line
 
@@ -80,7 +80,7 @@ class Targets:
         """Whether any line has something to send."""
         return any(self._open.values())
 
-    def take(self, scope: Scope) -> list[Line]:
+    def take(self, scope: Scope) -> list[BatchStream]:
         """The lines that have something to send, of which all is to be taken now; the one that has had it longest first."""
         opened = self._open[scope]
         if not opened:

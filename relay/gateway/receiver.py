@@ -1,4 +1,4 @@
-"""Inflow: what arrives on the links, on its way into this site's stream.
+"""LinkReceiver: what arrives on the links, on its way into this site's stream.
 
 The replicated state says what has been admitted; this adds what the coordinator has cast and not yet seen delivered, so that a
 replay on a second link is recognised at once (R6).
@@ -6,7 +6,7 @@ replay on a second link is recognised at once (R6).
 
 from __future__ import annotations
 
-from relay.gateway.injector import Caster
+from relay.gateway.injector import Injector
 from relay.gateway.wire import Data
 from relay.replica.entries import Relayed, RemoteBaseline, RemoteGap, RemoteView
 from relay.replica.remote_site import Admission, admission
@@ -21,13 +21,13 @@ from sitestack.model.message import Scope
 HOPS_MAX = 16
 
 
-class Inflow:
-    """The numbers reached by what is on its way, per site. Bounds: `ORIGINS_MAX` per site; the caster's bytes."""
+class LinkReceiver:
+    """The numbers reached by what is on its way, per site. Bounds: `ORIGINS_MAX` per site; the injector's bytes."""
 
-    def __init__(self, site: str, state: ReplicatedState, caster: Caster) -> None:
+    def __init__(self, site: str, state: ReplicatedState, injector: Injector) -> None:
         self._site = site
         self._state = state
-        self._caster = caster
+        self._injector = injector
         self._reached: dict[str, dict[Address, int]] = {}
 
     def reset(self, site: str) -> None:
@@ -59,7 +59,7 @@ class Inflow:
         answer = admission(self._number(peer, batch.origin), batch.first, batch.last)
         if answer is Admission.NEXT:
             self._raise(peer, batch.origin, batch.last)
-            self._caster.cast(Relayed((*frame.visited, self._site)), batch)
+            self._injector.cast(Relayed((*frame.visited, self._site)), batch)
         return answer
 
     def _gap(self, peer: str, frame: RemoteGap) -> Admission:
@@ -71,7 +71,7 @@ class Inflow:
         answer = admission(number, max(frame.first, number + 1), frame.last)
         if answer is Admission.NEXT:
             self._raise(peer, frame.origin, frame.last)
-            self._caster.cast(frame)
+            self._injector.cast(frame)
         return answer
 
     def _baseline(self, peer: str, frame: RemoteBaseline) -> Admission:
@@ -81,7 +81,7 @@ class Inflow:
         for origin, n in frame.origins.items():
             if n > 0 and not self._number(peer, origin):
                 self._raise(peer, origin, n)
-        self._caster.cast(frame)
+        self._injector.cast(frame)
         return Admission.NEXT
 
     def _view(self, peer: str, frame: RemoteView) -> Admission:
@@ -92,7 +92,7 @@ class Inflow:
         known = None if remote is None else remote.lineages.get(frame.view.lineage)
         if known is not None and known.view is not None and known.view.id >= frame.view.id:
             return Admission.DUPLICATE
-        self._caster.cast(frame)
+        self._injector.cast(frame)
         return Admission.NEXT
 
     def _number(self, site: str, origin: Address) -> int:

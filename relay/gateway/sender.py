@@ -1,4 +1,4 @@
-"""Outflow: this site's stream on its way to the relay of another site; the other way is `relay/gateway/receiving.py`.
+"""LinkSender: this site's stream on its way to the relay of another site; the other way is `receiver.py`.
 
 Its cursor is a position in the replicated buffer and its filter a vector per origin (R2), the same for replay and for live
 traffic: gaps and entries above the peer's STATE in stream order, then live entries (R1, R7).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from relay.gateway.watermarks import Horizon
+from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import DATA_OVERHEAD_BYTES, Data, encode
 from relay.replica.buffer import Entry
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
@@ -19,15 +19,15 @@ from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 
 
-class Outflow:
+class LinkSender:
     """What one connection has sent of the stream, and what is next. Bound: what is in flight, by the window given."""
 
-    def __init__(self, site: str, state: ReplicatedState, horizon: Horizon) -> None:
+    def __init__(self, site: str, state: ReplicatedState, watermarks: Watermarks) -> None:
         #: Sent, and not known to be stable at the peer.
         self.in_flight_bytes = 0
         self._site = site
         self._state = state
-        self._horizon = horizon
+        self._watermarks = watermarks
         #: Where the peer's knowledge of this site stands as far as this connection goes; the cursor is None before its STATE.
         self._cursor: int | None = None
         self._sent: dict[Address, int] = {}
@@ -82,7 +82,7 @@ class Outflow:
                 self._cursor = buffer.first
                 self._bridge_holes(fresh=False)
                 continue
-            if self._cursor > self._horizon.sendable or self._cursor >= buffer.end:
+            if self._cursor > self._watermarks.sendable or self._cursor >= buffer.end:
                 return None
             entry = buffer.at(self._cursor)
             self._cursor += 1

@@ -23,7 +23,7 @@ from relay.journal.reader import read_header, segment_files
 BROKEN = -1
 
 
-class Place(NamedTuple):
+class ReadPosition(NamedTuple):
     """Where a journal goes on."""
 
     segment: int
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 #: A file that is not read has one place only, which says that its problem has been reported.
-REPORTED = Place(0, BROKEN)
+REPORTED = ReadPosition(0, BROKEN)
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ def _files(path: Path) -> list[Path]:
     return []
 
 
-def step(segments: Mapping[int, Path], place: Place, bytes_max: int | None) -> Place:
+def step(segments: Mapping[int, Path], place: ReadPosition, bytes_max: int | None) -> ReadPosition:
     """Over whole records of one segment, up to the first that reaches `bytes_max`, or from its end to the next segment."""
     later = min((number for number in segments if number > place.segment), default=None)
     file = segments.get(place.segment)
@@ -90,13 +90,13 @@ def step(segments: Mapping[int, Path], place: Place, bytes_max: int | None) -> P
         with suppress(OSError):  # it was deleted meanwhile, or the disk fails: what is not read then is reported by `parts`
             offset, is_broken = walk(file, place.offset, bytes_max)
             if offset > place.offset:
-                return Place(place.segment, offset)
+                return ReadPosition(place.segment, offset)
             if is_broken and later is None:
-                return Place(place.segment, BROKEN)
-    return place if later is None else Place(later, 0)
+                return ReadPosition(place.segment, BROKEN)
+    return place if later is None else ReadPosition(later, 0)
 
 
-def clock_at(segments: Mapping[int, Path], place: Place) -> int:
+def clock_at(segments: Mapping[int, Path], place: ReadPosition) -> int:
     """The wall clock of what comes next in a journal, ns; 0 when that cannot be told, because nothing is there yet."""
     file = segments.get(place.segment)
     if file is None or place.offset == BROKEN:
@@ -106,7 +106,7 @@ def clock_at(segments: Mapping[int, Path], place: Place) -> int:
     return 0
 
 
-def parts(uuid: str, segments: Mapping[int, Path], since: Place, until: Place) -> Iterator[SegmentPartition]:
+def parts(uuid: str, segments: Mapping[int, Path], since: ReadPosition, until: ReadPosition) -> Iterator[SegmentPartition]:
     """The parts of a journal between two places. A segment that is not there (any more) is a problem."""
     expected = max(since.segment, 1)
     for number in sorted(number for number in segments if since.segment <= number <= until.segment):
@@ -121,7 +121,7 @@ def parts(uuid: str, segments: Mapping[int, Path], since: Place, until: Place) -
         yield _missing(uuid, expected, since, f"it was to be read up to segment {until.segment}")
 
 
-def _missing(uuid: str, expected: int, since: Place, what: str) -> SegmentPartition:
+def _missing(uuid: str, expected: int, since: ReadPosition, what: str) -> SegmentPartition:
     read = f" (read up to byte {since.offset})" if expected == since.segment and since.offset > 0 else ""
     problem = Problem(Path(uuid), 0, "missing", f"segment {expected} of this journal is not there any more{read}; {what}")
     return SegmentPartition(problem.file, 0, 0, (problem,))

@@ -23,7 +23,7 @@ from sitestack.stack.layer import Down, Dropped, Effect
 ANNOUNCEMENTS = 3
 
 
-class Whereabouts:
+class Lookup:
     """Asks, answers and announces where members are, and forgets who has left or is silent."""
 
     def __init__(self, directory: Directory, announce_interval_s: float, stranger_s: float) -> None:

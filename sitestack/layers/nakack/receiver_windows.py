@@ -10,7 +10,7 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 
 
-class Streams:
+class ReceiverWindows:
     """One window a member of the view, and the cut while there is one."""
 
     def __init__(self, members: tuple[Address, ...], count_max: int, ahead_bytes_max: int, blocked: bool = False) -> None:
