@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sitestack.channel.channel import Channel, ChannelStatistics
     from sitestack.channel.inbox import Delivery
     from sitestack.channel.open import open_channel
-    from sitestack.config import SiteConfig, lan, local, seeded
+    from sitestack.config import SiteConfig, lan, local, named_hosts
     from sitestack.model.address import Address, ProxyUUID
     from sitestack.model.errors import (
         ChannelClosed,
@@ -48,14 +48,14 @@ __all__ = [
     "ViewId",
     "lan",
     "local",
+    "named_hosts",
     "open_channel",
-    "seeded",
 ]
 
 _MODULES = {
     "sitestack.model.address": ("Address", "ProxyUUID"),
     "sitestack.channel.channel": ("Channel", "ChannelStatistics"),
-    "sitestack.config": ("SiteConfig", "lan", "local", "seeded"),
+    "sitestack.config": ("SiteConfig", "lan", "local", "named_hosts"),
     "sitestack.model.errors": (
         "ChannelClosed",
         "ConfigurationError",

@@ -72,7 +72,7 @@ def build_layers(local: Local, config: SiteConfig, *, shares_state: bool = False
         Unicast(local, protocols.unicast),
         NakAck(local, protocols.nakack),
         FailureDetection(local, protocols.failure_detection),
-        Discovery(local, config.discovery, config.rules),
+        Discovery(local, config.discovery, config.parameters),
         Resolver(local, replace(protocols.resolver, multicast=config.transport.has_multicast)),
     ]
 

@@ -46,17 +46,17 @@ class TransportConfig:
     """The sockets of a member."""
 
     #: udp, or tcp where the network lets no UDP through: then there is no multicast, and some members must be named in
-    #: `discovery.seeds`. The same for all members of the site.
+    #: `discovery.initial_hosts`. The same for all members of the site.
     kind: TransportKind = "udp"
     #: The network interface to use: its IPv4 address, its name, or the subnet that it is in (10.1.0.0/24), which suits machines
     #: that are on several networks. Empty: the one by which the machine reaches the group,
-    #: or else a seed.
+    #: or else an initial host.
     interface: str = ""
     #: UDP port of this member, and the TCP port at which others watch whether it lives; 0 takes one that is free in both.
-    #: Fix it when others name this member in `discovery.seeds`, or when a firewall has to let them in.
+    #: Fix it when others name this member in `discovery.initial_hosts`, or when a firewall has to let them in.
     port: int = 0
     #: Whether the network carries IP multicast. Most clouds and container networks do not: set it to false there, and name
-    #: some members in `discovery.seeds`.
+    #: some members in `discovery.initial_hosts`.
     multicast: bool = True
     #: The multicast group. Empty: one made out of the site's name, so that sites on one network do not hear each other.
     multicast_group: str = ""
@@ -100,7 +100,7 @@ class ChannelConfig:
 
     #: How long opening a channel may take before it fails: finding the others, joining, installing the first view.
     join_timeout_s: float = 60.0
-    #: How long to try again while no name in `discovery.seeds` or `discovery.dns` is known; then this member starts without.
+    #: How long to try again while no name of `discovery.initial_hosts` or `discovery.dns` is known; then it starts alone.
     #: As long does it wait for a network when `transport.interface` is empty; without one it does not start.
     resolve_timeout_s: float = 10.0
     #: How often these names are looked up again: members move.
@@ -140,8 +140,8 @@ class SiteConfig:
     protocols: ProtocolsConfig = field(default_factory=ProtocolsConfig)
 
     @property
-    def rules(self) -> str:
-        """What all members must share, as people read it: with other rules they would not deliver the same."""
+    def parameters(self) -> str:
+        """What all members must share, as people read it: with others they would not deliver the same."""
         return f"order {self.order}, agreement {self.agreement}"
 
 
@@ -155,12 +155,12 @@ def local(site: str) -> SiteConfig:
     return SiteConfig(site=site, transport=TransportConfig(interface="127.0.0.1"))
 
 
-def seeded(site: str, seeds: tuple[Physical, ...], port: int) -> SiteConfig:
+def named_hosts(site: str, initial_hosts: tuple[Physical, ...], port: int) -> SiteConfig:
     """A network without multicast: some members, at a fixed port, are asked where the others are."""
     return SiteConfig(
         site=site,
         transport=TransportConfig(multicast=False, port=port, datagram_bytes_max=1_400),
-        discovery=DiscoveryConfig(seeds=seeds),
+        discovery=DiscoveryConfig(initial_hosts=initial_hosts),
     )
 
 
@@ -186,9 +186,9 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
     elif len(config.site) > SITE_CHARS_MAX or not config.site.isprintable():
         yield f"site: a name has at most {SITE_CHARS_MAX} printable characters."
     discovery = config.discovery
-    if not config.transport.has_multicast and not discovery.seeds and discovery.dns is None:
+    if not config.transport.has_multicast and not discovery.initial_hosts and discovery.dns is None:
         yield (
-            "discovery.seeds: without multicast some members must be named here, or all of them by discovery.dns, "
+            "discovery.initial_hosts: without multicast some members must be named here, or all of them by discovery.dns, "
             "or nobody finds the others."
         )
     if discovery.dns is not None and discovery.dns.port == 0:

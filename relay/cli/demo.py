@@ -48,7 +48,7 @@ PHASES: dict[Phase, str] = {
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals in this directory.")
 @click.option(
     "--discovery",
-    type=click.Choice(["multicast", "seeds"]),
+    type=click.Choice(["multicast", "hosts"]),
     default="multicast",
     show_default=True,
     help="How the members of a site find each other.",

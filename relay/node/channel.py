@@ -104,7 +104,11 @@ class RelayChannel(Channel):
             case Role():
                 self._role = event
             case OtherParameters() if self._view is not None:
-                log.error("a process has other rules than its site and stays outside", name=event.name, rules=event.rules)
+                log.error(
+                    "a process has other parameters than its site and stays outside",
+                    name=event.name,
+                    parameters=event.parameters,
+                )
             case Misconfigured(site, sentence):
                 log.error("bridge misconfigured", site=site, problem=sentence)
             case _:

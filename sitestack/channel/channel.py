@@ -223,24 +223,24 @@ class Channel:
         if not self._gone.is_set():
             self._receive_end.abandon()
 
-    def set_initial_hosts(self, seeds: tuple[Physical, ...]) -> None:
+    def set_initial_hosts(self, initial_hosts: tuple[Physical, ...]) -> None:
         """Members may be found at these addresses now, instead of those in the configuration."""
-        self._stack.down(SetInitialHosts(seeds), trio.current_time())
+        self._stack.down(SetInitialHosts(initial_hosts), trio.current_time())
         self._driver.wake()
 
     # -- the driver ------------------------------------------------------------------------------------------------
 
     async def join(self) -> None:
-        """Wait until this member is in a view. Raises JoinFailed, and ConfigurationError when its site has other rules."""
+        """Wait until this member is in a view. Raises JoinFailed, and ConfigurationError when its site has other parameters."""
         timeout_s = self.config.channel.join_timeout_s
         with trio.move_on_after(timeout_s) as waiting:
             await self._joined.wait()
         if waiting.cancelled_caught:
             raise JoinFailed(f"site {self.site} could not be joined within {timeout_s:g} s")
         if self._refusal is not None:
-            theirs, mine = self._refusal, self.config.rules
+            theirs, mine = self._refusal, self.config.parameters
             raise ConfigurationError(
-                f"{theirs.name} runs the site {self.site} with {theirs.rules}, this member is configured with {mine}: "
+                f"{theirs.name} runs the site {self.site} with {theirs.parameters}, this member is configured with {mine}: "
                 "it must be the same for all members of a site."
             )
 

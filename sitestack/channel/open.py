@@ -89,16 +89,16 @@ def require_sound(problems: Sequence[str]) -> None:
 async def resolve_initial_hosts(config: S) -> tuple[S, Names]:
     """The same with addresses instead of names; and the names, for `member` to look up again."""
     discovery = config.discovery
-    names = Names(discovery.seeds if discovery.dns is None else (*discovery.seeds, discovery.dns))
-    seeds = await names.find(config.channel.resolve_timeout_s)
-    return replace(config, discovery=replace(discovery, seeds=seeds)), names
+    names = Names(discovery.initial_hosts if discovery.dns is None else (*discovery.initial_hosts, discovery.dns))
+    initial_hosts = await names.find(config.channel.resolve_timeout_s)
+    return replace(config, discovery=replace(discovery, initial_hosts=initial_hosts)), names
 
 
 async def open_transport(config: SiteConfig) -> Transport:
     """The sockets, as soon as this machine has a network; a configured interface has to be there. Raises ConfigurationError."""
     group = config.transport.group(config.site)
-    # A seed on this machine says nothing about how others reach it.
-    hosts = [group.host, *[seed.host for seed in config.discovery.seeds if not seed.host.startswith("127.")]]
+    # An initial host on this machine says nothing about how others reach it.
+    hosts = [group.host, *[each.host for each in config.discovery.initial_hosts if not each.host.startswith("127.")]]
     interface = config.transport.interface or await route_towards(hosts, config.channel.resolve_timeout_s)
     transport = replace(config.transport, interface=interface)
     if transport.kind == "tcp":

@@ -198,7 +198,7 @@ class Found(Event):
 
 @dataclass(frozen=True, slots=True)
 class OtherParameters(Event):
-    """Up from discovery to the shell: this process runs the site by other rules, so that neither takes the other in.
+    """Up from discovery to the shell: this process runs the site by other parameters, so that neither takes the other in.
 
     A joiner is told instead of `Found` and cannot join. A member is told at most once per interval and process.
     """
@@ -206,17 +206,17 @@ class OtherParameters(Event):
     member: Address
     name: str
     #: As people read them.
-    rules: str
+    parameters: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetInitialHosts(Event):
-    """Down from the shell to discovery: the seeds are here now; they replace those known so far.
+    """Down from the shell to discovery: the initial hosts are here now; they replace those known so far.
 
     Names may stand for other addresses than before (a pod has moved). Not everybody at these addresses need be up.
     """
 
-    seeds: tuple[Physical, ...]
+    initial_hosts: tuple[Physical, ...]
 
 
 @dataclass(frozen=True, slots=True)

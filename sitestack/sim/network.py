@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sitestack.model.address import Address, Physical
-from sitestack.sim.network_faults import Packet, Rule
+from sitestack.sim.network_faults import Packet, PacketFault
 from sitestack.sim.schedule import Schedule
 
 Receive = Callable[[bytes, Physical], None]
@@ -33,7 +33,7 @@ class Network:
     """Datagrams. A process listens at a physical address and belongs to the multicast group of its site."""
 
     def __init__(self, schedule: Schedule, rng: random.Random) -> None:
-        self.rules: list[Rule] = []
+        self.faults: list[PacketFault] = []
         self.latency = Latency()
         #: Broken routes: nothing gets from the first hosts to the second ones.
         self.cuts: list[tuple[frozenset[str], frozenset[str]]] = []
@@ -105,7 +105,7 @@ class Network:
             self.lost += 1
             return
         packets = [packet]
-        for rule in self.rules:
+        for rule in self.faults:
             packets = [after for before in packets for after in rule(before, self._rng)]
         if not packets:
             self.lost += 1
@@ -113,7 +113,7 @@ class Network:
             self.deliver(each)
 
     def deliver(self, packet: Packet) -> None:
-        """Let a packet arrive after its delay, past all rules: one that a rule has held back, for instance."""
+        """Let a packet arrive after its delay, past all faults: one that a rule has held back, for instance."""
         self._schedule.after(packet.delay, partial(self._arrive, packet))
 
     def _arrive(self, packet: Packet) -> None:

@@ -1,7 +1,7 @@
-"""Faults of a network, as rules: each looks at a packet on its way and says what becomes of it.
+"""Faults of a network: each looks at a packet on its way and says what becomes of it.
 
 A rule is a callable `(Packet, random) -> list[Packet]`: an empty list loses it, two entries duplicate it, a changed delay
-reorders it. Rules form a chain; each is applied to every packet that the one before it let through. All randomness comes from
+reorders it. They form a chain; each is applied to every packet that the one before it let through. All randomness comes from
 the seed.
 """
 
@@ -31,25 +31,25 @@ class Packet:
     multicast: bool = False
 
 
-Rule = Callable[[Packet, random.Random], list[Packet]]
+PacketFault = Callable[[Packet, random.Random], list[Packet]]
 
 
-def loss(rate: float) -> Rule:
+def loss(rate: float) -> PacketFault:
     """Each packet is lost with this probability (F1)."""
     return lambda packet, rng: [] if rng.random() < rate else [packet]
 
 
-def burst_loss(start: float, length: float) -> Rule:
+def burst_loss(start: float, length: float) -> PacketFault:
     """Everything is lost from `start` for `length` seconds (F1)."""
     return lambda packet, rng: [] if start <= packet.sent < start + length else [packet]
 
 
-def deaf(target: Physical) -> Rule:
+def deaf(target: Physical) -> PacketFault:
     """Multicasts do not reach this socket, unicasts do: what a switch does that forgot who listens, or another group."""
     return lambda packet, rng: [] if packet.multicast and packet.target == target else [packet]
 
 
-def between(one: Physical, other: Physical, start: float, length: float, rate: float, late_by: float) -> Rule:
+def between(one: Physical, other: Physical, start: float, length: float, rate: float, late_by: float) -> PacketFault:
     """A bad wire between two sockets for a while: it loses packets at this rate, and half of the others are late."""
     ends = ((one, other), (other, one))
 
@@ -63,7 +63,7 @@ def between(one: Physical, other: Physical, start: float, length: float, rate: f
     return rule
 
 
-def duplication(rate: float, late_by: float) -> Rule:
+def duplication(rate: float, late_by: float) -> PacketFault:
     """Some packets arrive twice, the second up to `late_by` seconds later (F2)."""
 
     def rule(packet: Packet, rng: random.Random) -> list[Packet]:
@@ -74,7 +74,7 @@ def duplication(rate: float, late_by: float) -> Rule:
     return rule
 
 
-def reordering(rate: float, late_by: float) -> Rule:
+def reordering(rate: float, late_by: float) -> PacketFault:
     """Some packets are overtaken by what is sent after them (F3)."""
 
     def rule(packet: Packet, rng: random.Random) -> list[Packet]:
@@ -85,7 +85,7 @@ def reordering(rate: float, late_by: float) -> Rule:
     return rule
 
 
-def corruption(rate: float) -> Rule:
+def corruption(rate: float) -> PacketFault:
     """Some packets arrive with a flipped bit, cut short, or with a tail (F4)."""
 
     def rule(packet: Packet, rng: random.Random) -> list[Packet]:

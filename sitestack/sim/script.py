@@ -62,8 +62,8 @@ class Script:
         self.world = world
         self.processes: dict[str, Process] = {}
         self.transcript = Transcript(shown)
-        self._rules: list[WithheldDatagram] = []
-        world.network.rules.insert(0, self._route)
+        self._withheld: list[WithheldDatagram] = []
+        world.network.faults.insert(0, self._route)
 
     # -- processes -------------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Script:
     ) -> WithheldDatagram:
         """Catch from now on every datagram from these to those with such a header, on a frame that carries such a text."""
         held = WithheldDatagram(sources, targets, kind, carrying)
-        self._rules.append(held)
+        self._withheld.append(held)
         return held
 
     def release(self, held: WithheldDatagram, count: int | None = None) -> None:
@@ -160,7 +160,7 @@ class Script:
     def _route(self, packet: Packet, rng: random.Random) -> list[Packet]:
         frames = self._show(packet)
         source, target = self._at(packet.source), self._at(packet.target)
-        for held in self._rules:
+        for held in self._withheld:
             named = (not held.sources or source in held.sources) and (not held.targets or target in held.targets)
             if held.catching and named and any(map(held.fits, frames)):
                 held.packets.append(packet)

@@ -122,7 +122,7 @@ class UdpTransport:
         except OSError as error:
             raise ConfigurationError(
                 f"transport.multicast: the interface {host} has no multicast ({error.strerror}); choose another "
-                "transport.interface, or set transport.multicast to false and name discovery.seeds."
+                "transport.interface, or set transport.multicast to false and name discovery.initial_hosts."
             ) from error
         self._membership = membership
 

@@ -38,7 +38,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "nak_stranger": "sitestack/layers/test_nakack.py::test_what_strangers_multicast_and_copies_of_my_own_are_dropped",
         "not_coordinator": "sitestack/layers/test_sequencer.py"
         "::test_an_entry_of_the_layer_above_takes_its_place_in_the_stream_at_the_coordinator_only",
-        "other_rules": "sitestack/test_rules.py::test_a_search_finds_no_process_with_other_rules",
+        "other_parameters": "sitestack/test_rules.py::test_a_search_finds_no_process_with_other_parameters",
         "not_in_the_stream": "sitestack/layers/test_sequencer_refusals.py::test_nonsense_is_dropped_and_counted",
         "stable_stranger": "sitestack/layers/test_stability.py"
         "::test_reports_of_strangers_of_other_views_and_to_others_are_dropped",

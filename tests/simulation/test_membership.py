@@ -12,7 +12,7 @@ from sitestack.layers.membership import MembershipStatistics
 from sitestack.layers.membership.headers import Commit, FlushRequest, JoinRequest, Prepare
 from sitestack.model.message import Scope
 from sitestack.promises import History, check_all
-from sitestack.sim import network_faults as rules
+from sitestack.sim import network_faults
 from sitestack.sim.process import Process
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
@@ -66,10 +66,10 @@ def test_the_coordinator_leaves_under_load_and_nothing_is_missing() -> None:
     for n in range(60):
         for p in (a, b, c):
             world.schedule.after(n * 0.01, partial(say, p, str(n)))
-    world.network.rules.append(rules.loss(0.2))
+    world.network.faults.append(network_faults.loss(0.2))
     world.schedule.after(0.3, coordinator.leave)
     world.run(2.5)
-    world.network.rules.clear()
+    world.network.faults.clear()
     world.run(2.5)
     assert coordinator.left
     assert world.settled("NYC", others)
@@ -92,7 +92,7 @@ def test_a_leaving_coordinator_stays_until_all_have_installed(seed: int) -> None
     coordinator = world.coordinator("NYC")
     assert coordinator is not None
     others = [p for p in processes if p is not coordinator]
-    world.network.rules.append(rules.loss(0.35))
+    world.network.faults.append(network_faults.loss(0.35))
     coordinator.leave()
     assert world.run_until(lambda: world.settled("NYC", others), 2.9)
     assert sum(membership(p).flushes_started for p in others) == 0
@@ -121,7 +121,7 @@ def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(ch
         for n in range(12):
             for p in processes:
                 world.schedule.after(n * 0.02, partial(say, p, str(n)))
-        world.network.rules.append(rules.loss(0.15))  # so that survivors differ in what they hold
+        world.network.faults.append(network_faults.loss(0.15))  # so that survivors differ in what they hold
         world.run(0.1)
         dying = ranked[0] if victim == "leader" else ranked[1]
         dying.dies_after = datagrams
@@ -133,7 +133,7 @@ def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(ch
         dying.kill()
         living = world.alive()
         assert world.run_until(partial(world.settled, "NYC", living), 6.0), datagrams
-        world.network.rules.clear()
+        world.network.faults.clear()
         world.run(5.0)
         assert_sound(world)
 

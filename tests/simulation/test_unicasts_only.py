@@ -13,7 +13,7 @@ from tests.simulation.stories import say, site, verdict
 def with_a_deaf_member(name: str, order: Order) -> Script:
     """As after an interface came back: the member is in the view already when the multicasts stop."""
     script = site("A", "B", "C", order=order)
-    script.world.network.rules.append(deaf(script[name].physical))
+    script.world.network.faults.append(deaf(script[name].physical))
     return script
 
 
@@ -48,7 +48,7 @@ def test_senders_that_never_pause_are_delivered_by_everybody(name: str, order: O
 def test_a_deaf_joiner_is_let_in_and_delivers() -> None:
     script = site("A", "B")
     late = script.start("NYC", "C")
-    script.world.network.rules.append(deaf(late.physical))
+    script.world.network.faults.append(deaf(late.physical))
     script.view("A", "B", "C", within=10.0)
     say(script, "B", "1", "2")
     script.run(3.0)

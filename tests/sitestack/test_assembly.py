@@ -7,7 +7,7 @@ import random
 import pytest
 
 from sitestack.assembly import build_layers, build_stack, check_layers
-from sitestack.config import SiteConfig, find_problems, lan, local, seeded
+from sitestack.config import SiteConfig, find_problems, lan, local, named_hosts
 from sitestack.layers.nakack import NakAck
 from sitestack.layers.sequencer import Sequencer
 from sitestack.layers.unicast import Unicast
@@ -71,7 +71,7 @@ def test_a_layer_that_is_twice_in_the_stack_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "config", [lan("NYC"), local("NYC"), seeded("NYC", (Physical("a", 1),), 1)], ids=["lan", "local", "seeded"]
+    "config", [lan("NYC"), local("NYC"), named_hosts("NYC", (Physical("a", 1),), 1)], ids=["lan", "local", "named_hosts"]
 )
 def test_the_presets_have_no_problems(config: SiteConfig) -> None:
     assert find_problems(config) == []

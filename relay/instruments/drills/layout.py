@@ -21,7 +21,7 @@ LOOPBACK = "127.0.0.1"
 #: Ports of the run's multicast groups: below those that the system gives out by itself.
 _GROUP_PORTS = (20_000, 32_000)
 
-Discovery = Literal["multicast", "seeds"]
+Discovery = Literal["multicast", "hosts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Port
     reserved: list[socket.socket] = []
     try:
         bridges = {seat: _reserve(reserved) for seat in seats}
-        datagrams = {seat: _reserve_pair(reserved) for seat in seats} if discovery == "seeds" else {}
+        datagrams = {seat: _reserve_pair(reserved) for seat in seats} if discovery == "hosts" else {}
         sites = dict.fromkeys(seat.site for seat in seats) if discovery == "multicast" else {}
         yield Ports(bridges, datagrams, {site: draw_group() for site in sites})
     finally:
@@ -94,7 +94,7 @@ def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]
         "site": seat.site,
         "name": seat.name,
         "transport": _transport(seat, ports, detours),
-        "discovery": {"seeds": [f"{LOOPBACK}:{detours.datagrams.get(other, port)}" for other, port in ours.items()]},
+        "discovery": {"initial_hosts": [f"{LOOPBACK}:{detours.datagrams.get(other, port)}" for other, port in ours.items()]},
         "relay": {"bridge": {"bind": f"{LOOPBACK}:{ports.bridges[seat]}", "peers": peers}},
     }
 

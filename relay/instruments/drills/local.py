@@ -168,7 +168,7 @@ def open_local(drill: Drill, seed: int, directory: Path, journal: Path, discover
 @asynccontextmanager
 async def local_place(seats: Sequence[Seat], needs: Needs, directory: Path, journal: Path) -> AsyncIterator[Executor]:
     """Nobody is started yet. After the block there is no process, no port and no mount left, whatever happened in it."""
-    discovery: Discovery = "seeds" if needs.site_proxies else needs.discovery
+    discovery: Discovery = "hosts" if needs.site_proxies else needs.discovery
     with ExitStack() as stack:
         ports = stack.enter_context(reserved_ports(seats, discovery))
         disks = {seat: SmallDisk(directory / f"disk-{seat.site}-{seat.name}") for seat in needs.small_disks}

@@ -1,8 +1,8 @@
 """Proxies in user space, which do to the traffic between members what a network does on a bad day.
 
 `StreamProxy` stands before the bridge port of one member for the calls of another; `DatagramProxy` stands before the UDP ports
-of all members of a site, which then must find each other by seeds, since nothing can stand in a multicast. It carries no
-connections: those that members watch each other by find nobody at the detour, so that in such drills silence decides.
+of all members of a site, which then must find each other by initial hosts, since nothing can stand in a multicast. It carries
+no connections: those that members watch each other by find nobody at the detour, so that in such drills silence decides.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from relay.instruments.simulation.ways import routes_of
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import CloseConnection
 from sitestack.model.message import Scope
-from sitestack.sim import network_faults as rules
+from sitestack.sim import network_faults
 from sitestack.sim.process import Process
 from sitestack.sim.tcp_streams import Slowness, TcpStream
 from sitestack.sim.world import World
@@ -178,7 +178,7 @@ class Nemesis:
                 world.schedule.after(fault.length, lambda: world.streams.slow.remove(slow))
             case Burst():
                 self.covered["burst"] += 1
-                world.network.rules.append(rules.burst_loss(world.now, fault.length))
+                world.network.faults.append(network_faults.burst_loss(world.now, fault.length))
 
     def _hosts_of(self, site: str) -> frozenset[str]:
         return frozenset(host.host for host in self.hosts[site])
@@ -211,8 +211,10 @@ class Nemesis:
             return
         self.covered[f"reset by {fault.closer}"] += 1
         schedule, one, other = self.world.schedule, sender.local.address, receiver.local.address
-        wire = rules.between(sender.physical, receiver.physical, self.world.now, fault.length, fault.loss, fault.late_s)
-        self.world.network.rules.append(wire)
+        wire = network_faults.between(
+            sender.physical, receiver.physical, self.world.now, fault.length, fault.loss, fault.late_s
+        )
+        self.world.network.faults.append(wire)
         for number in range(fault.messages):
             words = f"{fault.at!r} {number}".encode()
             schedule.after(fault.length * number / fault.messages, partial(_whisper, sender, words, other))

@@ -23,7 +23,7 @@ from relay.layer import RelayConfig
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.address import Physical, ProxyUUID
-from sitestack.sim import network_faults as rules
+from sitestack.sim import network_faults
 from sitestack.sim.process import Process
 from sitestack.sim.tcp_streams import Slowness
 from sitestack.sim.world import World
@@ -105,18 +105,18 @@ class SeedRun:
 
     def _rates(self) -> None:
         plan = self.plan
-        network = self.world.network.rules
+        network = self.world.network.faults
         if plan.loss:
-            network.append(self._counting("loss", rules.loss(plan.loss)))
+            network.append(self._counting("loss", network_faults.loss(plan.loss)))
         if plan.corruption:
-            network.append(self._counting("corruption", rules.corruption(plan.corruption)))
+            network.append(self._counting("corruption", network_faults.corruption(plan.corruption)))
         if plan.duplication:
-            network.append(self._counting("duplication", rules.duplication(plan.duplication, plan.duplication_late_s)))
+            network.append(self._counting("duplication", network_faults.duplication(plan.duplication, plan.duplication_late_s)))
         if plan.reordering:
-            network.append(self._counting("reordering", rules.reordering(plan.reordering, plan.reordering_late_s)))
+            network.append(self._counting("reordering", network_faults.reordering(plan.reordering, plan.reordering_late_s)))
 
-    def _counting(self, name: str, rule: rules.Rule) -> rules.Rule:
-        def counted(packet: rules.Packet, rng: random.Random) -> list[rules.Packet]:
+    def _counting(self, name: str, rule: network_faults.PacketFault) -> network_faults.PacketFault:
+        def counted(packet: network_faults.Packet, rng: random.Random) -> list[network_faults.Packet]:
             after = rule(packet, rng)
             if after != [packet]:
                 self.covered[name] += 1
@@ -125,7 +125,7 @@ class SeedRun:
         return counted
 
     def _settle(self) -> None:
-        self.world.network.rules.clear()
+        self.world.network.faults.clear()
         self.world.network.cuts.clear()
         self.world.streams.cuts.clear()
         for process in self.world.alive():
@@ -208,7 +208,7 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
         order=plan.order,
         agreement=plan.agreement,
         transport=replace(base.transport, multicast=plan.multicast),
-        discovery=base.discovery if plan.multicast else replace(base.discovery, seeds=tuple(hosts[site])),
+        discovery=base.discovery if plan.multicast else replace(base.discovery, initial_hosts=tuple(hosts[site])),
     )
     if plan.batch_count_max is not None:
         batching = BatchingConfig(batch_count_max=plan.batch_count_max)

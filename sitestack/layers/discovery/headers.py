@@ -21,17 +21,17 @@ class WhoIsThere(Header):
     coordinator: Address | None
     view: ViewId | None
     #: Those that all members of a site must share, as people read them. Whoever has others is not found.
-    rules: str
+    parameters: str
 
 
 @dataclass(frozen=True, slots=True)
 class IAmHere(Header):
-    """Discovery answer. `others` are contacts that the answerer knows: so a joiner with two seeds finds the rest (LA-28)."""
+    """Discovery answer. `others` are contacts that the answerer knows: two initial hosts let a joiner find the rest (LA-28)."""
 
     contact: Contact
     coordinator: Address | None
     view: ViewId | None
-    rules: str
+    parameters: str
     others: tuple[Contact, ...]
 
 

@@ -1,7 +1,7 @@
 """Discovery: who is there, who coordinates, and where a member can be reached.
 
-Two ways to ask, which may be combined: by multicast (PING) and at configured seeds (TCPPING). What is learnt on the way fills
-the address cache of the resolver below, by events only. Without multicast a request "to all" is a fan-out to everybody known,
+Two ways to ask, which may be combined: by multicast (PING) and at configured initial hosts (TCPPING). What is learnt fills the
+address cache of the resolver below, by events only. Without multicast a request "to all" is a fan-out to everybody known,
 and each answer makes more of them known.
 
 A is alone, B starts:
@@ -51,7 +51,7 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 #: Seeds that are asked; a name that stands for more places than this is asked at the first ones.
 INITIAL_HOSTS_MAX = 256
-#: People are told of a process that has other rules at most this often; and so many of them are told apart.
+#: People are told of a process that has other parameters at most this often; and so many of them are told apart.
 COMPLAINT_INTERVAL_S = 60.0
 COMPLAINTS_MAX = 64
 
@@ -61,7 +61,7 @@ class DiscoveryConfig:
     """Defaults fit a LAN."""
 
     #: Asked directly, besides the multicast: any members that are likely to be up (initial hosts).
-    seeds: tuple[Physical, ...] = ()
+    initial_hosts: tuple[Physical, ...] = ()
     #: A name that stands for all members, those that are not ready included (a headless service), with the port of all of them.
     #: It is looked up again and again while the member runs.
     dns: Physical | None = None
@@ -118,18 +118,18 @@ class Discovery(Layer):
     }
     FRAMES_DOWN = "none"
 
-    def __init__(self, local: Local, config: DiscoveryConfig, rules: str = "") -> None:
-        """`rules`: what all members of a site must share. Who has others is neither joined nor merged with."""
+    def __init__(self, local: Local, config: DiscoveryConfig, parameters: str = "") -> None:
+        """`parameters`: what all members of a site must share. Who has others is neither joined nor merged with."""
         self.local = local
         self.config = config
-        self._rules = rules
+        self._parameters = parameters
         self._complaints = RateLimit(COMPLAINT_INTERVAL_S, COMPLAINTS_MAX)
         self._contacts = AddressCache(config.contacts_max, config.tombstone_s)
         answered = RateLimit(config.answer_interval_s, config.answered_max)
         self._directory = Directory(local.address, local.name, self._contacts, answered)
         self._lookup = Lookup(self._directory, config.request_interval_s, config.stranger_s)
         self._search: Search | None = None
-        self._seeds = config.seeds
+        self._initial_hosts = config.initial_hosts
         self._watched: tuple[tuple[Address, Physical], ...] = ()
         self._searches = self._requests = 0
         self._handlers: dict[type[Header], Callable[[Any, Address, float], list[Effect]]] = {
@@ -152,7 +152,7 @@ class Discovery(Layer):
             self._searches += 1
             return self._ask(self._search, now)
         if isinstance(event, SetInitialHosts):
-            return self._set_initial_hosts(event.seeds[:INITIAL_HOSTS_MAX])
+            return self._set_initial_hosts(event.initial_hosts[:INITIAL_HOSTS_MAX])
         if isinstance(event, Watch):
             known = [contact for member in event.members if (contact := self._contacts.get(member)) is not None]
             targets = tuple([(contact.address, contact.physical[0]) for contact in known])
@@ -160,19 +160,19 @@ class Discovery(Layer):
             return [Up(WatchAt(targets))] if news else []
         return [Down(event)]
 
-    def _set_initial_hosts(self, seeds: tuple[Physical, ...]) -> list[Effect]:
+    def _set_initial_hosts(self, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
         """New ones are asked at once: who started alone, when no name was known yet, meets the others this way."""
-        known, self._seeds = (*self._seeds, *self._directory.physical), seeds
-        new = [seed for seed in seeds if seed not in known]
+        known, self._initial_hosts = (*self._initial_hosts, *self._directory.physical), initial_hosts
+        new = [each for each in initial_hosts if each not in known]
         return say(self.local.address, self._request(), new) if new and self._directory.physical else []
 
     def _ask(self, search: Search, now: float) -> list[Effect]:
         search.ask_at = now + self.config.request_interval_s
         self._requests += 1
-        return say(self.local.address, self._request(), (None, *self._seeds))
+        return say(self.local.address, self._request(), (None, *self._initial_hosts))
 
     def _request(self) -> WhoIsThere:
-        return WhoIsThere(self._directory.me(), *self._directory.standing(), self._rules)
+        return WhoIsThere(self._directory.me(), *self._directory.standing(), self._parameters)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Discovery(Layer):
             effects.append(Up(search.outcome()))
         elif search is not None and now >= search.ask_at:
             effects += self._ask(search, now)
-        return effects + self._lookup.expire(now, self._seeds)
+        return effects + self._lookup.expire(now, self._initial_hosts)
 
     # -- from below ------------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Discovery(Layer):
                 return [Up(event)]
             return handle(headers[-1], event.source, now) if self._directory.physical else [Dropped("not_connected")]
         if isinstance(event, FindPhysical):
-            return self._lookup.find(event.member, self._seeds)
+            return self._lookup.find(event.member, self._initial_hosts)
         if isinstance(event, ViewInstalled):
             return self._lookup.install(event.view, event.previous, now)
         if isinstance(event, Left):
@@ -219,7 +219,7 @@ class Discovery(Layer):
         directory = self._directory
         if not directory.may_answer(source, source, now):
             return [*effects, Dropped("not_answered")]
-        answer = IAmHere(directory.me(), *directory.standing(), self._rules, directory.others(source))
+        answer = IAmHere(directory.me(), *directory.standing(), self._parameters, directory.others(source))
         return effects + say(self.local.address, answer, (source,))
 
     def _meet(self, header: WhoIsThere | IAmHere, source: Address, now: float) -> list[Effect]:
@@ -229,8 +229,8 @@ class Discovery(Layer):
         """
         effects = self._directory.learn(header.contact, source, now)
         contact = replace(header.contact, name=printable(header.contact.name))
-        if header.rules != self._rules:
-            return [*effects, Dropped("other_rules"), *self._refuse(header, contact.name, now)]
+        if header.parameters != self._parameters:
+            return [*effects, Dropped("other_parameters"), *self._refuse(header, contact.name, now)]
         if self._search is not None and not self._search.heard(contact, header.coordinator, header.view, now):
             effects.append(Dropped("too_many_peers"))
         return effects
@@ -238,10 +238,10 @@ class Discovery(Layer):
     def _refuse(self, header: WhoIsThere | IAmHere, name: str, now: float) -> list[Effect]:
         """A process that orders or agrees in another way would lose messages here, and make others lose them.
 
-        A member tells people; a joiner waits whether its search finds somebody with its own rules.
+        A member tells people; a joiner waits whether its search finds somebody with its own parameters.
         """
         member = header.contact.address
-        other = OtherParameters(member, name, printable(header.rules))
+        other = OtherParameters(member, name, printable(header.parameters))
         if self._directory.view is not None:
             return [Up(other)] if self._complaints.allow(member, now) else []
         if self._search is not None and header.coordinator is not None:
@@ -257,8 +257,8 @@ class Discovery(Layer):
         for contact in header.others:
             learnt = self._directory.learn(contact, source, now)
             effects += learnt
-            # Those that only the seeds know have not heard my request.
-            if learnt and contact.address in self._contacts and self._search is not None and self._seeds:
+            # Those that only the initial hosts know have not heard my request.
+            if learnt and contact.address in self._contacts and self._search is not None and self._initial_hosts:
                 effects += say(self.local.address, self._request(), (contact.address,))
         return effects
 

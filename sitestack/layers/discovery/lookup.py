@@ -64,14 +64,14 @@ class Lookup:
             return min(self._sweep_at, self._announce_at)
         return self._sweep_at
 
-    def expire(self, now: float, seeds: tuple[Physical, ...]) -> list[Effect]:
+    def expire(self, now: float, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
         """Announce my new address again, forget strangers."""
         effects: list[Effect] = []
         directory = self._directory
         if self._announcements and now >= self._announce_at:
             self._announcements -= 1
             self._announce_at = now + self._announce_interval_s
-            effects += say(directory.address, IHave((directory.me(),)), (None, *seeds))
+            effects += say(directory.address, IHave((directory.me(),)), (None, *initial_hosts))
         if self._sweep_at is not None and now >= self._sweep_at:
             self._sweep_at = now + self._stranger_s
             for stranger in self._contacts.silent(now - self._stranger_s):
@@ -84,7 +84,7 @@ class Lookup:
 
     # -- one member that is looked for -----------------------------------------------------------------------------
 
-    def find(self, member: Address, seeds: tuple[Physical, ...]) -> list[Effect]:
+    def find(self, member: Address, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
         """The resolver has something for this member: say where it is, or ask everybody."""
         known = self._contacts.get(member)
         if known is not None:
@@ -93,7 +93,7 @@ class Lookup:
         if not directory.physical:
             return [Dropped("not_connected")]
         self.who_has += 1
-        dests = dict.fromkeys((None, *seeds, *self._contacts.last_known(member)))
+        dests = dict.fromkeys((None, *initial_hosts, *self._contacts.last_known(member)))
         return say(directory.address, WhoHas(member, directory.me()), dests)
 
     def handle_who_has(self, header: WhoHas, source: Address, now: float) -> list[Effect]:

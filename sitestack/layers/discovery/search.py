@@ -36,7 +36,7 @@ class Search:
         return True
 
     def refuse(self, other: OtherParameters) -> None:
-        """There is a site already whose rules are not mine."""
+        """There is a site already whose parameters are not mine."""
         self._refused = other
 
     def forget(self, member: Address) -> None:
@@ -44,7 +44,7 @@ class Search:
         self._peers.pop(member, None)
 
     def outcome(self) -> Found | OtherParameters:
-        """What a joiner is told: who answered, unless the site is there and nobody in it has the joiner's rules."""
+        """What a joiner is told: who answered, unless the site is there and nobody in it has the joiner's parameters."""
         peers = self.peers()
         if self._refused is not None and all(peer.coordinator is None for peer in peers):
             return self._refused

@@ -34,7 +34,7 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("discovery", ["multicast", "seeds"])
+@pytest.mark.parametrize("discovery", ["multicast", "hosts"])
 def test_a_file_arrives_at_both_sites_whole_and_in_order(tmp_path: Path, discovery: str) -> None:
     text = tmp_path / "text"
     text.write_text("".join(f"line {number}\n" for number in range(60)))

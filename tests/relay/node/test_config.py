@@ -21,7 +21,7 @@ name: B
 order: fifo
 transport: {interface: 10.0.0.2, multicast: false, port: 7801}
 discovery:
-  seeds: ["a.nyc:7801", "10.0.0.3:7801"]
+  initial_hosts: ["a.nyc:7801", "10.0.0.3:7801"]
 membership: {leave_timeout_s: 2}
 protocols:
   failure_detection: {timeout_s: 1.5}
@@ -60,7 +60,7 @@ def test_a_file_says_what_differs_and_defaults_fill_the_rest(load: Load) -> None
     config = load(FULL)
     assert (config.site, config.name, config.order) == ("NYC", "B", "fifo")
     assert config.transport == replace(NodeConfig().transport, interface="10.0.0.2", multicast=False, port=7801)
-    assert config.discovery.seeds == (Physical("a.nyc", 7801), Physical("10.0.0.3", 7801))
+    assert config.discovery.initial_hosts == (Physical("a.nyc", 7801), Physical("10.0.0.3", 7801))
     assert config.membership.leave_timeout_s == 2.0
     assert config.protocols.failure_detection.timeout_s == 1.5
     assert config.relay.bridge.peers["SFO"] == (Physical("d.sfo", 7900), Physical("e.sfo", 7900))
@@ -150,7 +150,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("protocols: {sequencer: {order: fifo}}", "protocols.sequencer.order: cannot be given, it follows from order."),
         ("transport: {port: 65536}", "transport.port: a port is a number from 0 to 65535."),
         ("transport: {datagram_bytes_max: 100}", "transport.datagram_bytes_max: must be from 1024 to 65507."),
-        ("transport: {multicast: false}", "discovery.seeds: without multicast some members must be named here"),
+        ("transport: {multicast: false}", "discovery.initial_hosts: without multicast some members must be named here"),
         ("transport: {external_host: me.example}", "transport.external_host: must be an IPv4 address."),
         ("transport: {interface: 0.0.0.0}", "transport.interface: 0.0.0.0 is no address at which others reach this member; "),
         ("membership: {join_timeout_s: -1}", "membership.join_timeout_s: must not be negative."),

@@ -237,7 +237,7 @@ async def test_a_peer_that_cannot_be_right_is_logged_for_the_operator() -> None:
     assert logs[0]["problem"].endswith(".")
 
 
-async def test_a_process_with_other_rules_is_logged_for_the_operator() -> None:
+async def test_a_process_with_other_parameters_is_logged_for_the_operator() -> None:
     world = World()
     with trio.fail_after(10), capture_logs() as logs:
         async with world.member("NYC", "A"):

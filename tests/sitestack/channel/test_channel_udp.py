@@ -11,7 +11,7 @@ import trio
 
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
-from sitestack.config import SiteConfig, local, seeded
+from sitestack.config import SiteConfig, local, named_hosts
 from sitestack.model.address import Physical
 from sitestack.transport.udp import UdpStatistics
 from tests.sitestack.channel.channel_sites import take, view_of
@@ -56,7 +56,7 @@ async def test_a_site_over_multicast_delivers_everything_in_one_order() -> None:
 async def test_a_site_without_multicast_finds_its_members_by_the_name_of_one() -> None:
     name = config().site
     port = random.SystemRandom().randrange(20_000, 30_000)
-    named = seeded(name, (Physical("localhost", port),), port)
+    named = named_hosts(name, (Physical("localhost", port),), port)
     loopback = replace(named.transport, interface="127.0.0.1")
     first = replace(named, transport=loopback)
     other = replace(named, transport=replace(loopback, port=0))

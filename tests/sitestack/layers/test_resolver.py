@@ -49,8 +49,8 @@ def test_no_destination_means_multicast_and_is_one_packet() -> None:
 
 
 def test_a_frame_for_a_physical_address_bypasses_the_cache() -> None:
-    frame = Frame(A, Physical("seed", 7), (), None, True)
-    assert make().down(frame, 0.0) == [Transmit(Physical("seed", 7), frame)]
+    frame = Frame(A, Physical("host", 7), (), None, True)
+    assert make().down(frame, 0.0) == [Transmit(Physical("host", 7), frame)]
 
 
 @pytest.mark.conforms("LA-5", "LA-17")

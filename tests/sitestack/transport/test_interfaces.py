@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from sitestack.channel.open import open_transport
-from sitestack.config import ChannelConfig, SiteConfig, lan, local, seeded
+from sitestack.config import ChannelConfig, SiteConfig, lan, local, named_hosts
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.transport import interfaces
@@ -48,7 +48,7 @@ async def test_a_route_to_a_seed_will_do_and_the_group_comes_first(autojump_cloc
     assert await route_towards([GROUP, SEED], 10.0) == "10.8.0.1"
 
 
-@pytest.mark.parametrize("config", [lan("NYC"), seeded("NYC", (Physical(SEED, 7600),), 0)], ids=["multicast", "seeds"])
+@pytest.mark.parametrize("config", [lan("NYC"), named_hosts("NYC", (Physical(SEED, 7600),), 0)], ids=["multicast", "seeds"])
 async def test_a_machine_without_a_network_is_told_and_founds_no_site_of_its_own(
     autojump_clock: MockClock, routes: Routes, config: SiteConfig
 ) -> None:

@@ -213,15 +213,15 @@ def test_a_port_that_is_taken_is_one_sentence() -> None:
         TcpTransport(replace(CONFIG, port=place(a).port), GROUP)
 
 
-def test_a_site_over_tcp_needs_seeds() -> None:
+def test_a_site_over_tcp_needs_initial_hosts() -> None:
     [problem] = find_problems(SiteConfig("NYC", transport=CONFIG))
-    assert problem.startswith("discovery.seeds: without multicast")
+    assert problem.startswith("discovery.initial_hosts: without multicast")
 
 
 async def test_a_site_over_tcp_forms_delivers_and_survives_its_coordinator() -> None:
     with transports(1) as (probe,):
         port = place(probe).port
-    discovery = DiscoveryConfig(seeds=(Physical("127.0.0.1", port),), join_wait_s=0.3)
+    discovery = DiscoveryConfig(initial_hosts=(Physical("127.0.0.1", port),), join_wait_s=0.3)
     first = SiteConfig("NYC", transport=replace(CONFIG, port=port), discovery=discovery)
     other = replace(first, transport=CONFIG)
     with trio.fail_after(30):

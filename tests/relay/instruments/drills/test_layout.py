@@ -43,11 +43,11 @@ def test_each_member_knows_where_all_members_of_the_other_site_listen(tmp_path: 
 
 def test_without_multicast_all_members_of_the_site_are_named(tmp_path: Path) -> None:
     seats = seat_members(SITES, 2)
-    with reserved_ports(seats, "seeds") as ports:
+    with reserved_ports(seats, "hosts") as ports:
         files = write_configurations(ports, tmp_path)
         configs = [load_config(files[seat]) for seat in seats]
     assert not any(config.transport.multicast for config in configs)
-    assert {seed.port for seed in configs[0].discovery.seeds} == {config.transport.port for config in configs[:2]}
+    assert {seed.port for seed in configs[0].discovery.initial_hosts} == {config.transport.port for config in configs[:2]}
 
 
 def test_a_reserved_port_is_given_to_nobody_else_and_still_free_for_the_bridge(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_reserved_port_is_given_to_nobody_else_and_still_free_for_the_bridge(t
 
 def test_a_port_of_a_member_is_reserved_in_tcp_and_free_for_the_member_in_both() -> None:
     seats = seat_members(SITES, 2)
-    with reserved_ports(seats, "seeds") as ports:
+    with reserved_ports(seats, "hosts") as ports:
         assert len({*ports.datagrams.values(), *ports.bridges.values()}) == 8
         for port in ports.datagrams.values():
             with pytest.raises(OSError, match="in use"), socket.socket() as stranger:
@@ -81,13 +81,13 @@ def test_groups_are_multicast_addresses_of_this_run_alone() -> None:
 def test_members_reach_each_other_by_detours(tmp_path: Path) -> None:
     seats = seat_members(SITES, 2)
     a, b, c, _ = seats
-    with reserved_ports(seats, "seeds") as ports:
+    with reserved_ports(seats, "hosts") as ports:
         files = write_configurations(ports, tmp_path, Detours({(a, c): 1001}, {a: 1002, b: 1003}))
         config, other = load_config(files[a]), load_config(files[b])
     assert config.relay.bridge.peers["SFO"][0].port == 1001
     assert other.relay.bridge.peers["SFO"][0].port == ports.bridges[c]
     assert (config.transport.port, config.transport.external_port) == (ports.datagrams[a], 1002)
-    assert [seed.port for seed in other.discovery.seeds] == [1002, 1003]
+    assert [seed.port for seed in other.discovery.initial_hosts] == [1002, 1003]
 
 
 def test_a_drill_changes_single_keys_of_the_configuration(tmp_path: Path) -> None:

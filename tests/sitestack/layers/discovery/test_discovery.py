@@ -26,7 +26,7 @@ from sitestack.stack.layer import Down, Effect, Up
 from tests.sitestack.layers.lower_world import address_of, contact_of, drops, local_of, place_of, view_of
 
 A, B, C, D = map(address_of, "ABCD")
-SEED = Physical("seed", 7)
+HOST = Physical("host", 7)
 
 
 def make(name: str = "A", config: DiscoveryConfig | None = None) -> Discovery:
@@ -70,11 +70,11 @@ def set_to(name: str, version: int, place: Physical | None = None) -> SetPhysica
 
 
 @pytest.mark.conforms("LA-12", "LA-13", "LA-30")
-def test_a_request_goes_to_all_and_to_each_seed_and_tells_who_asks() -> None:
-    discovery = make(config=DiscoveryConfig(seeds=(SEED,)))
+def test_a_request_goes_to_all_and_to_each_initial_host_and_tells_who_asks() -> None:
+    discovery = make(config=DiscoveryConfig(initial_hosts=(HOST,)))
     effects = discovery.down(FindMembers(), 0.0)
     expected = WhoIsThere(contact_of("A", 2), None, None, "")
-    assert said(effects) == [(None, expected), (SEED, expected)]
+    assert said(effects) == [(None, expected), (HOST, expected)]
 
 
 @pytest.mark.conforms("LA-12")
@@ -162,8 +162,8 @@ def test_only_the_first_members_mention_others() -> None:
 
 
 @pytest.mark.conforms("LA-28")
-def test_whom_an_answer_mentions_is_asked_directly_when_seeds_are_used() -> None:
-    discovery = make(config=DiscoveryConfig(seeds=(SEED,)))
+def test_whom_an_answer_mentions_is_asked_directly_when_initial_hosts_are_used() -> None:
+    discovery = make(config=DiscoveryConfig(initial_hosts=(HOST,)))
     discovery.down(FindMembers(), 0.0)
     effects = hear(discovery, "B", answer("B", 1, others=(contact_of("C", 1), contact_of("A", 1))))
     assert cached(effects) == [set_to("B", 1), set_to("C", 1)]
@@ -258,13 +258,13 @@ def test_names_are_shown_and_cannot_forge_a_log_line() -> None:
 
 
 @pytest.mark.conforms("LA-9", "LA-17")
-def test_who_has_is_asked_of_all_the_seeds_and_the_last_known_place() -> None:
-    discovery = make(config=DiscoveryConfig(seeds=(SEED,)))
+def test_who_has_is_asked_of_all_the_initial_hosts_and_the_last_known_place() -> None:
+    discovery = make(config=DiscoveryConfig(initial_hosts=(HOST,)))
     hear(discovery, "B", IHave((contact_of("B", 1),)))
     assert cached(discovery.up(FindPhysical(B), 0.0)) == [set_to("B", 1)]
     hear(discovery, "B", Invalidate(B, 2))
     expected = WhoHas(B, contact_of("A", 2))
-    assert said(discovery.up(FindPhysical(B), 0.0)) == [(None, expected), (SEED, expected), (place_of("B"), expected)]
+    assert said(discovery.up(FindPhysical(B), 0.0)) == [(None, expected), (HOST, expected), (place_of("B"), expected)]
 
 
 @pytest.mark.conforms("LA-10")
@@ -355,13 +355,13 @@ def test_a_joiner_is_given_the_contacts_of_the_view() -> None:
 
 @pytest.mark.conforms("LA-5")
 def test_a_new_place_of_mine_is_announced_more_than_once() -> None:
-    discovery, moved = make(config=DiscoveryConfig(seeds=(SEED,))), Physical("a2", 1)
+    discovery, moved = make(config=DiscoveryConfig(initial_hosts=(HOST,))), Physical("a2", 1)
     assert cached(discovery.down(Connect((moved,)), 5.0)) == [set_to("A", 2, moved)]
     announced: list[tuple[Destination, Header]] = []
     while (due := discovery.deadline()) is not None and due < 10.0:
         announced += said(discovery.expire(due))
     expected = [IHave((contact_of("A", version, moved),)) for version in (3, 3, 4, 4, 5, 5)]
-    assert announced == list(zip((None, SEED) * 3, expected, strict=True))
+    assert announced == list(zip((None, HOST) * 3, expected, strict=True))
 
 
 def test_what_is_not_discoverys_passes() -> None:

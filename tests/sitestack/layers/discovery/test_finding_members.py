@@ -11,7 +11,7 @@ from sitestack.model.events import Left, SeenView, Suspect
 from sitestack.model.frame import Frame
 from tests.sitestack.layers.lower_world import World, address_of, contact_of, frame_to, place_of
 
-SEEDS = DiscoveryConfig(seeds=(place_of("A"), place_of("B")))
+SEEDS = DiscoveryConfig(initial_hosts=(place_of("A"), place_of("B")))
 
 
 def transcript(world: World) -> list[str]:
@@ -50,7 +50,7 @@ def test_startup_over_udp() -> None:
 
 
 @pytest.mark.conforms("LA-13", "LA-28", "LA-30")
-def test_startup_with_seeds_finds_those_that_are_no_seeds() -> None:
+def test_startup_with_initial_hosts_finds_those_that_are_no_initial_hosts() -> None:
     world = World(multicast=False, discovery=SEEDS)
     for name in "ABCDE":
         world.start(name)
@@ -132,7 +132,7 @@ def test_who_has_is_asked_again_when_it_is_lost_and_given_up_in_the_end() -> Non
 
 
 def test_a_member_known_to_one_other_only_is_found_through_it() -> None:
-    world = World(multicast=False, discovery=DiscoveryConfig(seeds=(place_of("C"),)))
+    world = World(multicast=False, discovery=DiscoveryConfig(initial_hosts=(place_of("C"),)))
     for name in "ABC":
         world.start(name, find=False)
     inject(world, "B", "C", IHave((contact_of("B", 1),)))

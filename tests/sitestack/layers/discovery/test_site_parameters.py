@@ -49,11 +49,13 @@ def starting(name: str, rules: str) -> WhoIsThere:
 
 
 @pytest.mark.parametrize("theirs", [FIFO, replace(NYC, agreement="uniform")])
-async def test_a_joiner_with_other_rules_is_told_and_the_site_goes_on(autojump_clock: MockClock, theirs: SiteConfig) -> None:
+async def test_a_joiner_with_other_parameters_is_told_and_the_site_goes_on(
+    autojump_clock: MockClock, theirs: SiteConfig
+) -> None:
     """Let in, it would deliver in another way than the others, and they would lose what it sends."""
     network = MemoryNetwork()
     async with one(network, "A") as a, one(network, "B"):
-        sentence = f"[AB] runs the site NYC with {NYC.rules}, this member is configured with {theirs.rules}"
+        sentence = f"[AB] runs the site NYC with {NYC.parameters}, this member is configured with {theirs.parameters}"
         with pytest.raises(ConfigurationError, match=sentence):
             async with one(network, "C", theirs):
                 pass
@@ -62,7 +64,7 @@ async def test_a_joiner_with_other_rules_is_told_and_the_site_goes_on(autojump_c
         assert [message.payload for message in await take(a, 1)] == [b"x"]
 
 
-async def test_parts_with_other_rules_do_not_merge_and_each_takes_its_own(autojump_clock: MockClock) -> None:
+async def test_parts_with_other_parameters_do_not_merge_and_each_takes_its_own(autojump_clock: MockClock) -> None:
     """Started at the same moment, neither finds a site that would refuse it."""
     network = MemoryNetwork()
     with trio.fail_after(1_000):
@@ -79,16 +81,16 @@ async def test_parts_with_other_rules_do_not_merge_and_each_takes_its_own(autoju
                         assert joiner.view.names == (name, other)
                     drops = channel.statistics().stack["drops"]
                     assert isinstance(drops, dict)
-                    assert drops["other_rules"] > 0
+                    assert drops["other_parameters"] > 0
 
             nursery.start_soon(run, "A", NYC)
             nursery.start_soon(run, "B", FIFO)
 
 
-def test_a_search_finds_no_process_with_other_rules() -> None:
+def test_a_search_finds_no_process_with_other_parameters() -> None:
     joiner = make("C")
     joiner.down(FindMembers(), 0.0)
-    assert Dropped("other_rules") in hear(joiner, "B", member("B", "theirs"))
+    assert Dropped("other_parameters") in hear(joiner, "B", member("B", "theirs"))
     hear(joiner, "A", member("A", "ours"))
     assert joiner.expire(1.0) == [Up(Found((Peer(A, "A", A, ViewId(1, A)),)))]
 

@@ -12,13 +12,13 @@ from sitestack.model.frame import Destination, Frame
 from sitestack.stack.layer import Down, Effect
 from tests.sitestack.layers.lower_world import World, local_of, place_of
 
-SEED = Physical("seed", 7)
+HOST = Physical("host", 7)
 POD = Physical("pod", 7)
 
 
-def make(*seeds: Physical) -> Discovery:
+def make(*initial_hosts: Physical) -> Discovery:
     """The discovery of A, which is connected."""
-    discovery = Discovery(local_of("A"), DiscoveryConfig(seeds=seeds))
+    discovery = Discovery(local_of("A"), DiscoveryConfig(initial_hosts=initial_hosts))
     discovery.down(Connect((place_of("A"),)), 0.0)
     return discovery
 
@@ -31,9 +31,9 @@ def asked(effects: list[Effect]) -> list[Destination]:
 
 
 @pytest.mark.conforms("LA-13")
-def test_new_seeds_are_asked_at_once_and_all_of_them_by_the_next_search() -> None:
-    discovery = make(SEED)
-    pods = (place_of("A"), SEED, POD)
+def test_new_initial_hosts_are_asked_at_once_and_all_of_them_by_the_next_search() -> None:
+    discovery = make(HOST)
+    pods = (place_of("A"), HOST, POD)
     assert asked(discovery.down(SetInitialHosts(pods), 0.0)) == [POD]
     assert discovery.down(SetInitialHosts(pods), 0.0) == []
     assert asked(discovery.down(FindMembers(), 0.0)) == [None, *pods]
@@ -41,11 +41,11 @@ def test_new_seeds_are_asked_at_once_and_all_of_them_by_the_next_search() -> Non
     assert asked(discovery.down(FindMembers(), 0.0)) == [None, POD]
 
 
-def test_seeds_before_the_connect_wait_for_the_search() -> None:
+def test_initial_hosts_before_the_connect_wait_for_the_search() -> None:
     discovery = Discovery(local_of("A"), DiscoveryConfig())
-    assert discovery.down(SetInitialHosts((SEED,)), 0.0) == []
+    assert discovery.down(SetInitialHosts((HOST,)), 0.0) == []
     discovery.down(Connect((place_of("A"),)), 0.0)
-    assert asked(discovery.down(FindMembers(), 0.0)) == [None, SEED]
+    assert asked(discovery.down(FindMembers(), 0.0)) == [None, HOST]
 
 
 def test_a_name_that_stands_for_too_many_is_asked_at_the_first_ones() -> None:
