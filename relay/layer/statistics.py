@@ -16,7 +16,7 @@ from relay.replica.remote_site import LINEAGES_MAX
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import ORIGINS_MAX
 from relay.unicast.forwarding import UnicastRoutes
-from relay.unicast.sender import SENDERS_MAX
+from relay.unicast.receiver import SENDERS_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from relay.gateway.gateway import Gateway
 from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, UnicastReply
 from relay.replica.state import ReplicatedState
-from relay.unicast.sender import NO_MEMBER, QUEUE_FULL, TOO_LARGE, RemoteUnicastConfig, UnicastReceiver, UnicastSender
+from relay.unicast.receiver import UnicastReceiver
+from relay.unicast.sender import NO_MEMBER, QUEUE_FULL, TOO_LARGE, RemoteUnicastConfig, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch

@@ -1,4 +1,4 @@
-"""Unicasts to members of other sites: the origin's part and the target's part (REL-9, REL-34, R16).
+"""Unicasts to members of other sites: the origin's part (REL-9, REL-34, R16); the target's part is `receiver.py`.
 
 The origin keeps a batch until the target has acknowledged it end to end, and forwards it again, to whoever relays by then,
 after a while or as soon as the relay changes. Every batch names the number that must have been reached before it, so the target
@@ -14,7 +14,7 @@ from itertools import islice
 from relay.events import Certainty, Unreachable
 from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import UnicastReply
-from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Batch
 
 #: Reason of a refusal after which trying again is useless: no part of its site has the target, and a uuid seldom comes back.
@@ -23,8 +23,6 @@ NO_MEMBER = "no_member"
 TOO_LARGE = "too_large"
 #: There is no room just now, at the origin or on the link.
 QUEUE_FULL = "queue_full"
-#: Senders that a target remembers; the one heard least recently is forgotten, and could then repeat itself.
-SENDERS_MAX = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,42 +192,3 @@ class UnicastSender:
 
 def _failure(dest: ProxyUUID, batch: Batch, reason: str, certainty: Certainty) -> Unreachable:
     return Unreachable(dest, batch.first, batch.last, reason, certainty)
-
-
-class UnicastReceiver:
-    """The target's part: delivers each sender's batches in order and once, and acknowledges once a turn."""
-
-    def __init__(self, site: str, address: Address) -> None:
-        self.duplicates = 0
-        self.holes = 0
-        self._site = site
-        self._address = address
-        self._reached: dict[tuple[str, Address], int] = {}
-        self._owed: dict[tuple[str, Address], None] = {}
-
-    def __len__(self) -> int:
-        return len(self._reached)
-
-    def receive(self, after: int, batch: Batch) -> bool:
-        """True when the batch is to be delivered."""
-        sender = (batch.site, batch.origin)
-        reached = self._reached.pop(sender, 0)
-        deliver = after <= reached < batch.first
-        if after > reached:
-            self.holes += 1
-        elif not deliver:
-            self.duplicates += 1
-        self._reached[sender] = batch.last if deliver else reached
-        if len(self._reached) > SENDERS_MAX:
-            del self._reached[next(iter(self._reached))]
-        self._owed[sender] = None
-        return deliver
-
-    def take_replies(self) -> list[UnicastReply]:
-        """The acknowledgements that are due."""
-        replies = [
-            UnicastReply(site, origin, self._site, self._address, self._reached.get((site, origin), 0), 0, "")
-            for site, origin in self._owed
-        ]
-        self._owed.clear()
-        return replies

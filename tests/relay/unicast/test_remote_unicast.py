@@ -7,7 +7,8 @@ import pytest
 from relay.events import Certainty, Unreachable
 from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import ForwardUnicast, UnicastReply
-from relay.unicast.sender import RemoteUnicastConfig, UnicastReceiver, UnicastSender
+from relay.unicast.receiver import UnicastReceiver
+from relay.unicast.sender import RemoteUnicastConfig, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body

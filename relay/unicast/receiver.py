@@ -1,0 +1,49 @@
+"""Unicasts from members of other sites: the target's part (REL-9, REL-34); the origin's part is `sender.py`."""
+
+from __future__ import annotations
+
+from relay.replica.entries import UnicastReply
+from sitestack.model.address import Address
+from sitestack.model.message import Batch
+
+#: Senders that a target remembers; the one heard least recently is forgotten, and could then repeat itself.
+SENDERS_MAX = 16_384
+
+
+class UnicastReceiver:
+    """Delivers each sender's batches in order and once, and acknowledges once a turn."""
+
+    def __init__(self, site: str, address: Address) -> None:
+        self.duplicates = 0
+        self.holes = 0
+        self._site = site
+        self._address = address
+        self._reached: dict[tuple[str, Address], int] = {}
+        self._owed: dict[tuple[str, Address], None] = {}
+
+    def __len__(self) -> int:
+        return len(self._reached)
+
+    def receive(self, after: int, batch: Batch) -> bool:
+        """True when the batch is to be delivered."""
+        sender = (batch.site, batch.origin)
+        reached = self._reached.pop(sender, 0)
+        deliver = after <= reached < batch.first
+        if after > reached:
+            self.holes += 1
+        elif not deliver:
+            self.duplicates += 1
+        self._reached[sender] = batch.last if deliver else reached
+        if len(self._reached) > SENDERS_MAX:
+            del self._reached[next(iter(self._reached))]
+        self._owed[sender] = None
+        return deliver
+
+    def take_replies(self) -> list[UnicastReply]:
+        """The acknowledgements that are due."""
+        replies = [
+            UnicastReply(site, origin, self._site, self._address, self._reached.get((site, origin), 0), 0, "")
+            for site, origin in self._owed
+        ]
+        self._owed.clear()
+        return replies
