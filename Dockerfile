@@ -4,12 +4,15 @@
 FROM python:3.11-slim AS build
 WORKDIR /src
 RUN python -m venv --without-pip /opt/relay
-COPY requirements.lock ./
-RUN python -m pip --python /opt/relay/bin/python install --no-cache-dir --require-hashes --requirement requirements.lock
+COPY requirements.lock requirements-build.lock ./
+RUN python -m pip --python /opt/relay/bin/python install --no-cache-dir --require-hashes --requirement requirements.lock \
+    && python -m pip install --no-cache-dir --require-hashes --requirement requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY sitestack sitestack
 COPY relay relay
-RUN python -m pip --python /opt/relay/bin/python install --no-cache-dir --no-deps --no-build-isolation .
+# The wheel is made by this stage's Python and installed into the other one, which so has no tool that builds.
+RUN python -m hatchling build -t wheel -d /wheel \
+    && python -m pip --python /opt/relay/bin/python install --no-cache-dir --no-deps /wheel/*.whl
 
 
 FROM python:3.11-slim AS relay

@@ -1,5 +1,6 @@
 # Everything runs in .venv, which is made from the lock files on first use.
-# requirements.lock: what `relay` needs to run. requirements-dev.lock: that, and what its tests need.
+# requirements.lock: what `relay` needs to run. requirements-build.lock: what makes its wheel, or installs a checkout.
+# requirements-dev.lock: both, and what the tests need.
 # requirements-analytics.lock: what `relay audit` needs to run, in an image of its own.
 
 VENV := .venv
@@ -52,11 +53,12 @@ bench: $(RUNTIME)
 	@$(BIN)/relay bench $(SCENARIO)
 
 # Refreshes all lock files to the newest releases that pyproject.toml allows, for every platform and Python >= 3.11.
-LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
-	--generate-hashes --custom-compile-command "make lock"
+COMPILE := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
+LOCK := $(BIN)/uv pip compile pyproject.toml $(COMPILE)
 lock: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
-	$(LOCK) --group build --output-file requirements.lock
+	$(LOCK) --output-file requirements.lock
+	$(BIN)/uv pip compile --group build $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock
 	$(LOCK) --extra analytics --constraint requirements.lock --output-file requirements-analytics.lock
 	$(LOCK) --group dev --extra analytics --extra drills --constraint requirements.lock --output-file requirements-dev.lock
 
@@ -70,9 +72,9 @@ $(BIN)/python:
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 INSTALL_SELF := $(INSTALL) --no-deps --no-build-isolation --editable .
 
-$(RUNTIME): requirements.lock pyproject.toml | $(BIN)/python
+$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml | $(BIN)/python
 	@echo "Installing what relay needs into $(VENV) ..." >&2
-	@$(INSTALL) --require-hashes --requirement requirements.lock
+	@$(INSTALL) --require-hashes --requirement requirements.lock --requirement requirements-build.lock
 	@$(INSTALL_SELF)
 	@touch $@
 

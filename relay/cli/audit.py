@@ -55,7 +55,9 @@ def command(
         from relay.instruments.analytics.session import LOG, count_partitions, measure_bytes, open_session  # noqa: PLC0415
         from relay.instruments.analytics.summary import describe  # noqa: PLC0415
     except ImportError as error:
-        raise ConfigurationError(f'relay audit needs the extra analytics: pip install "relay[analytics]" ({error}).') from error
+        raise ConfigurationError(
+            f'relay audit needs PySpark and pyarrow: in a checkout, pip install ".[analytics]" ({error}).'
+        ) from error
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-audit-")))
         if out is not None:

@@ -73,7 +73,7 @@ class _Node:
         self._source = None if options.publish is None else _source(options.publish, config)
         self._sink = None if options.events is None else LineSink(options.events)
         secure = not config.security.insecure
-        identity = Identity(config.site, config.name, os.getpid(), version("relay"), secure)
+        identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure)
         self._status = NodeStatus(identity, trio.current_time())
         self._channel: RelayChannel | None = None
         self._store: JournalStore | None = None

@@ -311,6 +311,6 @@ class Channel:
 
 def _version() -> str:
     try:
-        return metadata.version("relay")
+        return metadata.version("sitestack")
     except metadata.PackageNotFoundError:
         return "not installed"

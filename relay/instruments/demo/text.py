@@ -10,7 +10,7 @@ from sitestack.model.errors import ConfigurationError
 
 def default_text() -> bytes:
     """A real text that is there wherever this package is installed: its own license."""
-    text = distribution("relay").read_text("licenses/LICENSE")
+    text = distribution("sitestack").read_text("licenses/LICENSE")
     if text is None:
         raise ConfigurationError("relay demo: this installation carries no license text; name a file with --input.")
     return text.encode()

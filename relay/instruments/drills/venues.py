@@ -22,7 +22,7 @@ def find_venue(name: VenueName) -> Venue:
                 from relay.instruments.drills.compose import ComposeVenue  # noqa: PLC0415
             except ModuleNotFoundError as error:
                 raise ConfigurationError(
-                    f"relay drill --on compose needs the package {error.name}: install relay with its extra `drills`."
+                    f'relay drill --on compose needs the package {error.name}: in a checkout, pip install ".[drills]".'
                 ) from error
             return ComposeVenue()
         case "kubernetes":

@@ -140,7 +140,7 @@ def test_without_the_extra_it_is_a_sentence(run: Run, journals: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "relay.analytics.audit", None)
     code, _, err = run("audit", journals)
     assert code == 2
-    assert 'relay audit needs the extra analytics: pip install "relay[analytics]"' in err
+    assert 'relay audit needs PySpark and pyarrow: in a checkout, pip install ".[analytics]"' in err
 
 
 @pytest.mark.parametrize(("name", "sentence"), [("nowhere", "nowhere: no such file or directory"), ("", "no journal in")])
