@@ -1,4 +1,4 @@
-"""The wheel: its name is free on the package index, it holds both packages and nothing else, and its page shows no dead link."""
+"""The wheel: its name is free on the package index, it holds both packages alone, and its page shows no dead link."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_without_java_it_is_a_sentence(run: Run, journals: Path, monkeypatch: py
 
 
 def test_without_the_extra_it_is_a_sentence(run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "relay.analytics.audit", None)
+    monkeypatch.setitem(sys.modules, "relay.instruments.analytics.audit", None)
     code, _, err = run("audit", journals)
     assert code == 2
     assert 'relay audit needs PySpark and pyarrow: in a checkout, pip install ".[analytics]"' in err

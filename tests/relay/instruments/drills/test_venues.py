@@ -26,7 +26,11 @@ def without_docker(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return real(name, *rest, **more)
 
-    for name in [name for name in sys.modules if name.partition(".")[0] == "docker" or name.startswith("relay.drills.compose")]:
+    for name in [
+        name
+        for name in sys.modules
+        if name.partition(".")[0] == "docker" or name.startswith("relay.instruments.drills.compose")
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", refuse)
 
