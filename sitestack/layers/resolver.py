@@ -87,7 +87,7 @@ class _Waiting:
 
 
 class Resolver(Layer):
-    """The address cache of TP in JGroups (seed 003, Transport; rows LA-5, 6, 9, 10, 19; traps A1, A2, A5, A9).
+    """The address cache of TP in JGroups (LA-5, LA-6, LA-9, LA-10, LA-19; traps A1, A2, A5, A9).
 
     The lowest layer. Frames that waited keep their order among themselves; order on the whole is restored above (A5).
     """

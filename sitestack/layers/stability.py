@@ -73,7 +73,7 @@ class StabilityStatistics:
 
 
 class Stability(Layer):
-    """STABLE (rows X4, B1, B5, F1). It sees multicasts where they have been put together again and are on their way up."""
+    """JGroups' STABLE (X4, B1, B5, F1). It sees multicasts where they have been put together again and are on their way up."""
 
     name = "stability"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x60: StabilityReport, 0x61: StableVector}

@@ -1,4 +1,4 @@
-"""TCP for one member of a site (JGroups TCP, seed 003): for networks that let no UDP through.
+"""TCP for one member of a site (TCP of JGroups): for networks that let no UDP through.
 
 Datagrams travel as frames, a size and then the bytes, on one connection with each other member. Whoever has something to say
 connects, and says first where it can be reached, so that answers come the same way; two members that connect to each other at

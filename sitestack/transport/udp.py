@@ -1,4 +1,4 @@
-"""UDP and IP multicast for one member of a site (JGroups UDP, seed 003).
+"""UDP and IP multicast for one member of a site (UDP of JGroups).
 
 Two sockets: one for what is meant for this member, from which everything is sent; and, where the network has multicast, one
 that listens to the site's group. Both are watched through one selector, so a turn waits for one file descriptor. Loss is no
@@ -104,7 +104,7 @@ class UdpTransport:
         return sock
 
     def _open_multicast(self, host: str) -> None:
-        """Members on one machine share the group's port; nothing but this group arrives at the socket (C24)."""
+        """Members on one machine share the group's port; nothing but this group arrives at the socket."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._add(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

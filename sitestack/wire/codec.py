@@ -2,7 +2,7 @@
 
 Datagram: magic, version, then one msgpack array `[cluster, source, kind, dest, [frame, ...]]`; frame: `[unreliable, headers,
 batch | nil]`. Every length is checked before anything is allocated for it, trailing bytes are refused, and whatever is wrong
-raises `ProtocolError` with a short reason (security rows C11, C12).
+raises `ProtocolError` with a short reason (C11, C12).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Codec:
     """Encodes and decodes for one stack: it knows the headers of that stack's layers, and no others."""
 
     def __init__(self, cluster: str, headers: Mapping[int, type[Header]]) -> None:
-        """`cluster` names the site (C8): datagrams of other sites on the same group are refused."""
+        """`cluster` names the site: datagrams of other sites on the same group are refused."""
         self.cluster = cluster
         self.schema = Schema(headers, {Batch: Converter(_pack_batch, self._parse_batch)})
         self._parse_address = self.schema.parse_address

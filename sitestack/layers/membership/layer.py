@@ -7,7 +7,7 @@ promises in `participant.py`; `merging.py` finds the other parts of a split site
 Nothing is sequenced in a view before every member of it stands ready, so a leader that dies while committing leaves nothing
 undecided: whoever has installed the view proves that all the others are ready for it, and they install it first.
 
-Sources: seed 003, reliable view installation (A11, A12), traps S3, S5, S6, S10, S13.
+Sources: JGroups' GMS and its design "Reliable view installation" (A11, A12); traps S3, S5, S6, S10, S13.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A sender numbers its multicasts 1, 2, 3 ... in each view and sends each once. A receiver that notices a hole asks for what is
 missing: the sender first, then any other member, because everybody keeps everything until everybody has it. A sender that
-falls silent says how far its stream goes until all of it is stable, so that a lost last message is noticed too (JGRP-1548).
+falls silent says how far its stream goes until all of it is stable, so that a lost last message is noticed too.
 Who gets no multicasts at all, for its switch or its configuration, is told by unicast and asks for everything: the site goes
 on, at its pace.
 
@@ -83,7 +83,7 @@ class NakAckStatistics:
 
 
 class NakAck(Layer):
-    """NAKACK (seeds 000 and 002 need it below the sequencer, SEQ-17; traps S5, S6, S15, U8).
+    """NAKACK of JGroups, which the sequencer needs below it (SEQ-17; traps S5, S6, S15, U8).
 
     A sender's own multicasts turn round here at once: nobody waits for a loopback. What it retains of them has no bound here:
     flow control, above, decides how much is on its way.

@@ -1,4 +1,4 @@
-"""Sequencer: one order for all multicasts, made by the coordinator (seeds 000 and 002)."""
+"""Sequencer: one order for all multicasts, made by the coordinator (JGroups' design SEQUENCER)."""
 
 from __future__ import annotations
 

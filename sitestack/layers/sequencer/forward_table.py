@@ -1,4 +1,4 @@
-"""The forward-table: what this member multicast and has not seen everywhere yet (seed 000, "Variables").
+"""The forward-table: what this member multicast and has not seen everywhere yet ("Variables" in JGroups' SEQUENCER).
 
 It is one ordered list in three parts: batches that are delivered here but not stable, batches that are forwarded, and batches
 that wait to be forwarded. `take` moves the border between the last two forwards, `rewind` moves it back, and so new batches

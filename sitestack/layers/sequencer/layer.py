@@ -1,4 +1,4 @@
-"""Sequencer: one order for all multicasts, made by the coordinator (seeds 000 and 002).
+"""Sequencer: one order for all multicasts, made by the coordinator (JGroups' design SEQUENCER).
 
     member        Forward(batch) ------unicast-----> coordinator
     coordinator   Sequenced(batch) ---multicast----> everybody, in the order of its NAKACK stream
@@ -33,7 +33,7 @@ class Forward(Header):
 
 @dataclass(frozen=True, slots=True)
 class Sequenced(Header):
-    """An entry of the stream (the seed's DATA header). The original sender is in the batch."""
+    """An entry of the stream (the DATA header of JGroups' SEQUENCER). The original sender is in the batch."""
 
 
 @dataclass(frozen=True, slots=True)

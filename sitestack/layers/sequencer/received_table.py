@@ -1,4 +1,4 @@
-"""The received-table: the next number of each origin and scope (seed 000, "Variables"; S1, S7, S9).
+"""The received-table: the next number of each origin and scope ("Variables" in JGroups' SEQUENCER; S1, S7, S9).
 
 Every member admits the same entries of the stream, because all see the same stream and start from the same table.
 """

@@ -66,7 +66,7 @@ class StateTransferStatistics:
 
 
 class StateTransfer(Layer):
-    """STATE_TRANSFER of JGroups (seed 001, todo #4), inside one site. Without callbacks of the application it does nothing."""
+    """STATE_TRANSFER of JGroups, inside one site. Without callbacks of the application it does nothing."""
 
     name: ClassVar[str] = "state_transfer"
     HEADERS: ClassVar[dict[int, type[Header]]] = {

@@ -66,7 +66,7 @@ class UnicastStatistics:
 
 
 class Unicast(Layer):
-    """UNICAST2 (seed 004, with conn-ids on every message as JGroups has since JGRP-968; traps U1 to U13).
+    """UNICAST2 of JGroups, with the conn-id on every message and a message id above connections (traps U1 to U13).
 
     It uses no membership: a view only shortens the patience with those that left. Bounds are per peer and stand in
     `UnicastConfig`; senders exist for peers that something is sent to, and end with `give_up_s` or `idle_s`.
