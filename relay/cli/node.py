@@ -76,7 +76,7 @@ def _parse_http(text: str) -> Physical:
 
 
 def _refuse_without_keys(config: NodeConfig, config_file: Path) -> None:
-    """C1: nobody runs without authentication unawares."""
+    """Nobody runs without authentication unawares."""
     if not config.security.insecure:
         raise ConfigurationError(
             f"{config_file}: security: there are no keys, so everybody on the network could read and send; "

@@ -1,4 +1,4 @@
-"""LinkSession: one TCP connection to the relay of another site, from HELLO to BYE (seed 001, "communicates briefly").
+"""LinkSession: one TCP connection to the relay of another site, from HELLO to BYE.
 
 Sending is pulled: `take` gives the next bytes, a bounded chunk at a time, so heartbeats wait for a chunk at most. The answers
 go first, then some unicasts and pieces of routes, then what the peer lacks of this site's stream (`sender.py`).

@@ -40,7 +40,7 @@ class JournalOptions:
     directory: Path
     #: A segment that has grown to this many bytes is closed and the next one begun.
     segment_bytes: int = 64 << 20
-    #: Keep the bodies of batches, not only their digests. Needed to replay after a long cut; off by default (C21).
+    #: Keep the bodies of batches, not only their digests. Needed to replay after a long cut; off by default.
     keep_payloads: bool = False
     #: Raise JournalError when a record cannot be written, instead of going on without it.
     strict: bool = False

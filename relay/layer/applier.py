@@ -66,7 +66,7 @@ class Applier:
         return []
 
     def _relayed(self, frame: Frame, batch: Batch) -> list[Effect]:
-        """Seed 001, "unwraps the original message and changes the sender to a ProxyUUID"."""
+        """RELAY's unwrapping of a message of another site: its sender becomes a ProxyUUID."""
         answer = self._state.admit(batch)
         if answer is not Admission.NEXT:
             if answer is Admission.HOLE and self._gateway.active:
@@ -116,7 +116,7 @@ class Applier:
             self._gateway.admitted(entry)
 
     def _show(self) -> list[Effect]:
-        """Seed 001, Update(RV, GV): tell the application if and only if the global view changed (REL-21)."""
+        """RELAY's Update(RV, GV): tell the application if and only if the global view changed (REL-21)."""
         view = self._state.global_view()
         if view == self._shown:
             return []

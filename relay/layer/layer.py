@@ -1,6 +1,6 @@
-"""RELAY: between Batching and Sequencer; every member runs it over the same stream.
+"""RELAY of JGroups: between Batching and Sequencer; every member runs it over the same stream.
 
-Seed 001. Up: this site's batches of scope ALL and its views are held for the other sites; entries that the coordinator has
+Up: this site's batches of scope ALL and its views are held for the other sites; entries that the coordinator has
 cast are applied (`applier.py`), at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over
 the relay; all else passes. A batch from elsewhere keeps the local relay as its source on the wire and gets its sender back on
 delivery (R13); it is never held for other sites, so it cannot run in circles (REL-8).
@@ -53,7 +53,7 @@ class RelayConfig:
 
 
 class RelayLayer(Layer):
-    """RELAY (seed 001; traps R1 to R29). Bounds: those of the buffer, the gateway, the two parts of the unicasts."""
+    """The layer (traps R1 to R29). Bounds: those of the buffer, the gateway, the two parts of the unicasts."""
 
     name = "relay"
     HEADERS = HEADERS
@@ -173,7 +173,7 @@ class RelayLayer(Layer):
         return [*self.unicasts.reply(header, now), *self.unicasts.forward(now)]
 
     def _hold(self, frame: Frame, batch: Batch, now: float) -> None:
-        """Seed 001: "buffers the last N messages"; here everybody does, and drops them when the other sites have them."""
+        """In RELAY the second in line "buffers the last N messages"; here everybody does, until the other sites have them."""
         if batch.scope is Scope.ALL and self.state.sites:
             position = self.state.append(batch, now)
             if self.gateway.active:
@@ -183,7 +183,7 @@ class RelayLayer(Layer):
     # -- views ---------------------------------------------------------------------------------------------------------
 
     def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """Seed 001, "Becoming coordinator", "Ceasing to be coordinator", "Local view changed"."""
+        """RELAY's "Becoming coordinator", "Ceasing to be coordinator" and "Local view changed"."""
         old, view = self.state.view, event.view
         effects: list[Effect] = []
         if self._parts:

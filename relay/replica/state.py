@@ -1,7 +1,7 @@
 """The replicated relay state: what every member of a site knows about the other sites, fed only by the site's stream.
 
-Each `apply_*` is called at every member with the same entry at the same point, so all members decide alike (section 3.5 of the
-rules: one stream, one decision). Nothing here depends on who relays; the gateway of the coordinator reads it.
+Each `apply_*` is called at every member with the same entry at the same point, so all members decide alike: one
+stream, one decision. Nothing here depends on who relays; the gateway of the coordinator reads it.
 """
 
 from __future__ import annotations

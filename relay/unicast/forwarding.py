@@ -40,7 +40,7 @@ class UnicastRoutes:
         return [*([] if kept else [Dropped("relay_unicast_pending_full")]), *self.forward(now)]
 
     def forward(self, now: float) -> list[Effect]:
-        """Seed 001, forwardToCoord: to the relay, or at once onto the bridge when that is this member."""
+        """RELAY's forwardToCoord: to the relay, or at once onto the bridge when that is this member."""
         effects: list[Effect] = []
         while unicasts := self.sender.take():  # what follows one that can never go is forwarded again
             for unicast in unicasts:
