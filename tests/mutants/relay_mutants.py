@@ -1,4 +1,4 @@
-"""The mutants of package `relay`: traps of seed 001."""
+"""The mutants of package `relay`: traps of JGroups' design RELAY."""
 
 from __future__ import annotations
 

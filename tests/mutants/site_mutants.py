@@ -1,4 +1,4 @@
-"""The mutants of package `sitestack`: traps of seeds 000, 003 and 004."""
+"""The mutants of package `sitestack`: traps of JGroups' designs SEQUENCER, Logical addresses and UNICAST2."""
 
 from __future__ import annotations
 

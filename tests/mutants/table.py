@@ -10,7 +10,7 @@ from __future__ import annotations
 from tests.mutants.relay_mutants import RELAY
 from tests.mutants.site_mutants import PLACES_OF_MEMBERS, SEQUENCER, UNICAST
 
-#: The fixes without which the seed texts lose, duplicate or misorder messages; the other mutants came to light later.
+#: Without these fixes JGroups' designs, taken by the letter, lose, repeat or misorder messages; the rest came to light later.
 LISTED = ("R1", "R2", "R5", "R6", "R7", "R9", "R12", "S2", "S3", "S5", "S6", "S7", "U1", "U3", "U4", "U6", "A3")
 
 MUTANTS = (*SEQUENCER, *UNICAST, *PLACES_OF_MEMBERS, *RELAY)

@@ -1,4 +1,4 @@
-"""The coordinator dies in the middle of its work: each test tells the story of a trap of seed 000."""
+"""The coordinator dies in the middle of its work: each test tells the story of a trap of JGroups' SEQUENCER."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_singletons_that_never_heard_of_each_other_find_each_other() -> None:
 
 
 def test_who_stood_still_comes_back_by_a_merge() -> None:
-    """F15, F16: a member that slept ten times the timeout is excluded, notices, and is merged; nobody else waits for it."""
+    """F15: a member that slept ten times the timeout is excluded, notices, and is merged; nobody else waits for it."""
     world, processes = world_of(4, "A", "B", "C")
     sleeper = world.coordinator("NYC")
     assert sleeper is not None

@@ -1,4 +1,4 @@
-"""Who is where: moves, restarts at the same address, many starting at once; traps of seed 003."""
+"""Who is where: moves, restarts at the same address, many starting at once; traps of JGroups' "Logical addresses"."""
 
 from __future__ import annotations
 

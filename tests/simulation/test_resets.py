@@ -1,4 +1,4 @@
-"""Unicasts over resets of their connection, in whole stacks: traps of seed 004. Scenario numbers are the seed's."""
+"""Unicasts over resets of their connection, in whole stacks: traps of JGroups' UNICAST2. Scenario numbers are its."""
 
 from __future__ import annotations
 

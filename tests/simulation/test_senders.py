@@ -1,4 +1,4 @@
-"""One sender and the way between it and the others: traps of seed 000 that need no dead coordinator."""
+"""One sender and the way between it and the others: traps of JGroups' SEQUENCER that need no dead coordinator."""
 
 from __future__ import annotations
 

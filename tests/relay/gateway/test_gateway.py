@@ -23,7 +23,7 @@ def said(member: Member) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_two_sites_that_call_each_other_at_once_keep_one_and_the_same_connection(seed: int) -> None:
-    """R25, F34: a hundred times, with the bytes in every order; what was under way on the loser is not lost."""
+    """R25: a hundred times, with the bytes in every order; what was under way on the loser is not lost."""
     world, nyc, sfo = two_sites(1)
     rng = random.Random(seed)
     a, d = nyc.relay, sfo.relay

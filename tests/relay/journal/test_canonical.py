@@ -109,7 +109,7 @@ def test_the_rest_of_the_vocabulary() -> None:
 
 
 def test_no_name_can_forge_a_line() -> None:
-    """C25: "names with `\\n{"ev":"deliver"...` must not forge journal lines"."""
+    """C25: a name that holds a newline and a whole record of its own stays inside its line."""
     forged = 'x\n{"ev":"deliver"}\x1b[31m"\u2028'
     start = records.Start(1, 2, forged, A, forged, 1, 1, forged)
     [line] = canonical_lines(forged, A, [start])

@@ -40,7 +40,7 @@ def segment(tmp_path: Path) -> Path:
 
 
 def test_a_tail_torn_at_any_byte_is_reported_and_all_before_it_is_read(segment: Path) -> None:
-    """reliability 1.1: "A torn last line is legal after SIGKILL"."""
+    """Whoever is killed while it writes leaves such a tail."""
     whole = segment.read_bytes()
     last = _offsets(whole)[-1]
     for end in range(last + 1, len(whole)):

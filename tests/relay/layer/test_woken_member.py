@@ -11,7 +11,7 @@ from tests.relay.fake_sites import two_sites
 def test_what_its_site_has_acknowledged_meanwhile_is_a_gap_for_it_alone(woken: int) -> None:
     """What is stable in a site is stable in its view, and it was not in it: it is told exactly which numbers it will never get.
 
-    X5 and B2: nothing is missing in silence. The others have delivered these messages, and hear of no gap and nothing again.
+    X5: nothing is missing in silence. The others have delivered these messages, and hear of no gap and nothing again.
     """
     world, nyc, sfo = two_sites(4)
     world.run(1)

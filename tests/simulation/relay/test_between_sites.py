@@ -1,4 +1,4 @@
-"""What may get lost or go astray between sites, told on whole sites: traps of seed 001 beside those of a takeover."""
+"""What may get lost or go astray between sites, told on whole sites: traps of JGroups' RELAY beside those of a takeover."""
 
 from __future__ import annotations
 

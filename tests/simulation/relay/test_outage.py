@@ -1,4 +1,4 @@
-"""A temporary outage of the relay (seed 001, Todo #3), at every moment, and what it costs: time, and nothing else."""
+"""A temporary outage of the relay (a todo of JGroups' RELAY), at every moment, and what it costs: time, and nothing else."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_bridge_of_nearly_three_seconds_there_and_back_comes_up_and_stays() ->
 
 @pytest.mark.conforms("REL-18")
 def test_what_crosses_the_bridge_is_the_body_byte_for_byte_and_no_protocol_header() -> None:
-    """The open question of seed 001, answered: an application's headers are in its payload, the protocols' stay at home."""
+    """An open question of RELAY, answered: an application's headers are in its payload, the protocols' stay at home."""
     sites = Sites({"NYC": "AB", "SFO": "DE"}, BufferConfig())
     sites.form(*"ABDE")
     payload = bytes(range(256)) + b"\x00header=of the application\x00"

@@ -1,4 +1,4 @@
-"""What travels between sites, in what order, and where it begins and ends: traps of seed 001 that need no dead relay."""
+"""What travels between sites, in what order, and where it begins and ends: traps of JGroups' RELAY that need no dead relay."""
 
 from __future__ import annotations
 

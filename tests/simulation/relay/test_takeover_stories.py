@@ -1,4 +1,4 @@
-"""A relay dies, leaves or is replaced: traps of seed 001, told on whole sites with bridges that really break."""
+"""A relay dies, leaves or is replaced: traps of JGroups' RELAY, told on whole sites with bridges that really break."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Checkers are checked: a correct run gives no violation, and a correct run with one thing wrong always gives one.
 
-reliability 4.3: "remove/duplicate/swap one line: must be reported, 100 % of 1,000 mutations each".
+A line of a journal is removed, repeated or changes places with another, a thousand times each; every time it is reported.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class TestConservation:
         assert broken(check(a, b, d, e, crashed="B")) == set()
 
     def test_a_message_that_only_a_dead_relay_delivered_is_lost(self) -> None:
-        """F28: "remote relay dies after receiving, before disseminating"."""
+        """The relay of the other site dies between receiving and passing on, and nobody sends it again."""
         a, d, e = two_sites()
         sent_by_a(a, 1)
         d.deliver("A", 1, site="NYC")

@@ -26,7 +26,7 @@ from tests.sitestack.layers.multicast_world import (
 
 
 def test_a_quiet_sender_announces_its_highest_number_until_all_is_stable() -> None:
-    """JGRP-1548; B5: when everything is stable it says nothing."""
+    """B5: when everything is stable it says nothing."""
     layer = member_of_v1("A", NakAckConfig(quiet_interval_s=0.1, quiet_interval_s_max=0.3, stuck_interval_s=60.0))
     layer.down(frame_of("A", 1), 0.0)
     layer.down(frame_of("A", 2), 0.05)

@@ -1,4 +1,4 @@
-"""Failure detection, discovery and resolver together, over encoded datagrams: the stories of seed 003."""
+"""Failure detection, discovery and resolver together, over encoded datagrams: the stories of JGroups' "Logical addresses"."""
 
 from __future__ import annotations
 

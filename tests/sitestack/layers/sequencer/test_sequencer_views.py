@@ -172,7 +172,7 @@ def test_survivors_of_a_coordinator_that_reached_only_one_of_them_agree_on_one_o
 
 @pytest.mark.conforms("SEQ-23")
 def test_without_the_flush_the_same_story_ends_in_two_orders() -> None:
-    """What the flush is for: this is the seed as it is written."""
+    """What the flush is for: this is SEQUENCER as JGroups' design has it."""
     group = Group("ABCD", ONE_EACH)
     for name in "CD":
         group.hold("A", name)
