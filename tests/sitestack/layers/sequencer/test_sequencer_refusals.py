@@ -73,6 +73,7 @@ def test_the_coordinator_drops_forwards_during_a_block_since_their_senders_still
 
 
 def test_sending_beyond_every_window_is_a_broken_invariant() -> None:
+    """S18: the layer above stops the application long before, and the table makes sure."""
     sequencer = sequencer_of("B", SequencerConfig(undelivered_bytes_max=10))
     sequencer.down(Frame(B, None, (), batch_of("B", 1)), 0.0)
     with pytest.raises(AssertionError, match="S18"):

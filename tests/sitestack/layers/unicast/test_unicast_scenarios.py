@@ -265,6 +265,7 @@ def test_motivation_a_one_sided_view_change_heals(closing: str) -> None:
 
 @pytest.mark.conforms("U2-16")
 def test_connections_of_one_instant_have_different_ids_and_the_later_one_the_higher() -> None:
+    """U2: a clock, which stands still here, would give all of them the same."""
     world = World("ABC")
     for dest in "BCB":
         world.send("A", dest, "hello")
