@@ -43,8 +43,8 @@ class GatewayConfig:
     #: First pause between two calls of an address; it doubles up to the maximum, with jitter.
     dial_s: float = 0.2
     dial_s_max: float = 5.0
-    #: Connections at a time that others have made to this relay, those that have not said HELLO included. Its own calls are
-    #: one for each address, and routes have a bound of their own (`ROUTES_MAX`): whoever fills this keeps it from neither.
+    #: Connections at a time that others have made to this relay, those that have not said HELLO included. Not counted are this
+    #: relay's own calls, one for each address, and routes (`ROUTES_MAX`): a flood of connections from outside stops neither.
     connections_max: int = 64
     #: Bytes from other sites that wait to be sequenced; a link that brings more is closed and replays later.
     waiting_bytes_max: int = 64 * 1024 * 1024

@@ -67,7 +67,8 @@ class Grace:
     def _waiting(self, links: dict[Key, int]) -> list[tuple[SiteDown, float]]:
         """A lineage that is shown goes down after the grace time.
 
-        One that other lineages of its site outlive is forgotten when all that was held for it has gone by age, and it is down.
+        One that is gone while its site lives on in another lineage is forgotten after the budget's age: nothing is held for it
+        then.
         """
         waiting: list[tuple[SiteDown, float]] = []
         for site, remote in self._state.remotes.items():

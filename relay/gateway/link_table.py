@@ -32,7 +32,7 @@ class Connection:
     session: LinkSession
     #: The site and address that this side dialed; None when it accepted.
     dialed: tuple[str, Physical] | None
-    #: The site that the peer's certificate names, or from which the route comes that it is.
+    #: The site that the peer has proven to be: by its certificate, or for a route as the site at the far end.
     certified: str | None
 
     def key(self) -> Key | None:

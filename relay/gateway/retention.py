@@ -8,8 +8,8 @@ not know still lacks.
 What is held for is the union over the living members: whoever has another list than the site says so to the coordinator
 (`Configured`), and who says nothing has all of it. The coordinator adds what is missing at once. It takes a site out when for
 as long as the budget's age no member of its view has had that one: a lone member with the wrong list cannot be told from the
-first one of a new configuration, and what is held goes by age meanwhile. So a site that is taken out of the configuration on
-purpose pins the buffer, within the budget, until so long after the last member was started anew.
+first one of a new configuration, and what is held goes by age meanwhile. So when a site is removed from the configuration, its
+entries stay in the buffer, within the budget, until `budget_age_s` after the last member was restarted with the new one.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ class Routes:
         return []
 
     def _send(self, route: _Route, session: LinkSession, data: bytes, ended: bool) -> bool:
-        """False when the data is lost. It has its number all the same, so nothing after it is taken for it."""
+        """False when the data is lost. A lost piece uses up its number too, so that the far end sees the hole."""
         opener, number = route.key
         piece = Routed(self._site, route.site, opener, number, route.sent, (), ended, data)
         route.sent += 1

@@ -107,7 +107,7 @@ class Remote:
         return answer
 
     def skip(self, gap: RemoteGap) -> tuple[int, int] | None:
-        """Skip what it no longer holds: after what it begins, and after what it does for this member. None: not at all."""
+        """Admit a gap. The last number before it for the site, and for this member; None when the gap changes nothing."""
         reached = self.admitted.get(gap.origin, 0)
         if gap.last <= reached or gap.first > reached + 1:
             return None

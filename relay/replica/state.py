@@ -78,7 +78,7 @@ class ReplicatedState:
         return self.remote(site).has_been_delivered(origin, last)
 
     def apply_gap(self, gap: RemoteGap) -> tuple[int, int] | None:
-        """Skip what a site no longer holds: after what it begins, and after what it does for this member. None: not at all."""
+        """Admit a gap. The last number before it for the site, and for this member; None when the gap changes nothing."""
         return self.remote(gap.site).skip(gap)
 
     def apply_baseline(self, baseline: RemoteBaseline) -> dict[Address, int]:

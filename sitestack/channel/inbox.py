@@ -82,7 +82,7 @@ class Inbox(Generic[E]):
     def restart(self, mark: Mark) -> None:
         """The state at this mark is there: what led to it is forgotten, and the mark is the next to be taken.
 
-        What was not sent to all is in no state; it follows the view of the mark, so that a view comes first.
+        Unicasts are no part of the state, so they are kept, and delivered after the view of the mark: a view comes first.
         """
         if self._abandoned:
             return

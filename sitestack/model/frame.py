@@ -19,8 +19,8 @@ class Header:
 
     __slots__ = ()
 
-    #: A unicast with this header on top does not wait behind others that have no credit: their receiver may give none before
-    #: it has got this one.
+    #: True: a unicast with this header on top passes those that wait for credit, because the receiver may need it before it can
+    #: give any.
     OVERTAKES: ClassVar[bool] = False
 
     @property

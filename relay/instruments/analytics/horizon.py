@@ -6,9 +6,11 @@ bound is a note (`relay.instruments.analytics.follow_bounds`).
 
 Judged at once: duplicates, late and passed-over numbers, places that fall, journals that are damaged. Judged when the horizon
 has passed, so that a site whose journals come late has until then: whether everybody has what was sent, and whether members
-agree on the order. Time is that of the journals, and a batch is judged by the latest clock *before* it: after a pause of all,
-each has a batch to go on in. Passed-over and lost numbers of unicasts, and passed-over ones of an own site that has changed its
-view in between, are left to `relay audit` without `--follow`, which knows how a run ended; its word is the last.
+agree on the order. Time is that of the journals, and a batch is judged by the latest clock *before* it: when all journals have
+paused, nobody is judged before one more batch is read.
+
+Passed-over and lost numbers of unicasts, and passed-over ones of an own site that has changed its view in between, are left to
+`relay audit` without `--follow`, which knows how a run ended; its word is the last.
 """
 
 from __future__ import annotations

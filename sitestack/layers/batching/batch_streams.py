@@ -26,7 +26,7 @@ class BatchStream:
         self.next_back = 1
         self.full: list[tuple[list[bytes], bool]] = []
         self.payloads: list[bytes] = []
-        #: The application does not want the one that is filling back. A batch holds messages of one kind only.
+        #: The open batch is of messages that were sent with `loopback=False`. A batch holds messages of one kind only.
         self.silent = False
         self.body_bytes = 0
 

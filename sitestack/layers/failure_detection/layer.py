@@ -289,9 +289,10 @@ class FailureDetection(Layer):
     # -- views -----------------------------------------------------------------------------------------------------
 
     def _install(self, view: View, now: float) -> list[Effect]:
-        """Watch the members of this view and nobody else. Whoever was suspected is checked anew: that was the old view's.
+        """Watch the members of this view and nobody else.
 
-        Until the check ends it stays suspected, as above: they are told once it is heard.
+        A suspicion was about the old view, so whoever is suspected is checked anew. The layers above go on suspecting it until
+        the check ends, and hear `Unsuspect` when it answers.
         """
         others = [member for member in view.members if member != self.local.address]
         self._view = view

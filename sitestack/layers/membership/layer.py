@@ -218,8 +218,8 @@ class Membership(Layer):
     def _found_site(self) -> list[Effect]:
         """Nobody else is there: the first view, with this process alone.
 
-        It counts above what this joiner has stood ready for. There it may be a member all the same, by a commit that it did not
-        hear, and only who is seen in a later view is given up and merged (`merging.py`).
+        Its counter is above that of any view that this joiner has stood ready for. It may be a member of such a view, by a
+        commit that it did not hear, and the others merge with it only when they see it in a later view (`merging.py`).
         """
         view_id = ViewId(self._member.promised.counter + 1, self._me)
         return self._follower.install(View(view_id, view_id, (self._me,), (self._local.name,)), ())

@@ -98,9 +98,10 @@ class Leader:
         return []
 
     def _join_of_member(self, member: Address, now: float) -> list[Effect]:
-        """It does not know that it is one. The commit that says so is on its way; who asks twice waits for it in vain.
+        """A member asks to be let in: it has not seen the commit that admitted it. The first time the commit may still come.
 
-        To all others it would stay a member that takes nothing in, and they would wait for it. So it is let go, and comes anew.
+        Asking again shows that the commit is lost. All others would wait for a member that never takes part, so it is excluded,
+        and joins anew.
         """
         if member not in self._unaware:
             self._unaware.append(member)

@@ -89,7 +89,7 @@ class Holes:
         return self._choose_holder(owner, gap.turn)
 
     def _choose_holder(self, owner: Address, turn: int) -> Address:
-        """Every other time the one who should have it, in between all the others one by one."""
+        """Whom to ask next: in turns the member that should hold the frames, and the others one after the other."""
         first = self._holders.get(owner, owner)
         others = [member for member in self._others if member != first]
         if turn % 2 == 0 or not others:

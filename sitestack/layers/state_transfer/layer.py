@@ -173,7 +173,10 @@ class StateTransfer(Layer):
         return [Up(StateArrived(point, None))]
 
     def _say_standing(self) -> list[Effect]:
-        """Have mine written into the stream. What gets lost is said again at the next view, and costs a snapshot until then."""
+        """Have the coordinator write this member's standing into the stream.
+
+        When that is lost the provider keeps a snapshot which nobody needs, until the next view, where it is said again.
+        """
         assert self._view is not None
         if self._takes_part:
             mine = Standing.HOLDS if self._complete else Standing.WAITS
