@@ -79,7 +79,7 @@ def test_what_relay_check_asks_stands_there_and_nothing_else() -> None:
 
 
 def test_what_only_the_simulator_asks_is_asked_there() -> None:
-    source = inspect.getsource(relay.simulation.verdict)
+    source = inspect.getsource(relay.instruments.simulation.verdict)
     simulated = asked(check_introduced, check_uniform_agreement) | set(re.findall(r'f"([A-Z]\d+) ', source))
     assert named(2) <= simulated
     assert simulated - named(2) == {"A13"}, "that a calm start needs no merge is no promise to anybody"
