@@ -10,7 +10,7 @@ from collections import deque
 
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import DATA_OVERHEAD_BYTES, Data, encode
-from relay.replica.buffer import Entry
+from relay.replica.buffer import Entry, Run
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later, raise_to
@@ -34,6 +34,8 @@ class LinkSender:
         self._sent_view: ViewId | None = None
         #: Frames that come before what is at the cursor: those that account for one hole in what is held, or for one entry.
         self._ahead: deque[bytes] = deque()
+        #: Holes at the end of what is held of an origin: the number after which they come, and their last one.
+        self._tails: dict[Address, tuple[int, int]] = {}
         self._acked: dict[Address, int] = {}
         self._acked_view: ViewId | None = None
         self._in_flight: deque[tuple[Entry, int]] = deque()
@@ -100,6 +102,7 @@ class LinkSender:
             self._skip_to(batch.origin, batch.first, "missing")
             if len(batch.body) + DATA_OVERHEAD_BYTES > frame_bytes_max:
                 self._skip_to(batch.origin, batch.last + 1, "too_large")
+                self._skip_tail(batch.origin)
                 return
             self._sent[batch.origin] = batch.last
             frame = Data((self._site,), batch)
@@ -107,29 +110,48 @@ class LinkSender:
         self._ahead.append(data)
         self._in_flight.append((entry, len(data)))
         self.in_flight_bytes += len(data)
+        if entry.batch is not None:
+            self._skip_tail(entry.batch.origin)
 
     def _bridge_holes(self, fresh: bool) -> None:
         """Account for what is no longer held: a gap, or for a site that knows nothing of this one a baseline (R21, R29)."""
         state = self._state
-        first_numbers = state.buffer.first_numbers()
-        starts = {origin: first_numbers.get(origin, last + 1) for origin, last in state.produced.items()}
+        runs = state.buffer.runs()
         if fresh:
-            baseline = {origin: start - 1 for origin, start in starts.items() if start > 1}
+            baseline = {origin: _newest(runs.get(origin), last) - 1 for origin, last in state.produced.items()}
+            baseline = {origin: n for origin, n in baseline.items() if n > 0}
             if baseline:
                 self._ahead.append(encode(RemoteBaseline(self._site, baseline)))
                 self._sent.update(baseline)
-        for origin, start in starts.items():
-            self._skip_to(origin, start, "budget")
+        self._tails.clear()
+        for origin, produced in state.produced.items():
+            held = runs.get(origin)
+            self._skip_to(origin, held[0].first if held else produced + 1, "budget")
+            if held and held[-1].last < produced:
+                self._tails[origin] = held[-1].last, produced
+                self._skip_tail(origin)
         base = state.buffer.base_view
         if base is not None and (self._sent_view is None or self._sent_view < base.id):
             self._sent_view = base.id
             self._ahead.append(encode(RemoteView(self._site, base)))
+
+    def _skip_tail(self, origin: Address) -> None:
+        """Once the peer has the last number that is held: nothing else may ever come that the gap could stand before (X5)."""
+        if origin in self._tails:
+            last_held, produced = self._tails[origin]
+            if self._sent.get(origin, 0) >= last_held:
+                self._skip_to(origin, produced + 1, "missing")
 
     def _skip_to(self, origin: Address, start: int, reason: str) -> None:
         first = self._sent.get(origin, 0) + 1
         if first < start:
             self._ahead.append(encode(RemoteGap(self._site, origin, first, start - 1, reason)))
             self._sent[origin] = start - 1
+
+
+def _newest(runs: list[Run] | None, produced: int) -> int:
+    """The first number behind the last hole."""
+    return runs[-1].first if runs and runs[-1].last == produced else produced + 1
 
 
 def _covers(origins: dict[Address, int], view: ViewId | None, entry: Entry) -> bool:

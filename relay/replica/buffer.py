@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from relay.replica.entries import HeldEntry
 from sitestack.model.address import Address
@@ -45,6 +46,13 @@ class Entry:
     view: View | None
     size: int
     since: float
+
+
+class Run(NamedTuple):
+    """Consecutive numbers of one origin."""
+
+    first: int
+    last: int
 
 
 class Buffer:
@@ -145,13 +153,20 @@ class Buffer:
         """The one sum that both `excess` and `age_due` look at: a difference would round otherwise, and time stand still."""
         return entry.since + self.config.budget_age_s
 
-    def first_numbers(self) -> dict[Address, int]:
-        """The lowest number that is held, per origin. Per origin what is held is always the newest."""
-        numbers: dict[Address, int] = {}
+    def runs(self) -> dict[Address, list[Run]]:
+        """The numbers that are held, per origin and lowest first. One run that ends in the newest number is the rule.
+
+        After a merge there may be holes, also at the end: a part that was away brings back what the others have let go.
+        """
+        runs: dict[Address, list[Run]] = {}
         for entry in self._entries[self._head :]:
-            if entry.batch is not None:
-                numbers.setdefault(entry.batch.origin, entry.batch.first)
-        return numbers
+            batch = entry.batch
+            if batch is None:
+                continue
+            known = runs.setdefault(batch.origin, [])
+            first = known.pop().first if known and known[-1].last + 1 == batch.first else batch.first
+            known.append(Run(first, batch.last))
+        return runs
 
     def give(self) -> tuple[HeldEntry, ...]:
         """All entries, for a joiner."""

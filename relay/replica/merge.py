@@ -7,6 +7,7 @@ each member drops what it has (`ReplicatedState.merge`). What the others have of
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from functools import reduce
 
@@ -45,16 +46,31 @@ def _merge(one: RelayState, other: RelayState) -> RelayState:
 
 
 def _merge_entries(one: tuple[HeldEntry, ...], other: tuple[HeldEntry, ...]) -> tuple[HeldEntry, ...]:
-    """Each origin's batches in order, each once; of every origin both hold a piece without holes, perhaps the same."""
+    """Each origin's batches in order, each once: what only the other has goes before the next higher number, else to the end.
+
+    To the front what is below all numbers here. Between them goes what a third part held and these two had let go.
+    """
     held = {_name(entry): None for entry in one}
-    first: dict[Address, int] = {}
-    for entry in one:
+    places: dict[Address, list[tuple[int, int]]] = {}
+    for place, entry in enumerate(one):
         if entry.batch is not None:
-            first.setdefault(entry.batch.origin, entry.batch.first)
-    new = [entry for entry in other if _name(entry) not in held]
-    before = [e for e in new if e.batch is not None and e.batch.first < first.get(e.batch.origin, 0)]
-    after = [e for e in new if e.batch is None or e.batch.first >= first.get(e.batch.origin, 0)]
-    return (*before, *one, *after)
+            places.setdefault(entry.batch.origin, []).append((entry.batch.first, place))
+    new: dict[int, list[HeldEntry]] = {}
+    for entry in other:
+        if _name(entry) not in held:
+            new.setdefault(_place(entry, places, len(one)), []).append(entry)
+    merged = [each for place, entry in enumerate(one) for each in (*new.get(place, ()), entry)]
+    return (*merged, *new.get(len(one), ()))
+
+
+def _place(entry: HeldEntry, places: dict[Address, list[tuple[int, int]]], end: int) -> int:
+    if entry.batch is None or entry.batch.origin not in places:
+        return end
+    known = places[entry.batch.origin]
+    higher = bisect(known, (entry.batch.first, 0))
+    if higher == 0:
+        return 0
+    return known[higher][1] if higher < len(known) else end
 
 
 def _name(entry: HeldEntry) -> object:

@@ -183,6 +183,7 @@ class ReplicatedState:
         for site, numbers in reached.items():
             remote = self.remote(site)
             remote.ahead = {origin: n for origin, n in numbers.items() if n > remote.admitted.get(origin, 0)}
+        self._drop_acked()  # one part may still hold what the others know to be everywhere
 
     def take(self, state: RelayState, now: float) -> None:
         """Start from another member's point of the stream. Nothing of it is delivered here (S9)."""

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Edit, Mutant
 
 TAKEOVER = "tests/simulation/relay/test_takeover_stories.py"
 STREAMS = "tests/simulation/relay/test_stream_stories.py"
+MERGES = "tests/simulation/relay/test_merge_stories.py"
 
 RELAY = (
     Mutant(
@@ -245,5 +246,14 @@ RELAY = (
         "a site that comes late is told that it has lost what was before its time",
         (Edit("relay/gateway/sender.py", "        if fresh:", "        if False:"),),
         (f"{STREAMS}::test_a_site_that_comes_late_begins_where_the_others_are",),
+    ),
+    Mutant(
+        "X5",
+        "after a merge what is held of an origin is taken for the newest",
+        (
+            Edit("relay/gateway/sender.py", "            if held and held[-1].last < produced:", "            if False:"),
+            Edit("relay/replica/state.py", "        self._drop_acked()  # one part may", "        pass  # one part may"),
+        ),
+        (f"{MERGES}::test_what_a_returned_part_held_does_not_hide_what_nobody_holds_any_more",),
     ),
 )

@@ -1,0 +1,160 @@
+"""What is held after a merge may have holes: each is told as a gap in its place, also when the origin never speaks again."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.gateway.sender import LinkSender
+from relay.gateway.watermarks import Watermarks
+from relay.gateway.wire import Data, FrameParser
+from relay.replica.buffer import BufferConfig
+from relay.replica.entries import HeldEntry, LineageState, RelayState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
+from relay.replica.merge import merge_parts
+from relay.replica.state import ReplicatedState
+from sitestack.model.address import Address
+from sitestack.model.frame import Header
+from sitestack.model.view import ViewId
+from tests.relay.puppet import D, E, F, batch, remote_view
+
+#: What a peer hears of one origin: a number, or the first and last of a gap.
+Told = int | tuple[int, int]
+
+
+def holding(entries: list[tuple[Address, int]], produced: dict[Address, int]) -> ReplicatedState:
+    """SFO as it goes on from a merge: it holds these, in this order, and its origins had come so far."""
+    state = ReplicatedState("SFO", BufferConfig(), ("NYC",))
+    held = tuple([HeldEntry(batch(n, origin), None) for origin, n in entries])
+    state.take(RelayState(None, 100, held, None, produced, (), ("NYC",)), 0.0)
+    return state
+
+
+class Link:
+    """What goes out on one connection."""
+
+    def __init__(self, state: ReplicatedState) -> None:
+        self.watermarks = Watermarks(state)
+        self.watermarks.installed(alone=True)
+        self.sender = LinkSender("SFO", state, self.watermarks)
+
+    def frames(self) -> list[Header]:
+        parser = FrameParser(1 << 24)
+        found: list[Header] = []
+        while (sent := self.sender.next_frame(1 << 20, 1 << 20)) is not None:
+            parser.feed(sent)
+            frame = parser.next_frame()
+            assert frame is not None
+            found.append(frame)
+        return found
+
+    def tells(self, origin: Address = E) -> list[Told]:
+        """All that is ready of one origin, in order."""
+        told: list[Told] = []
+        for frame in self.frames():
+            if isinstance(frame, Data) and frame.batch.origin == origin:
+                told.append(frame.batch.first)
+            elif isinstance(frame, RemoteGap) and frame.origin == origin:
+                told.append((frame.first, frame.last))
+        return told
+
+
+RUNS = [(E, n) for n in (4, 5, 8)]
+
+
+@pytest.mark.parametrize(
+    ("reached", "told"),
+    [
+        (0, [(1, 3), 4, 5, (6, 7), 8, (9, 10)]),
+        (3, [4, 5, (6, 7), 8, (9, 10)]),
+        (4, [5, (6, 7), 8, (9, 10)]),
+        (5, [(6, 7), 8, (9, 10)]),
+        (6, [(7, 7), 8, (9, 10)]),
+        (7, [8, (9, 10)]),
+        (8, [(9, 10)]),
+        (9, [(10, 10)]),
+        (10, []),
+    ],
+)
+def test_wherever_the_peer_is_every_number_is_sent_or_told_as_a_gap_in_its_place(reached: int, told: list[Told]) -> None:
+    """X5: 1..3 had gone, 6 and 7 were held by neither part, and 9 and 10 by none any more; E says nothing ever again."""
+    link = Link(holding(RUNS, {E: 10, D: 3}))
+    link.sender.rewind(SiteVector({E: reached} if reached else {D: 3}))
+    assert link.tells() == told
+
+
+def test_a_gap_at_the_end_comes_once_and_what_the_origin_says_next_follows_it() -> None:
+    state = holding(RUNS, {E: 10})
+    link = Link(state)
+    link.sender.rewind(SiteVector({E: 4}))
+    link.watermarks.appended(E, 1, state.append(batch(11, E), 0.0))
+    assert link.tells() == [5, (6, 7), 8, (9, 10), 11]
+    link.watermarks.appended(E, 2, state.append(batch(12, E), 0.0))
+    assert link.tells() == [12]
+
+
+def test_origins_are_told_apart_and_what_follows_a_gap_of_one_does_not_wait() -> None:
+    entries = [(E, 1), (F, 7), (E, 2), (F, 8)]
+    link = Link(holding(entries, {E: 4, F: 8, D: 2}))
+    link.sender.rewind(SiteVector({F: 6}))
+    said = [
+        (frame.batch.origin, frame.batch.first, frame.batch.last)
+        if isinstance(frame, Data)
+        else (frame.origin, frame.first, frame.last)
+        for frame in link.frames()
+        if isinstance(frame, Data | RemoteGap)
+    ]
+    assert said == [(D, 1, 2), (E, 1, 1), (F, 7, 7), (E, 2, 2), (E, 3, 4), (F, 8, 8)]
+
+
+def test_a_rewind_tells_it_again() -> None:
+    link = Link(holding(RUNS, {E: 10}))
+    for _ in range(2):
+        link.sender.rewind(SiteVector({E: 5}))
+        assert link.tells() == [(6, 7), 8, (9, 10)]
+
+
+def test_a_budget_that_runs_out_under_the_link_takes_the_holes_along() -> None:
+    state = holding(RUNS, {E: 10})
+    link = Link(state)
+    link.sender.rewind(SiteVector({E: 3}))
+    assert link.sender.next_frame(1 << 20, 1 << 20) is not None
+    state.buffer.drop_through(101)
+    assert link.tells() == [(5, 7), 8, (9, 10)]
+    link.sender.rewind(SiteVector({E: 3}))
+    state.buffer.drop_through(102)
+    assert link.tells() == [(4, 7), (8, 10)]
+
+
+@pytest.mark.parametrize(("produced", "begins"), [(10, 10), (8, 7)])
+def test_who_knows_nothing_of_the_site_begins_behind_the_last_hole(produced: int, begins: int) -> None:
+    """R29: what was before its time is history, and no loss of its own."""
+    link = Link(holding(RUNS, {E: produced}))
+    link.sender.rewind(None)
+    sent = link.frames()
+    assert [frame.origins for frame in sent if isinstance(frame, RemoteBaseline)] == [{E: begins}]
+    assert [frame.batch.first for frame in sent if isinstance(frame, Data)] == list(range(begins + 1, produced + 1))
+    assert [frame for frame in sent if isinstance(frame, RemoteGap)] == []
+
+
+def part(view: int, entries: list[tuple[Address, int]], produced: dict[Address, int]) -> RelayState:
+    held = tuple([HeldEntry(batch(n, origin), None) for origin, n in entries])
+    return RelayState(ViewId(view, D), 100 * view, held, None, produced, (), ("NYC",))
+
+
+def test_what_a_third_part_held_goes_between_what_the_others_did() -> None:
+    """At the end it would come behind a number that is higher: never sent, and told as a gap although it is held."""
+    parts = [part(1, [(E, 1), (E, 2)], {E: 2}), part(2, [(E, 9), (F, 1)], {E: 9}), part(3, [(F, 2), (E, 4), (E, 5)], {E: 5})]
+    merged = merge_parts(parts, 100)
+    assert [each.batch.first for each in merged.entries if each.batch and each.batch.origin == E] == [1, 2, 4, 5, 9]
+    assert [each.batch.first for each in merged.entries if each.batch and each.batch.origin == F] == [1, 2]
+
+
+def test_what_the_other_site_has_is_not_held_again_because_a_returned_part_did() -> None:
+    """F held 1..5 all the while; meanwhile NYC has got, and acknowledged, everything."""
+    state = holding([], {E: 10})
+    linked = LineageState(ViewId(1, D), ViewId(1, D), None, None, SiteVector({E: 10}, ViewId(9, D)))
+    ours = RelayState(ViewId(9, E), 100, (), None, {E: 10}, (RemoteState("NYC", True, False, {}, (linked,)),), ("NYC",))
+    state.take(ours, 0.0)
+    state.view = remote_view(9, E)
+    theirs = part(8, [(E, n) for n in range(1, 6)], {E: 5})
+    state.merge([theirs], 0.0)
+    assert len(state.buffer) == 0
