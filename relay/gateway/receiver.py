@@ -89,8 +89,7 @@ class LinkReceiver:
         if frame.site != peer:
             raise ProtocolError("foreign_site")
         remote = self._state.remotes.get(peer)
-        known = None if remote is None else remote.lineages.get(frame.view.lineage)
-        if known is not None and known.view is not None and known.view.id >= frame.view.id:
+        if remote is not None and not remote.is_news(frame.view):
             return Admission.DUPLICATE
         self._injector.cast(frame)
         return Admission.NEXT

@@ -166,7 +166,6 @@ class LineageState:
     lineage: ViewId
     epoch: ViewId | None
     view: View | None
-    reached: ViewId | None
     acked: SiteVector
 
 
@@ -179,6 +178,7 @@ class RemoteState:
     down: bool
     admitted: dict[Address, int]
     lineages: tuple[LineageState, ...]
+    reached: dict[ViewId, ViewId]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 from relay.replica.entries import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
@@ -81,24 +82,32 @@ def _name(entry: HeldEntry) -> object:
 
 
 def _merge_remote(one: RemoteState, other: RemoteState) -> RemoteState:
+    reached = dict(one.reached)
+    for name, newest in other.reached.items():
+        reached[name] = max(newest, reached.get(name, newest))
     lineages = {each.lineage: each for each in one.lineages}
     for each in other.lineages:
         known = lineages.get(each.lineage)
         lineages[each.lineage] = each if known is None else _merge_lineage(known, each)
+    for name, each in lineages.items():
+        if any(_has_hidden(part, name, reached.get(name)) for part in (one, other)):
+            lineages[name] = replace(each, view=None)
     admitted = lower_of(one.admitted, other.admitted)
     down = (one.down or other.down) and all(each.view is None for each in lineages.values())
-    return RemoteState(one.site, one.known or other.known, down, admitted, tuple(lineages.values()))
+    return RemoteState(one.site, one.known or other.known, down, admitted, tuple(lineages.values()), reached)
 
 
 def _merge_lineage(one: LineageState, other: LineageState) -> LineageState:
     acked = dict(one.acked.origins)
     raise_to(acked, other.acked.origins)
     vector = SiteVector(acked, later(one.acked.view, other.acked.view))
-    epoch, reached = later(one.epoch, other.epoch), later(one.reached, other.reached)
-    view = _newer(one.view, other.view)
-    if any(part.view is None and part.reached is not None and part.reached == reached for part in (one, other)):
-        view = None  # one part has seen it go down, the other not yet; should it live, its link shows it again
-    return LineageState(one.lineage, epoch, view, reached, vector)
+    return LineageState(one.lineage, later(one.epoch, other.epoch), _newer(one.view, other.view), vector)
+
+
+def _has_hidden(part: RemoteState, lineage: ViewId, reached: ViewId | None) -> bool:
+    """One part has seen it go at its newest view, the other not yet. Should it live, its link shows it again."""
+    shown = any(each.lineage == lineage and each.view is not None for each in part.lineages)
+    return not shown and reached is not None and part.reached.get(lineage) == reached
 
 
 def _newer(one: View | None, other: View | None) -> View | None:
@@ -108,4 +117,4 @@ def _newer(one: View | None, other: View | None) -> View | None:
 
 
 def _nothing(site: str) -> RemoteState:
-    return RemoteState(site, False, True, {}, ())
+    return RemoteState(site, False, True, {}, (), {})

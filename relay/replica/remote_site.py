@@ -18,6 +18,8 @@ from sitestack.model.view import View, ViewId
 
 #: Lineages remembered per site: each is a split or a loss of the majority that the others have not forgotten yet.
 LINEAGES_MAX = 8
+#: Lineages of which the newest view is remembered, those included that are forgotten as such.
+REACHED_MAX = 64
 
 
 class Admission(Enum):
@@ -46,8 +48,6 @@ class Lineage:
     epoch: ViewId | None = None
     #: Its newest view; None before the first and after it went down.
     view: View | None = None
-    #: The newest view that it ever had. When it comes back it may show that one again, and none before (G3).
-    reached: ViewId | None = None
     #: What is stable there of our own site.
     acked: dict[Address, int] = field(default_factory=dict)
     acked_view: ViewId | None = None
@@ -59,16 +59,10 @@ class Lineage:
         assert entry.view is not None
         return self.acked_view is not None and self.acked_view >= entry.view.id
 
-    def is_newer(self, view: View) -> bool:
-        """True when the view is above what this lineage shows, and not below what it has ever shown."""
-        if self.view is not None and self.view.id >= view.id:
-            return False
-        return self.reached is None or self.reached <= view.id
-
 
 @dataclass(slots=True)
 class Remote:
-    """Another site. Bounds: `ORIGINS_MAX` numbers, `LINEAGES_MAX` lineages."""
+    """Another site. Bounds: `ORIGINS_MAX` numbers, `LINEAGES_MAX` lineages, `REACHED_MAX` of which the newest view is known."""
 
     #: True once anything of it has been admitted: from then on what is missing is a gap, before it is a baseline.
     known: bool = False
@@ -78,22 +72,24 @@ class Remote:
     #: Not replicated: where this member is ahead of that, after a merge with a part that had less.
     ahead: dict[Address, int] = field(default_factory=dict)
     lineages: dict[ViewId, Lineage] = field(default_factory=dict)
+    #: The newest view that each lineage has ever shown, gone or not: it may come back with that one, and none before (G3).
+    reached: dict[ViewId, ViewId] = field(default_factory=dict)
 
     @classmethod
     def taken(cls, given: RemoteState) -> Remote:
         """As another member gave it."""
         lineages = {}
         for each in given.lineages:
-            lineages[each.lineage] = Lineage(each.epoch, each.view, each.reached, dict(each.acked.origins), each.acked.view)
-        return cls(given.known, given.down, dict(given.admitted), {}, lineages)
+            lineages[each.lineage] = Lineage(each.epoch, each.view, dict(each.acked.origins), each.acked.view)
+        return cls(given.known, given.down, dict(given.admitted), {}, lineages, dict(given.reached))
 
     def give(self, site: str) -> RemoteState:
         """All that is replicated, for a joiner."""
         lineages = [
-            LineageState(name, each.epoch, each.view, each.reached, SiteVector(dict(each.acked), each.acked_view))
+            LineageState(name, each.epoch, each.view, SiteVector(dict(each.acked), each.acked_view))
             for name, each in self.lineages.items()
         ]
-        return RemoteState(site, self.known, self.down, dict(self.admitted), tuple(lineages))
+        return RemoteState(site, self.known, self.down, dict(self.admitted), tuple(lineages), dict(self.reached))
 
     # -- what it sends -------------------------------------------------------------------------------------------------
 
@@ -165,12 +161,22 @@ class Remote:
         """Those that entries are held for: the ones that have ever linked."""
         return [each for each in self.lineages.values() if each.epoch is not None]
 
+    def is_news(self, view: View) -> bool:
+        """True when the view is above what its lineage shows, and not below what that has ever shown."""
+        reached, lineage = self.reached.get(view.lineage), self.lineages.get(view.lineage)
+        if reached is None or reached < view.id:
+            return True
+        return reached == view.id and (lineage is None or lineage.view is None)
+
     def show(self, view: View) -> bool:
         """A view of the site; False when a newer one of its lineage is known. A merge view ends the lineages it joins."""
-        lineage = self.lineage(view.lineage)
-        if not lineage.is_newer(view):
+        if not self.is_news(view):
             return False
-        lineage.view, lineage.reached = view, view.id
+        self.lineage(view.lineage).view = view
+        self.reached.pop(view.lineage, None)
+        self.reached[view.lineage] = view.id
+        if len(self.reached) > REACHED_MAX:
+            del self.reached[next(name for name in self.reached if name not in self.lineages)]
         self.known, self.down = True, False
         self._forget_merged(view)
         bury(self.admitted, view.members)

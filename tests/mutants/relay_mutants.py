@@ -256,4 +256,16 @@ RELAY = (
         ),
         (f"{MERGES}::test_what_a_returned_part_held_does_not_hide_what_nobody_holds_any_more",),
     ),
+    Mutant(
+        "G3",
+        "of a lineage that is forgotten nobody knows any more what it has shown",
+        (
+            Edit(
+                "relay/replica/remote_site.py",
+                "        if forget:\n            del self.lineages[name]",
+                "        if forget:\n            del self.lineages[name]\n            self.reached.pop(name, None)",
+            ),
+        ),
+        (f"{MERGES}::test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_back_to_an_old_view",),
+    ),
 )

@@ -151,8 +151,8 @@ def test_what_a_third_part_held_goes_between_what_the_others_did() -> None:
 def test_what_the_other_site_has_is_not_held_again_because_a_returned_part_did() -> None:
     """F held 1..5 all the while; meanwhile NYC has got, and acknowledged, everything."""
     state = holding([], {E: 10})
-    linked = LineageState(ViewId(1, D), ViewId(1, D), None, None, SiteVector({E: 10}, ViewId(9, D)))
-    ours = RelayState(ViewId(9, E), 100, (), None, {E: 10}, (RemoteState("NYC", True, False, {}, (linked,)),), ("NYC",))
+    linked = LineageState(ViewId(1, D), ViewId(1, D), None, SiteVector({E: 10}, ViewId(9, D)))
+    ours = RelayState(ViewId(9, E), 100, (), None, {E: 10}, (RemoteState("NYC", True, False, {}, (linked,), {}),), ("NYC",))
     state.take(ours, 0.0)
     state.view = remote_view(9, E)
     theirs = part(8, [(E, n) for n in range(1, 6)], {E: 5})

@@ -10,10 +10,10 @@ from relay.layer import RelayConfig
 from relay.layer.statistics import RelayStatistics, SiteStatistics
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import RemoteView, SiteDown
-from relay.replica.remote_site import LINEAGES_MAX, Remote
+from relay.replica.remote_site import LINEAGES_MAX, REACHED_MAX, Remote
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
-from sitestack.model.view import View, ViewId
+from sitestack.model.view import SubView, View, ViewId
 from tests.relay.fake_member import Member
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_sites import two_sites
@@ -188,3 +188,59 @@ def test_a_lineage_that_is_heard_of_is_not_the_oldest_any_more() -> None:
     remote.hide(names[5], forget=False)
     remote.lineage(names[1])
     assert list(remote.lineages) == [*names[2:5], *names[6:-1], names[0], names[-1], names[1]]
+
+
+@pytest.mark.conforms("REL-21")
+@pytest.mark.parametrize("gone", ["forgotten", "ended by a merge view", "pushed out"])
+def test_a_lineage_that_is_known_no_more_does_not_come_back_with_an_older_view(gone: str) -> None:
+    """G3: who carries it on may begin with what it was long ago."""
+    remote = Remote()
+    part = ViewId(1, D)
+    for counter in (2, 4):
+        remote.show(remote_view(counter, D, E))
+    if gone == "forgotten":
+        remote.hide(part, forget=True)
+    elif gone == "pushed out":
+        for n in range(10, 10 + LINEAGES_MAX):
+            remote.show(remote_view(n, F, lineage=n))
+    else:
+        merged = View(ViewId(9, D), ViewId(9, D), (D, E), ("D", "E"), (SubView(ViewId(4, D), (D, E), part),))
+        remote.lineage(merged.lineage).epoch = merged.id
+        remote.show(merged)
+        remote.hide(merged.lineage, forget=False)
+    assert part not in remote.lineages
+    taken = Remote.taken(remote.give("SFO"))
+    for each in (remote, taken):
+        before = each.view
+        assert not each.show(remote_view(3, D, E))
+        assert (each.view, part in each.lineages) == (before, False)
+        assert each.show(remote_view(4, D, E)), "it lives, and this is its newest one"
+        assert not each.show(remote_view(4, D, E))
+        assert each.show(remote_view(5, D))
+
+
+def test_a_replay_of_views_that_are_older_than_what_was_shown_is_not_sequenced() -> None:
+    world, nyc = alone(2, BufferConfig(budget_age_s=15.0))
+    old = Puppet(nyc).greet()
+    old.say(RemoteView("SFO", remote_view(2, D, E)), RemoteView("SFO", remote_view(3, D)))
+    old.close()
+    world.run(20.0)
+    late = Puppet(nyc).greet(epoch=4, lineage=4, relay=E)
+    world.run(1.0)
+    assert list(nyc.relay.layer.state.remotes["SFO"].lineages) == [ViewId(4, D)]
+    drops = dict(nyc.relay.drops)
+    late.say(RemoteView("SFO", remote_view(2, D, E)), RemoteView("SFO", remote_view(4, E, lineage=4)))
+    shown = [view.components["SFO"].counter for view in nyc.members[1].global_views() if "SFO" in view.components]
+    assert shown == [2, 3, 4]
+    assert nyc.relay.drops == {**drops, "relay_duplicate": drops.get("relay_duplicate", 0) + 1}
+
+
+def test_what_is_remembered_of_lineages_that_are_gone_is_bounded() -> None:
+    """Those that are still known are never among those that go."""
+    remote = Remote()
+    for n in range(1, 3 * REACHED_MAX):
+        remote.show(remote_view(n, D, lineage=n))
+        remote.lineage(ViewId(1, D))
+    assert len(remote.reached) == REACHED_MAX
+    assert set(remote.lineages) <= set(remote.reached)
+    assert ViewId(1, D) in remote.reached

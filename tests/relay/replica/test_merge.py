@@ -194,7 +194,7 @@ def test_a_part_that_did_not_get_the_merge_view_is_held_for_again() -> None:
 
 
 def part(view: int, creator: Address, entries: list[HeldEntry], admitted: dict[Address, int]) -> RelayState:
-    remote = RemoteState("NYC", True, False, admitted, ())
+    remote = RemoteState("NYC", True, False, admitted, (), {})
     produced = {each.batch.origin: each.batch.last for each in entries if each.batch}
     return RelayState(ViewId(view, creator), 10 * view, tuple(entries), None, produced, (remote,), ())
 
@@ -220,19 +220,22 @@ def test_what_one_part_has_seen_go_down_does_not_come_back_by_a_merge() -> None:
     theirs = View(ViewId(5, D), ViewId(1, D), (D,), ("D",))
     older = View(ViewId(4, D), ViewId(1, D), (D,), ("D",))
 
-    def merged(before: View | None, down: bool, other: View) -> RemoteState:
-        def state(creator: Address, view: View | None, reached: View | None, down: bool) -> RelayState:
-            vector = SiteVector({}, None)
-            lineage = LineageState(ViewId(1, D), None, view, None if reached is None else reached.id, vector)
-            remote = RemoteState("NYC", True, down, {}, (lineage,))
-            return RelayState(ViewId(3, creator), 0, (), None, {}, (remote,), ())
+    def state(creator: Address, view: View | None, reached: View | None, down: bool, forgotten: bool) -> RelayState:
+        lineage = LineageState(ViewId(1, D), None, view, SiteVector({}, None))
+        known = {} if reached is None else {ViewId(1, D): reached.id}
+        remote = RemoteState("NYC", True, down, {}, () if forgotten else (lineage,), known)
+        return RelayState(ViewId(3, creator), 0, (), None, {}, (remote,), ())
 
-        return merge_parts([state(E, None, before, down), state(F, other, other, False)], 9).remotes[0]
+    def merged(before: View | None, down: bool, other: View, forgotten: bool = False) -> RemoteState:
+        return merge_parts([state(E, None, before, down, forgotten), state(F, other, other, False, False)], 9).remotes[0]
 
-    gone, overtaken, unseen = merged(theirs, True, theirs), merged(older, True, theirs), merged(None, False, theirs)
-    assert (gone.lineages[0].view, gone.down) == (None, True)
-    assert (overtaken.lineages[0].view, overtaken.down) == (theirs, False)
-    assert (unseen.lineages[0].view, unseen.down) == (theirs, False)
+    for forgotten in (False, True):
+        gone, overtaken = merged(theirs, True, theirs, forgotten), merged(older, True, theirs, forgotten)
+        behind, unseen = merged(theirs, True, older, forgotten), merged(None, False, theirs, forgotten)
+        assert (gone.lineages[0].view, gone.down) == (None, True)
+        assert (overtaken.lineages[0].view, overtaken.down) == (theirs, False)
+        assert (behind.lineages[0].view, behind.reached) == (None, {ViewId(1, D): theirs.id})
+        assert (unseen.lineages[0].view, unseen.down) == (theirs, False)
 
 
 def test_what_only_one_part_still_holds_comes_before_what_both_hold() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from relay.events import GlobalView
 from relay.layer import RelayLayer
 from relay.replica.buffer import BufferConfig
 from tests.simulation.relay.sites import Sites
@@ -64,4 +65,25 @@ def test_what_a_returned_part_held_does_not_hide_what_nobody_holds_any_more() ->
     assert script.delivered("B") == [*"12345"]
     assert script.gaps("B") == [(6, 10)]
     assert script.gaps("A") == []
+    verdict(script)
+
+
+def test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_back_to_an_old_view() -> None:
+    """G3: C sleeps through the view without it and the end of D; awake, it begins with the view that it was in before."""
+    script = Sites({"NYC": "AB", "SFO": "DC"}, BufferConfig(budget_age_s=20.0))
+    script.form(*"ABDC")
+    script.linked(*"ABDC")
+    script["C"].pause()
+    script.view("D")
+    script.linked(*"ABD")
+    script.kill("D")
+    script.linked("A", "B")
+    script.run(25.0)
+    script["C"].resume()
+    script.linked(*"ABC")
+    for name in "AB":
+        views = [event for event in script[name].events if isinstance(event, GlobalView) and "SFO" in event.components]
+        assert [len([each for each in view.members if each.site == "SFO"]) for view in views] == [1, 2, 1, 1]
+    say(script, "C", "I slept")
+    script.everybody_has("ABC", "I slept")
     verdict(script)
