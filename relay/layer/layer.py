@@ -187,9 +187,10 @@ class RelayLayer(Layer):
         old, view = self.state.view, event.view
         effects: list[Effect] = []
         if self._parts:
-            self.state.merge(self._parts, now)
+            begun = self.state.merge(self._parts, now)
             self._parts.clear()
             self.injector.close()
+            effects += [Up(Baseline(site, origins)) for site, origins in begun]
             effects += self.gateway.start_over(now) if self.gateway.active else []
         self.state.install(view, now)
         if event.previous is None:

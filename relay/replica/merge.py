@@ -1,8 +1,9 @@
 """Two halves of one site become one again: one replicated relay state out of several, the same at every member.
 
 Of this site: all batches that either part holds for the other sites, to be relayed and never delivered in the other part (M2),
-and the higher number of every origin. Of the other sites: what both parts have, so that they send again what one of them lacks;
-each member drops what it has (`ReplicatedState.merge`). What the others have of ours is a fact, so the higher number counts.
+and the higher number of every origin. Of the other sites: what all parts have that know them, so that they send again what one
+lacks; each member drops what it has (`ReplicatedState.merge`). What the others have of ours is a fact: there the higher number
+counts.
 """
 
 from __future__ import annotations
@@ -92,7 +93,10 @@ def _merge_remote(one: RemoteState, other: RemoteState) -> RemoteState:
     for name, each in lineages.items():
         if any(_has_hidden(part, name, reached.get(name)) for part in (one, other)):
             lineages[name] = replace(each, view=None)
-    admitted = lower_of(one.admitted, other.admitted)
+    if one.known and other.known:
+        admitted = lower_of(one.admitted, other.admitted)
+    else:  # who knows nothing of a site has lost nothing of it either: it begins where the other part is
+        admitted = dict(one.admitted if one.known else other.admitted)
     down = (one.down or other.down) and all(each.view is None for each in lineages.values())
     return RemoteState(one.site, one.known or other.known, down, admitted, tuple(lineages.values()), reached)
 

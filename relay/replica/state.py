@@ -174,8 +174,12 @@ class ReplicatedState:
         view = None if self.view is None else self.view.id
         return RelayState(view, buffer.first, buffer.give(), buffer.base_view, dict(self.produced), tuple(remotes), self.sites)
 
-    def merge(self, parts: list[RelayState], now: float) -> None:
-        """Go on from the states of all parts of a split site. What this member has it will not be given again."""
+    def merge(self, parts: list[RelayState], now: float) -> list[tuple[str, dict[Address, int]]]:
+        """Go on from the states of all parts of a split site; where sites begin of which this member's part knew nothing (R29).
+
+        What this member has it will not be given again.
+        """
+        known = [site for site, remote in self.remotes.items() if remote.known]
         reached = {site: dict(remote.admitted) for site, remote in self.remotes.items()}
         for site, remote in self.remotes.items():
             raise_to(reached[site], remote.ahead)
@@ -184,6 +188,7 @@ class ReplicatedState:
             remote = self.remote(site)
             remote.ahead = {origin: n for origin, n in numbers.items() if n > remote.admitted.get(origin, 0)}
         self._drop_acked()  # one part may still hold what the others know to be everywhere
+        return [(site, origins) for site, origins in self.baselines() if site not in known]
 
     def take(self, state: RelayState, now: float) -> None:
         """Start from another member's point of the stream. Nothing of it is delivered here (S9)."""

@@ -268,4 +268,10 @@ RELAY = (
         ),
         (f"{MERGES}::test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_back_to_an_old_view",),
     ),
+    Mutant(
+        "R29 merge",
+        "who began alone is told that it has lost what was before its time",
+        (Edit("relay/replica/merge.py", "    if one.known and other.known:", "    if True:"),),
+        (f"{MERGES}::test_who_began_alone_takes_what_was_before_its_time_for_history_and_not_for_a_loss",),
+    ),
 )

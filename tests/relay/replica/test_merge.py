@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from relay.events import Baseline, Gap
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
 from relay.replica.merge import merge_parts
+from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.view import SubView, View, ViewId
@@ -236,6 +238,20 @@ def test_what_one_part_has_seen_go_down_does_not_come_back_by_a_merge() -> None:
         assert (overtaken.lineages[0].view, overtaken.down) == (theirs, False)
         assert (behind.lineages[0].view, behind.reached) == (None, {ViewId(1, D): theirs.id})
         assert (unseen.lineages[0].view, unseen.down) == (theirs, False)
+
+
+def test_a_part_that_knows_nothing_of_a_site_begins_where_the_others_are() -> None:
+    """R29: it has lost nothing. Who knows the site, and nothing of one of its members, has yet to get all of that one."""
+    knows, knows_less = part(3, D, [], {D: 4, E: 2}), part(4, E, [], {D: 3})
+    founder = replace(part(5, F, [], {}), remotes=(RemoteState("NYC", False, False, {}, (), {}),))
+    stranger = replace(founder, remotes=())
+    for parts in ([knows, founder], [founder, knows], [stranger, knows], [founder, knows, stranger]):
+        assert merge_parts(parts, 9).remotes[0].admitted == {D: 4, E: 2}
+    assert merge_parts([founder, knows, knows_less], 9).remotes[0].admitted == {D: 3}
+    state = ReplicatedState("SFO", BufferConfig())
+    state.view = View(ViewId(5, F), ViewId(5, F), (F,), ("F",))
+    assert state.merge([knows], 0.0) == [("NYC", {D: 4, E: 2})]
+    assert state.merge([knows_less], 0.0) == []
 
 
 def test_what_only_one_part_still_holds_comes_before_what_both_hold() -> None:

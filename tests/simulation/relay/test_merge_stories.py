@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from relay.events import GlobalView
 from relay.layer import RelayLayer
 from relay.replica.buffer import BufferConfig
+from sitestack.journal import records
 from tests.simulation.relay.sites import Sites
 from tests.simulation.stories import SETTLED, layer, say, verdict
 
@@ -86,4 +89,30 @@ def test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_
         assert [len([each for each in view.members if each.site == "SFO"]) for view in views] == [1, 2, 1, 1]
     say(script, "C", "I slept")
     script.everybody_has("ABC", "I slept")
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-13")
+def test_who_began_alone_takes_what_was_before_its_time_for_history_and_not_for_a_loss() -> None:
+    """R29: X founded a site of its own, for it reached nobody. In the merge view it begins where the others are."""
+    script = Sites({"NYC": "ABX", "SFO": "DE"}, BufferConfig())
+    script.form(*"ABDE")
+    script.linked(*"ABDE")
+    say(script, "D", *"12345")
+    script.everywhere("AB", *"12345")
+    script.run(SETTLED)
+    stalled = script.stall("X", "DE"), script.stall("DE", "X")
+    x_is_there = apart(script, "X", "AB")
+    script.start("NYC", "X")
+    script.view("X")
+    x_is_there()
+    script.view("A", "B", "X")
+    for mend in stalled:
+        mend()
+    script.linked(*"ABXDE")
+    say(script, "D", "6")
+    script.everybody_has("ABX", "6")
+    assert [script.gaps(name) for name in "ABX"] == [[]] * 3
+    baselines = [(each.site, each.next) for each in script["X"].records if isinstance(each, records.Baseline)]
+    assert baselines == [("SFO", 6)]
     verdict(script)
