@@ -44,7 +44,10 @@ class GlobalView(Event):
 
 @dataclass(frozen=True, slots=True)
 class Gap(Event):
-    """These messages of scope ALL will never be delivered here: their site no longer holds them (R21, X5)."""
+    """These messages of scope ALL will never be delivered here: their site no longer holds them (R21, X5).
+
+    `reason` is `budget`, `too_large` or `not_held`, as in `RemoteGap`.
+    """
 
     in_stream: ClassVar[bool] = True
     site: str

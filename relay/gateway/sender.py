@@ -99,9 +99,9 @@ class LinkSender:
         else:
             assert entry.batch is not None
             batch = entry.batch
-            self._skip_to(batch.origin, batch.first, "missing")
+            self._skip_to(batch.origin, batch.first)
             if len(batch.body) + DATA_OVERHEAD_BYTES > frame_bytes_max:
-                self._skip_to(batch.origin, batch.last + 1, "too_large")
+                self._tell_gap(batch.origin, Run(batch.first, batch.last), "too_large")
                 self._skip_tail(batch.origin)
                 return
             self._sent[batch.origin] = batch.last
@@ -126,7 +126,7 @@ class LinkSender:
         self._tails.clear()
         for origin, produced in state.produced.items():
             held = runs.get(origin)
-            self._skip_to(origin, held[0].first if held else produced + 1, "budget")
+            self._skip_to(origin, held[0].first if held else produced + 1)
             if held and held[-1].last < produced:
                 self._tails[origin] = held[-1].last, produced
                 self._skip_tail(origin)
@@ -140,13 +140,15 @@ class LinkSender:
         if origin in self._tails:
             last_held, produced = self._tails[origin]
             if self._sent.get(origin, 0) >= last_held:
-                self._skip_to(origin, produced + 1, "missing")
+                self._skip_to(origin, produced + 1)
 
-    def _skip_to(self, origin: Address, start: int, reason: str) -> None:
-        first = self._sent.get(origin, 0) + 1
-        if first < start:
-            self._ahead.append(encode(RemoteGap(self._site, origin, first, start - 1, reason)))
-            self._sent[origin] = start - 1
+    def _skip_to(self, origin: Address, start: int) -> None:
+        for gone, reason in self._state.buffer.reasons(origin, self._sent.get(origin, 0) + 1, start - 1):
+            self._tell_gap(origin, gone, reason)
+
+    def _tell_gap(self, origin: Address, gone: Run, reason: str) -> None:
+        self._ahead.append(encode(RemoteGap(self._site, origin, gone.first, gone.last, reason)))
+        self._sent[origin] = gone.last
 
 
 def _newest(runs: list[Run] | None, produced: int) -> int:

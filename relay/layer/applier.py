@@ -53,7 +53,7 @@ class Applier:
         elif isinstance(header, HeldFor):
             return self._held_for(frame, header, now)
         elif isinstance(header, Trim):
-            state.buffer.drop_through(header.position)
+            state.buffer.trim(header.position)
         elif isinstance(header, LinkUp):
             state.apply_link_up(header)
         elif isinstance(header, SiteDown):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from relay.replica.entries import HeldEntry
+from relay.replica.vectors import bound
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.message import Batch
@@ -66,8 +67,10 @@ class Buffer:
         self.config = config
         self.bytes = 0
         self.bytes_high = 0
-        #: The last view that was dropped: the one in force before the first entry.
+        #: The newest view that was dropped: the one in force before the first entry.
         self.base_view: View | None = None
+        #: What the budget has taken last of each origin, in a row. Not replicated: it only says why something is gone.
+        self._trimmed: dict[Address, Run] = {}
         self._entries: list[Entry] = []
         #: Index of the first entry, and how many positions went before the list began.
         self._head = 0
@@ -107,6 +110,17 @@ class Buffer:
             dropped += 1
         return dropped
 
+    def trim(self, position: int) -> None:
+        """Drop all entries up to a position, so that the budget holds."""
+        for place in range(self.first, min(position + 1, self.end)):
+            batch = self.at(place).batch
+            if batch is not None:
+                before = self._trimmed.pop(batch.origin, Run(batch.first, batch.first - 1))
+                first = before.first if before.last + 1 == batch.first else batch.first
+                self._trimmed[batch.origin] = Run(first, batch.last)
+        bound(self._trimmed)
+        self.drop_through(position)
+
     def drop_while(self, covered: Callable[[Entry], bool]) -> int:
         """Drop entries from the front as long as they are covered; how many there were."""
         dropped = 0
@@ -118,7 +132,7 @@ class Buffer:
     def _drop_first(self) -> None:
         entry = self._entries[self._head]
         self.bytes -= entry.size
-        if entry.view is not None:
+        if entry.view is not None and (self.base_view is None or self.base_view.id < entry.view.id):
             self.base_view = entry.view
         self._head += 1
         if self._head >= 1_024 and 2 * self._head >= len(self._entries):
@@ -168,6 +182,16 @@ class Buffer:
             known.append(Run(first, batch.last))
         return runs
 
+    def reasons(self, origin: Address, first: int, last: int) -> list[tuple[Run, str]]:
+        """Why these numbers, which are not held, are gone, lowest first: `budget` or `not_held`."""
+        taken = self._trimmed.get(origin, Run(first, first - 1))
+        parts = (
+            (Run(first, min(last, taken.first - 1)), "not_held"),
+            (Run(max(first, taken.first), min(last, taken.last)), "budget"),
+            (Run(max(first, taken.last + 1), last), "not_held"),
+        )
+        return [(run, reason) for run, reason in parts if run.first <= run.last]
+
     def give(self) -> tuple[HeldEntry, ...]:
         """All entries, for a joiner."""
         return tuple([HeldEntry(entry.batch, entry.view) for entry in self._entries[self._head :]])
@@ -178,3 +202,6 @@ class Buffer:
         self.base_view = base_view
         for entry in entries:
             self.append(entry.batch, entry.view, now)
+        held = self.runs()
+        for origin in [each for each in held if each in self._trimmed and self._trimmed[each].last >= held[each][0].first]:
+            del self._trimmed[origin]  # another part of the site had it still: that part knows why it goes

@@ -85,7 +85,11 @@ class Trim(Header):
 
 @dataclass(frozen=True, slots=True)
 class RemoteGap(Header):
-    """The site no longer holds these messages of its member. On the bridge: the same (R21)."""
+    """The site no longer holds these messages of its member. On the bridge: the same (R21).
+
+    The reason is `budget` (they had to go for the budget to hold), `too_large` (no frame of the link holds them) or `not_held`:
+    let go when everybody had them that they were held for, or before the relay that says so knew of them.
+    """
 
     site: str
     origin: Address

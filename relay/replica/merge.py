@@ -19,7 +19,7 @@ from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
 
 
-def merge_parts(parts: Sequence[RelayState], entries_max: int) -> RelayState:
+def merge_parts(parts: Sequence[RelayState]) -> RelayState:
     """One state out of those of all parts, whatever order they come in."""
 
     def place(part: RelayState) -> ViewId:
@@ -27,12 +27,7 @@ def merge_parts(parts: Sequence[RelayState], entries_max: int) -> RelayState:
         return part.view
 
     merged = reduce(_merge, sorted(parts, key=place))
-    excess = max(0, len(merged.entries) - entries_max)
-    first = max(part.first + len(part.entries) for part in parts)
-    base = merged.base_view
-    for entry in merged.entries[:excess]:
-        base = _newer(base, entry.view)
-    return RelayState(merged.view, first, merged.entries[excess:], base, merged.produced, merged.remotes, merged.sites)
+    return replace(merged, first=max(part.first + len(part.entries) for part in parts))
 
 
 def _merge(one: RelayState, other: RelayState) -> RelayState:

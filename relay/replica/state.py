@@ -183,7 +183,8 @@ class ReplicatedState:
         reached = {site: dict(remote.admitted) for site, remote in self.remotes.items()}
         for site, remote in self.remotes.items():
             raise_to(reached[site], remote.ahead)
-        self.take(merge_parts([self.give(), *parts], self.buffer.config.budget_entries), now)
+        self.take(merge_parts([self.give(), *parts]), now)
+        self.buffer.trim(self.buffer.end - 1 - self.buffer.config.budget_entries)
         for site, numbers in reached.items():
             remote = self.remote(site)
             remote.ahead = {origin: n for origin, n in numbers.items() if n > remote.admitted.get(origin, 0)}

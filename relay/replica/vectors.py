@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
+
+V = TypeVar("V")
 
 #: Origins remembered per site. Those that left stay as tombstones, so that a late replay is recognised (S7, R18); when there
 #: are more, the oldest not in the site's view go. It takes as many restarts in one site within one outage to be wrong.
@@ -37,7 +41,7 @@ def bury(vector: dict[Address, int], members: tuple[Address, ...]) -> None:
     bound(vector)
 
 
-def bound(vector: dict[Address, int]) -> None:
+def bound(vector: dict[Address, V]) -> None:
     """Forget the oldest origins that are too many."""
     while len(vector) > ORIGINS_MAX:
         del vector[next(iter(vector))]

@@ -201,7 +201,7 @@ RELAY = (
         (
             Edit(
                 "relay/gateway/sender.py",
-                "            self._ahead.append(encode(RemoteGap(self._site, origin, first, start - 1, reason)))\n",
+                "        self._ahead.append(encode(RemoteGap(self._site, origin, gone.first, gone.last, reason)))\n",
                 "",
             ),
         ),

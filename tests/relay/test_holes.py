@@ -20,9 +20,11 @@ from tests.relay.puppet import D, E, F, batch, remote_view
 Told = int | tuple[int, int]
 
 
-def holding(entries: list[tuple[Address, int]], produced: dict[Address, int]) -> ReplicatedState:
+def holding(
+    entries: list[tuple[Address, int]], produced: dict[Address, int], config: BufferConfig | None = None
+) -> ReplicatedState:
     """SFO as it goes on from a merge: it holds these, in this order, and its origins had come so far."""
-    state = ReplicatedState("SFO", BufferConfig(), ("NYC",))
+    state = ReplicatedState("SFO", config or BufferConfig(), ("NYC",))
     held = tuple([HeldEntry(batch(n, origin), None) for origin, n in entries])
     state.take(RelayState(None, 100, held, None, produced, (), ("NYC",)), 0.0)
     return state
@@ -117,11 +119,11 @@ def test_a_budget_that_runs_out_under_the_link_takes_the_holes_along() -> None:
     link = Link(state)
     link.sender.rewind(SiteVector({E: 3}))
     assert link.sender.next_frame(1 << 20, 1 << 20) is not None
-    state.buffer.drop_through(101)
-    assert link.tells() == [(5, 7), 8, (9, 10)]
+    state.buffer.trim(101)
+    assert link.tells() == [(5, 5), (6, 7), 8, (9, 10)], "of the first gap one has another reason"
     link.sender.rewind(SiteVector({E: 3}))
-    state.buffer.drop_through(102)
-    assert link.tells() == [(4, 7), (8, 10)]
+    state.buffer.trim(102)
+    assert link.tells() == [(4, 5), (6, 7), (8, 8), (9, 10)]
 
 
 @pytest.mark.parametrize(("produced", "begins"), [(10, 10), (8, 7)])
@@ -143,7 +145,7 @@ def part(view: int, entries: list[tuple[Address, int]], produced: dict[Address, 
 def test_what_a_third_part_held_goes_between_what_the_others_did() -> None:
     """At the end it would come behind a number that is higher: never sent, and told as a gap although it is held."""
     parts = [part(1, [(E, 1), (E, 2)], {E: 2}), part(2, [(E, 9), (F, 1)], {E: 9}), part(3, [(F, 2), (E, 4), (E, 5)], {E: 5})]
-    merged = merge_parts(parts, 100)
+    merged = merge_parts(parts)
     assert [each.batch.first for each in merged.entries if each.batch and each.batch.origin == E] == [1, 2, 4, 5, 9]
     assert [each.batch.first for each in merged.entries if each.batch and each.batch.origin == F] == [1, 2]
 
@@ -158,3 +160,55 @@ def test_what_the_other_site_has_is_not_held_again_because_a_returned_part_did()
     theirs = part(8, [(E, n) for n in range(1, 6)], {E: 5})
     state.merge([theirs], 0.0)
     assert len(state.buffer) == 0
+
+
+def reasons(state: ReplicatedState, reached: dict[Address, int]) -> list[tuple[int, int, str]]:
+    link = Link(state)
+    link.sender.rewind(SiteVector(reached))
+    return [(frame.first, frame.last, frame.reason) for frame in link.frames() if isinstance(frame, RemoteGap)]
+
+
+def test_only_what_the_budget_has_taken_is_said_to_be_gone_for_its_sake() -> None:
+    """1 and 2 were let go when everybody had them, 3 and 4 to hold the budget, and 5 again when everybody had it."""
+    state = holding([(E, n) for n in range(1, 7)], {E: 6})
+    state.buffer.drop_while(lambda entry: entry.batch is not None and entry.batch.first <= 2)
+    state.buffer.trim(state.buffer.first)
+    state.buffer.trim(state.buffer.first)
+    assert reasons(state, {D: 1}) == [(1, 2, "not_held"), (3, 4, "budget")]
+    state.buffer.drop_while(lambda entry: entry.batch is not None and entry.batch.first <= 5)
+    assert reasons(state, {E: 3}) == [(4, 4, "budget"), (5, 5, "not_held")]
+    assert reasons(state, {E: 4}) == [(5, 5, "not_held")]
+    assert reasons(state, {E: 5}) == []
+
+
+def test_what_the_budget_took_before_something_that_it_did_not_take_is_not_told_apart_any_more() -> None:
+    state = holding([(E, n) for n in range(1, 7)], {E: 6})
+    state.buffer.trim(state.buffer.first)
+    state.buffer.drop_while(lambda entry: entry.batch is not None and entry.batch.first <= 2)
+    state.buffer.trim(state.buffer.first + 1)
+    assert reasons(state, {D: 1}) == [(1, 2, "not_held"), (3, 4, "budget")]
+
+
+def test_what_another_part_still_held_was_not_taken_by_the_budget() -> None:
+    state = holding([(E, n) for n in range(1, 6)] + [(F, 1)], {E: 5, F: 1})
+    state.view = remote_view(9, E)
+    state.buffer.trim(state.buffer.end - 1)
+    state.merge([part(8, [(E, n) for n in (4, 5)], {E: 5})], 0.0)
+    assert reasons(state, {D: 1}) == [(1, 3, "not_held"), (1, 1, "budget")]  # of E, and of F
+
+
+def test_what_a_merge_has_too_much_of_goes_for_the_budgets_sake() -> None:
+    state = holding([(E, n) for n in range(1, 4)], {E: 3}, BufferConfig(budget_entries=4))
+    state.view = remote_view(9, E)
+    state.merge([part(8, [(F, n) for n in range(1, 4)], {F: 3})], 0.0)
+    assert len(state.buffer) == 4
+    assert reasons(state, {D: 1}) == [(1, 2, "budget")]
+
+
+def test_the_view_before_the_first_entry_never_goes_back() -> None:
+    """After a merge a part's older view may stand behind newer ones (G5: nobody is heard before the view that knows it)."""
+    state = holding([], {})
+    for counter in (7, 5):
+        state.buffer.append(None, remote_view(counter, D), 0.0)
+    state.buffer.trim(state.buffer.end - 1)
+    assert state.buffer.base_view == remote_view(7, D)

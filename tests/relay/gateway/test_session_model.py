@@ -68,7 +68,7 @@ class LinkModel(RuleBasedStateMachine):
         self.watermarks.appended(origin, 1, position)
         excess = self.sender.buffer.excess(0.0)
         if excess is not None:
-            self.sender.buffer.drop_through(excess)
+            self.sender.buffer.trim(excess)
 
     @rule()
     def install(self) -> None:

@@ -34,6 +34,7 @@ SHOWN = {
     "batching.silent": "batching.credit_bytes",
     "batching.early": "batching.early_bytes",
     "relay.state.buffer.entries": "relay.buffer_bytes",
+    "relay.state.buffer.trimmed": "origins, at most ORIGINS_MAX of them",
     "relay.state.produced": "relay.origins",
     "relay.state.remotes": "relay.lineages",
     "relay.injector.cast": "relay.waiting_bytes",
