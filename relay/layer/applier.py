@@ -26,7 +26,8 @@ ENTRIES = (Relayed, RemoteView, SiteDown, LinkUp, Acked, HeldFor, Trim, RemoteGa
 class Applier:
     """Applies entries to the state. Bound: proxies for the origins that the state admits in a view."""
 
-    def __init__(self, state: ReplicatedState, gateway: Gateway) -> None:
+    def __init__(self, member: Address, state: ReplicatedState, gateway: Gateway) -> None:
+        self._me = member
         self._state = state
         self._gateway = gateway
         self._shown: GlobalView | None = None
@@ -73,26 +74,36 @@ class Applier:
                 self._gateway.refused(batch.site)
             return [Dropped(answer.value)]
         self._admitted(Admitted(frame.seqno, batch.site, batch.origin, batch.first - 1, batch.last, None, None))
-        if self._state.has_been_delivered(batch.site, batch.origin, batch.last):
-            return [Dropped("relay_delivered_before_merge")]
+        here, begun = self._reach(batch.site, batch.origin, batch.last)
+        if max(here, begun) >= batch.last:
+            fresh = [] if here >= batch.last else [Up(Baseline(batch.site, {batch.origin: batch.last}))]
+            return [Dropped("relay_delivered_before_merge"), *fresh]
         return [Up(Frame(self._proxy(batch.site, batch.origin), None, (), batch, False, frame.seqno, frame.stream))]
 
+    def _reach(self, site: str, origin: Address, last: int) -> tuple[int, int]:
+        """How far this member had an origin before it was admitted again up to `last`, and how far its first state had it."""
+        remote = self._state.remote(site)
+        reached = remote.had(self._me, origin), remote.inherited.get(origin, 0)
+        remote.settle(origin, last)
+        return reached
+
     def _gap(self, frame: Frame, gap: RemoteGap) -> list[Effect]:
-        skipped = self._state.apply_gap(gap)
-        if skipped is None:
+        before = self._state.apply_gap(gap)
+        if before is None:
             return [Dropped("relay_gap_settled")]
-        before, here = skipped
         self._admitted(Admitted(frame.seqno, gap.site, gap.origin, before, gap.last, None, None))
-        if self._state.has_been_delivered(gap.site, gap.origin, gap.last):
-            return []
-        return [Up(Gap(gap.site, gap.origin, here + 1, gap.last, gap.reason))]
+        here, begun = self._reach(gap.site, gap.origin, gap.last)
+        here, begun = min(max(before, here), gap.last), min(begun, gap.last)
+        effects: list[Effect] = [Up(Baseline(gap.site, {gap.origin: begun}))] if begun > here else []
+        if max(here, begun) < gap.last:
+            effects.append(Up(Gap(gap.site, gap.origin, max(here, begun) + 1, gap.last, gap.reason)))
+        return effects
 
     def _baseline(self, frame: Frame, baseline: RemoteBaseline) -> list[Effect]:
         fresh = self._state.apply_baseline(baseline)
         for origin, n in fresh.items():
             self._admitted(Admitted(frame.seqno, baseline.site, origin, 0, n, None, None))
-        delivered = [origin for origin, n in fresh.items() if self._state.has_been_delivered(baseline.site, origin, n)]
-        fresh = {origin: n for origin, n in fresh.items() if origin not in delivered}
+        fresh = {origin: n for origin, n in fresh.items() if self._reach(baseline.site, origin, n)[0] < n}
         return [Up(Baseline(baseline.site, fresh))] if fresh else []
 
     def _remote_view(self, frame: Frame, entry: RemoteView, now: float) -> list[Effect]:

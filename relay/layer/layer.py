@@ -36,7 +36,7 @@ from relay.unicast.forwarding import UnicastRoutes
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import ProxyUUID
-from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, Undeliverable, ViewInstalled
+from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, StateAwaited, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
 from sitestack.stack.layer import Down, Effect, Layer, Local, Up
@@ -66,7 +66,7 @@ class RelayLayer(Layer):
         self.routes = Routes(local, config.routes, self.gateway)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
         self.sender = self.unicasts.sender
-        self._applier = Applier(self.state, self.gateway)
+        self._applier = Applier(local.address, self.state, self.gateway)
         self._site = local.site
         self._me = local.address
         self._leaving = False
@@ -129,6 +129,9 @@ class RelayLayer(Layer):
         if isinstance(event, Blocked):
             self.injector.block()
             return []
+        if isinstance(event, StateAwaited):
+            self.state.inherit(event.provider, self._me)
+            return []
         if isinstance(event, Left):
             return self.routes.carry(self.gateway.resign("left", now), now)
         if isinstance(event, Undeliverable):
@@ -187,7 +190,8 @@ class RelayLayer(Layer):
         old, view = self.state.view, event.view
         effects: list[Effect] = []
         if self._parts:
-            begun = self.state.merge(self._parts, now)
+            members = {part.id: part.members for part in view.subviews}
+            begun = self.state.merge(self._parts, members, now)
             self._parts.clear()
             self.injector.close()
             effects += [Up(Baseline(site, origins)) for site, origins in begun]

@@ -183,6 +183,7 @@ class RemoteState:
     admitted: dict[Address, int]
     lineages: tuple[LineageState, ...]
     reached: dict[ViewId, ViewId]
+    ahead: dict[Address, dict[Address, int]]
 
 
 @dataclass(frozen=True, slots=True)

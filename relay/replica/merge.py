@@ -9,7 +9,7 @@ counts.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -19,15 +19,33 @@ from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
 
 
-def merge_parts(parts: Sequence[RelayState]) -> RelayState:
-    """One state out of those of all parts, whatever order they come in."""
+def merge_parts(parts: Sequence[RelayState], members: Mapping[ViewId, Sequence[Address]]) -> RelayState:
+    """One state out of those of all parts, whatever order they come in; `members` of each part, by its view."""
 
     def place(part: RelayState) -> ViewId:
         assert part.view is not None, "a part of a split site has a view"
         return part.view
 
-    merged = reduce(_merge, sorted(parts, key=place))
-    return replace(merged, first=max(part.first + len(part.entries) for part in parts))
+    parts = sorted(parts, key=place)
+    merged = reduce(_merge, parts)
+    remotes = tuple([replace(remote, ahead=_ahead(remote, parts, members)) for remote in merged.remotes])
+    return replace(merged, first=max(part.first + len(part.entries) for part in parts), remotes=remotes)
+
+
+def _ahead(
+    merged: RemoteState, parts: Sequence[RelayState], members: Mapping[ViewId, Sequence[Address]]
+) -> dict[Address, dict[Address, int]]:
+    """Who has more of a site than all parts have. It is not given that again."""
+    found: dict[Address, dict[Address, int]] = {}
+    known = [(part.view, remote) for part in parts for remote in part.remotes if remote.site == merged.site]
+    for view, remote in known:
+        for member in () if view is None else members.get(view, ()):
+            numbers = dict(remote.admitted)
+            raise_to(numbers, remote.ahead.get(member, {}))
+            above = {origin: n for origin, n in numbers.items() if n > merged.admitted.get(origin, 0)}
+            if above:
+                found[member] = above
+    return found
 
 
 def _merge(one: RelayState, other: RelayState) -> RelayState:
@@ -93,7 +111,7 @@ def _merge_remote(one: RemoteState, other: RemoteState) -> RemoteState:
     else:  # who knows nothing of a site has lost nothing of it either: it begins where the other part is
         admitted = dict(one.admitted if one.known else other.admitted)
     down = (one.down or other.down) and all(each.view is None for each in lineages.values())
-    return RemoteState(one.site, one.known or other.known, down, admitted, tuple(lineages.values()), reached)
+    return RemoteState(one.site, one.known or other.known, down, admitted, tuple(lineages.values()), reached, {})
 
 
 def _merge_lineage(one: LineageState, other: LineageState) -> LineageState:
@@ -116,4 +134,4 @@ def _newer(one: View | None, other: View | None) -> View | None:
 
 
 def _nothing(site: str) -> RemoteState:
-    return RemoteState(site, False, True, {}, (), {})
+    return RemoteState(site, False, True, {}, (), {}, {})

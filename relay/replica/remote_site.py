@@ -69,8 +69,10 @@ class Remote:
     down: bool = False
     #: The last number admitted per origin.
     admitted: dict[Address, int] = field(default_factory=dict)
-    #: Not replicated: where this member is ahead of that, after a merge with a part that had less.
-    ahead: dict[Address, int] = field(default_factory=dict)
+    #: Which members are ahead of that, and how far, after a merge with a part that had less.
+    ahead: dict[Address, dict[Address, int]] = field(default_factory=dict)
+    #: Not replicated: where the state with which this member's application begins is ahead of it.
+    inherited: dict[Address, int] = field(default_factory=dict)
     lineages: dict[ViewId, Lineage] = field(default_factory=dict)
     #: The newest view that each lineage has ever shown, gone or not: it may come back with that one, and none before (G3).
     reached: dict[ViewId, ViewId] = field(default_factory=dict)
@@ -81,7 +83,8 @@ class Remote:
         lineages = {}
         for each in given.lineages:
             lineages[each.lineage] = Lineage(each.epoch, each.view, dict(each.acked.origins), each.acked.view)
-        return cls(given.known, given.down, dict(given.admitted), {}, lineages, dict(given.reached))
+        ahead = {member: dict(numbers) for member, numbers in given.ahead.items()}
+        return cls(given.known, given.down, dict(given.admitted), ahead, {}, lineages, dict(given.reached))
 
     def give(self, site: str) -> RemoteState:
         """All that is replicated, for a joiner."""
@@ -89,7 +92,8 @@ class Remote:
             LineageState(name, each.epoch, each.view, SiteVector(dict(each.acked), each.acked_view))
             for name, each in self.lineages.items()
         ]
-        return RemoteState(site, self.known, self.down, dict(self.admitted), tuple(lineages), dict(self.reached))
+        ahead = {member: dict(numbers) for member, numbers in self.ahead.items()}
+        return RemoteState(site, self.known, self.down, dict(self.admitted), tuple(lineages), dict(self.reached), ahead)
 
     # -- what it sends -------------------------------------------------------------------------------------------------
 
@@ -102,14 +106,14 @@ class Remote:
             bound(self.admitted)
         return answer
 
-    def skip(self, gap: RemoteGap) -> tuple[int, int] | None:
-        """Admit a gap. The last number before it for the site, and for this member; None when the gap changes nothing."""
+    def skip(self, gap: RemoteGap) -> int | None:
+        """Admit a gap. The last number before it; None when the gap changes nothing."""
         reached = self.admitted.get(gap.origin, 0)
         if gap.last <= reached or gap.first > reached + 1:
             return None
         self.known = True
         self.admitted[gap.origin] = gap.last
-        return reached, max(reached, self.ahead.get(gap.origin, 0))
+        return reached
 
     def begin(self, baseline: RemoteBaseline) -> dict[Address, int]:
         """Begin to know it after these numbers; those that were new."""
@@ -118,12 +122,28 @@ class Remote:
         self.admitted.update(fresh)
         return fresh
 
-    def has_been_delivered(self, origin: Address, last: int) -> bool:
-        """True when this member had it already in its part of a split site; others had not, so it was admitted again."""
-        reached = self.ahead.get(origin, 0)
-        if 0 < reached <= last:
-            del self.ahead[origin]
-        return last <= reached
+    def had(self, member: Address, origin: Address) -> int:
+        """How far a member had an origin already in its part of a split site; others had not, so it is admitted again."""
+        return self.ahead[member].get(origin, 0) if member in self.ahead else 0
+
+    def settle(self, origin: Address, last: int) -> None:
+        """So far an origin has been admitted: who was ahead up to there is not ahead any more."""
+        if self.inherited.get(origin, last + 1) <= last:
+            del self.inherited[origin]
+        for member, numbers in list(self.ahead.items()):
+            if numbers.get(origin, last + 1) <= last:
+                del numbers[origin]
+            if not numbers:
+                del self.ahead[member]
+
+    def inherit(self, provider: Address, heir: Address) -> None:
+        """The heir's application begins with the state of the provider's; what itself has been delivered is before that."""
+        self.inherited = dict(self.ahead.get(provider, {}))
+        self.ahead.pop(heir, None)
+
+    def keep_ahead(self, members: tuple[Address, ...]) -> None:
+        """Forget who is gone."""
+        self.ahead = {member: numbers for member, numbers in self.ahead.items() if member in members}
 
     def vector(self, lineage: ViewId) -> SiteVector | None:
         """What has been admitted, as a STATE says it to a relay of this lineage; None when nothing is known of the site."""

@@ -6,6 +6,8 @@ stream, one decision. Nothing here depends on who relays; the gateway of the coo
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from relay.events import GlobalView
 from relay.replica.buffer import Buffer, BufferConfig
 from relay.replica.entries import (
@@ -66,6 +68,8 @@ class ReplicatedState:
         if self.sites:
             self.buffer.append(None, view, now)
         bury(self.produced, view.members)
+        for remote in self.remotes.values():
+            remote.keep_ahead(view.members)
 
     # -- other sites ---------------------------------------------------------------------------------------------------
 
@@ -73,13 +77,14 @@ class ReplicatedState:
         """Admit a batch of another site if it is the next one of its origin."""
         return self.remote(batch.site).admit(batch)
 
-    def has_been_delivered(self, site: str, origin: Address, last: int) -> bool:
-        """True when this member had it already in its part of a split site; others had not, so it was admitted again."""
-        return self.remote(site).has_been_delivered(origin, last)
-
-    def apply_gap(self, gap: RemoteGap) -> tuple[int, int] | None:
-        """Admit a gap. The last number before it for the site, and for this member; None when the gap changes nothing."""
+    def apply_gap(self, gap: RemoteGap) -> int | None:
+        """Admit a gap. The last number before it; None when the gap changes nothing."""
         return self.remote(gap.site).skip(gap)
+
+    def inherit(self, provider: Address, heir: Address) -> None:
+        """The heir's application begins with the state of the provider's: what that is ahead in is no news for it."""
+        for remote in self.remotes.values():
+            remote.inherit(provider, heir)
 
     def apply_baseline(self, baseline: RemoteBaseline) -> dict[Address, int]:
         """Begin to know a site after these numbers; those that were new."""
@@ -174,20 +179,19 @@ class ReplicatedState:
         view = None if self.view is None else self.view.id
         return RelayState(view, buffer.first, buffer.give(), buffer.base_view, dict(self.produced), tuple(remotes), self.sites)
 
-    def merge(self, parts: list[RelayState], now: float) -> list[tuple[str, dict[Address, int]]]:
+    def merge(
+        self, parts: list[RelayState], members: Mapping[ViewId, Sequence[Address]], now: float
+    ) -> list[tuple[str, dict[Address, int]]]:
         """Go on from the states of all parts of a split site; where sites begin of which this member's part knew nothing (R29).
 
-        What this member has it will not be given again.
+        `members` of each part, by its view. What a member has it will not be given again.
         """
         known = [site for site, remote in self.remotes.items() if remote.known]
-        reached = {site: dict(remote.admitted) for site, remote in self.remotes.items()}
-        for site, remote in self.remotes.items():
-            raise_to(reached[site], remote.ahead)
-        self.take(merge_parts([self.give(), *parts]), now)
+        inherited = {site: remote.inherited for site, remote in self.remotes.items()}
+        self.take(merge_parts([self.give(), *parts], members), now)
         self.buffer.trim(self.buffer.end - 1 - self.buffer.config.budget_entries)
-        for site, numbers in reached.items():
-            remote = self.remote(site)
-            remote.ahead = {origin: n for origin, n in numbers.items() if n > remote.admitted.get(origin, 0)}
+        for site, numbers in inherited.items():
+            self.remote(site).inherited = numbers
         self._drop_acked()  # one part may still hold what the others know to be everywhere
         return [(site, origins) for site, origins in self.baselines() if site not in known]
 

@@ -319,6 +319,13 @@ class StateGiven(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StateAwaited(Event):
+    """Up from state transfer at a joiner, after every view in which it has no state yet: this one is to give it."""
+
+    provider: Address
+
+
+@dataclass(frozen=True, slots=True)
 class StateArrived(Event):
     """Up from state transfer, once: what the application of a joiner starts with. Until then it is shown nothing.
 

@@ -6,7 +6,7 @@ import inspect
 import re
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -26,7 +26,7 @@ def page(text: str) -> str:
         begin, end = _BEGIN.format(name=name), _END
         pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
         table = "\n".join((begin, *_rows(headers), end))
-        text = pattern.sub(lambda _, table=table: table, text)
+        text = pattern.sub(table.replace("\\", r"\\"), text)
     return text
 
 
@@ -35,6 +35,7 @@ def _rows(headers: Mapping[int, type[Header]]) -> Iterator[str]:
     yield "| --- | --- | --- | --- |"
     for number, kind in sorted(headers.items()):
         hints = get_type_hints(kind)
+        assert is_dataclass(kind)
         carried = ", ".join(f"{field.name}: {_type(hints[field.name])}" for field in fields(kind))
         said = (inspect.getdoc(kind) or "").split("\n")[0]
         yield f"| {number:#x} | `{kind.__name__}` | {carried or '(none)'} | {said} |"

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Edit, Mutant
 TAKEOVER = "tests/simulation/relay/test_takeover_stories.py"
 STREAMS = "tests/simulation/relay/test_stream_stories.py"
 MERGES = "tests/simulation/relay/test_merge_stories.py"
+STATES = "tests/simulation/relay/test_state_stories.py"
 
 RELAY = (
     Mutant(
@@ -273,5 +274,14 @@ RELAY = (
         "who began alone is told that it has lost what was before its time",
         (Edit("relay/replica/merge.py", "    if one.known and other.known:", "    if True:"),),
         (f"{MERGES}::test_who_began_alone_takes_what_was_before_its_time_for_history_and_not_for_a_loss",),
+    ),
+    Mutant(
+        "R23 state",
+        "a joiner is delivered again what its state has of other sites",
+        (Edit("relay/replica/remote_site.py", "        self.inherited = dict(self.ahead.get(provider, {}))", "        pass"),),
+        (
+            f"{STATES}::test_what_is_in_the_state_of_a_joiner_is_not_delivered_to_it_and_all_else_is",
+            f"{STATES}::test_when_the_provider_dies_what_the_next_one_has_counts",
+        ),
     ),
 )

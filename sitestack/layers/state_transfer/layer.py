@@ -30,7 +30,16 @@ from sitestack.layers.state_transfer.headers import (
 )
 from sitestack.layers.state_transfer.holders import StateHolders
 from sitestack.model.address import Address
-from sitestack.model.events import Event, GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused, ViewInstalled
+from sitestack.model.events import (
+    Event,
+    GiveState,
+    StateArrived,
+    StateAwaited,
+    StateGiven,
+    StateNotGiven,
+    StateRefused,
+    ViewInstalled,
+)
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
@@ -162,8 +171,12 @@ class StateTransfer(Layer):
         if self._holders.provider == self._me and self._holders.waiting():
             effects.append(Up(GiveState(view.id)))
         elif self._takes_part and not self._complete:
-            effects += self._ask(now)
+            effects += [*self._await(), *self._ask(now)]
         return effects
+
+    def _await(self) -> list[Effect]:
+        provider = self._holders.provider
+        return [] if provider is None else [Up(StateAwaited(provider))]
 
     def _inherit(self, point: ViewId) -> list[Effect]:
         """When there is nobody to ask, go on with what there is."""

@@ -126,7 +126,7 @@ class LinkModel(RuleBasedStateMachine):
         elif isinstance(frame, RemoteGap):
             skipped = self.receiver.apply_gap(frame)
             if skipped is not None:
-                self.skipped[frame.origin] += range(skipped[0] + 1, frame.last + 1)
+                self.skipped[frame.origin] += range(skipped + 1, frame.last + 1)
                 self.unstable.append((frame.origin, frame.last))
         elif isinstance(frame, RemoteBaseline):
             for origin, n in self.receiver.apply_baseline(frame).items():

@@ -196,7 +196,7 @@ def test_a_part_that_did_not_get_the_merge_view_is_held_for_again() -> None:
 
 
 def part(view: int, creator: Address, entries: list[HeldEntry], admitted: dict[Address, int]) -> RelayState:
-    remote = RemoteState("NYC", True, False, admitted, (), {})
+    remote = RemoteState("NYC", True, False, admitted, (), {}, {})
     produced = {each.batch.origin: each.batch.last for each in entries if each.batch}
     return RelayState(ViewId(view, creator), 10 * view, tuple(entries), None, produced, (remote,), ())
 
@@ -208,7 +208,7 @@ def test_the_order_of_the_parts_does_not_matter() -> None:
         part(4, E, [held[1], held[5]], {D: 6, F: 1}),
         part(4, F, held[:2] + held[4:5], {D: 5, E: 9}),
     ]
-    merged = [merge_parts([parts[n] for n in order]) for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0))]
+    merged = [merge_parts([parts[n] for n in order], {}) for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0))]
     assert merged[0] == merged[1] == merged[2]
     batches = [entry.batch for entry in merged[0].entries if entry.batch]
     for origin, numbers in ((D, [3, 4, 5]), (E, [1, 2]), (F, [1])):
@@ -225,11 +225,11 @@ def test_what_one_part_has_seen_go_down_does_not_come_back_by_a_merge() -> None:
     def state(creator: Address, view: View | None, reached: View | None, down: bool, forgotten: bool) -> RelayState:
         lineage = LineageState(ViewId(1, D), None, view, SiteVector({}, None))
         known = {} if reached is None else {ViewId(1, D): reached.id}
-        remote = RemoteState("NYC", True, down, {}, () if forgotten else (lineage,), known)
+        remote = RemoteState("NYC", True, down, {}, () if forgotten else (lineage,), known, {})
         return RelayState(ViewId(3, creator), 0, (), None, {}, (remote,), ())
 
     def merged(before: View | None, down: bool, other: View, forgotten: bool = False) -> RemoteState:
-        return merge_parts([state(E, None, before, down, forgotten), state(F, other, other, False, False)]).remotes[0]
+        return merge_parts([state(E, None, before, down, forgotten), state(F, other, other, False, False)], {}).remotes[0]
 
     for forgotten in (False, True):
         gone, overtaken = merged(theirs, True, theirs, forgotten), merged(older, True, theirs, forgotten)
@@ -243,20 +243,20 @@ def test_what_one_part_has_seen_go_down_does_not_come_back_by_a_merge() -> None:
 def test_a_part_that_knows_nothing_of_a_site_begins_where_the_others_are() -> None:
     """R29: it has lost nothing. Who knows the site, and nothing of one of its members, has yet to get all of that one."""
     knows, knows_less = part(3, D, [], {D: 4, E: 2}), part(4, E, [], {D: 3})
-    founder = replace(part(5, F, [], {}), remotes=(RemoteState("NYC", False, False, {}, (), {}),))
+    founder = replace(part(5, F, [], {}), remotes=(RemoteState("NYC", False, False, {}, (), {}, {}),))
     stranger = replace(founder, remotes=())
     for parts in ([knows, founder], [founder, knows], [stranger, knows], [founder, knows, stranger]):
-        assert merge_parts(parts).remotes[0].admitted == {D: 4, E: 2}
-    assert merge_parts([founder, knows, knows_less]).remotes[0].admitted == {D: 3}
+        assert merge_parts(parts, {}).remotes[0].admitted == {D: 4, E: 2}
+    assert merge_parts([founder, knows, knows_less], {}).remotes[0].admitted == {D: 3}
     state = ReplicatedState("SFO", BufferConfig())
     state.view = View(ViewId(5, F), ViewId(5, F), (F,), ("F",))
-    assert state.merge([knows], 0.0) == [("NYC", {D: 4, E: 2})]
-    assert state.merge([knows_less], 0.0) == []
+    assert state.merge([knows], {}, 0.0) == [("NYC", {D: 4, E: 2})]
+    assert state.merge([knows_less], {}, 0.0) == []
 
 
 def test_what_only_one_part_still_holds_comes_before_what_both_hold() -> None:
     held = [HeldEntry(batch(n, D), None) for n in range(1, 6)]
-    merged = merge_parts([part(1, D, held[2:], {}), part(1, E, held[:3], {})])
+    merged = merge_parts([part(1, D, held[2:], {}), part(1, E, held[:3], {})], {})
     assert [entry.batch.first for entry in merged.entries if entry.batch] == [1, 2, 3, 4, 5]
 
 

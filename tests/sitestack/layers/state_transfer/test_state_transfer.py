@@ -17,7 +17,7 @@ from sitestack.layers.state_transfer.headers import (
     StateStanding,
 )
 from sitestack.model.address import Address
-from sitestack.model.events import GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused, ViewInstalled
+from sitestack.model.events import GiveState, StateArrived, StateAwaited, StateGiven, StateNotGiven, StateRefused, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
@@ -83,7 +83,7 @@ def test_who_founds_a_site_starts_with_what_it_has_and_writes_that_into_the_stre
 
 def test_a_joiner_asks_the_first_in_rank_that_has_the_state_piece_by_piece() -> None:
     layer, effects = joiner("C", THREE, A=ABSTAINS, B=HOLDS)
-    assert effects == [to(C, A, StateReport(WAITS)), to(C, B, StateRequest(THREE.id, 0))]
+    assert effects == [to(C, A, StateReport(WAITS)), Up(StateAwaited(B)), to(C, B, StateRequest(THREE.id, 0))]
     assert hear(layer, B, StateChunk(THREE.id, 0, 5, b"abc")) == [to(C, B, StateRequest(THREE.id, 3))]
     assert hear(layer, B, StateChunk(THREE.id, 0, 5, b"abc")) == [Dropped("state_chunk_again")]
     assert hear(layer, B, StateChunk(THREE.id, 3, 5, b"de")) == [

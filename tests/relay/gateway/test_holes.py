@@ -145,7 +145,7 @@ def part(view: int, entries: list[tuple[Address, int]], produced: dict[Address, 
 def test_what_a_third_part_held_goes_between_what_the_others_did() -> None:
     """At the end it would come behind a number that is higher: never sent, and told as a gap although it is held."""
     parts = [part(1, [(E, 1), (E, 2)], {E: 2}), part(2, [(E, 9), (F, 1)], {E: 9}), part(3, [(F, 2), (E, 4), (E, 5)], {E: 5})]
-    merged = merge_parts(parts)
+    merged = merge_parts(parts, {})
     assert [each.batch.first for each in merged.entries if each.batch and each.batch.origin == E] == [1, 2, 4, 5, 9]
     assert [each.batch.first for each in merged.entries if each.batch and each.batch.origin == F] == [1, 2]
 
@@ -154,11 +154,11 @@ def test_what_the_other_site_has_is_not_held_again_because_a_returned_part_did()
     """F held 1..5 all the while; meanwhile NYC has got, and acknowledged, everything."""
     state = holding([], {E: 10})
     linked = LineageState(ViewId(1, D), ViewId(1, D), None, SiteVector({E: 10}, ViewId(9, D)))
-    ours = RelayState(ViewId(9, E), 100, (), None, {E: 10}, (RemoteState("NYC", True, False, {}, (linked,), {}),), ("NYC",))
+    ours = RelayState(ViewId(9, E), 100, (), None, {E: 10}, (RemoteState("NYC", True, False, {}, (linked,), {}, {}),), ("NYC",))
     state.take(ours, 0.0)
     state.view = remote_view(9, E)
     theirs = part(8, [(E, n) for n in range(1, 6)], {E: 5})
-    state.merge([theirs], 0.0)
+    state.merge([theirs], {}, 0.0)
     assert len(state.buffer) == 0
 
 
@@ -193,14 +193,14 @@ def test_what_another_part_still_held_was_not_taken_by_the_budget() -> None:
     state = holding([(E, n) for n in range(1, 6)] + [(F, 1)], {E: 5, F: 1})
     state.view = remote_view(9, E)
     state.buffer.trim(state.buffer.end - 1)
-    state.merge([part(8, [(E, n) for n in (4, 5)], {E: 5})], 0.0)
+    state.merge([part(8, [(E, n) for n in (4, 5)], {E: 5})], {}, 0.0)
     assert reasons(state, {D: 1}) == [(1, 3, "not_held"), (1, 1, "budget")]  # of E, and of F
 
 
 def test_what_a_merge_has_too_much_of_goes_for_the_budgets_sake() -> None:
     state = holding([(E, n) for n in range(1, 4)], {E: 3}, BufferConfig(budget_entries=4))
     state.view = remote_view(9, E)
-    state.merge([part(8, [(F, n) for n in range(1, 4)], {F: 3})], 0.0)
+    state.merge([part(8, [(F, n) for n in range(1, 4)], {F: 3})], {}, 0.0)
     assert len(state.buffer) == 4
     assert reasons(state, {D: 1}) == [(1, 2, "budget")]
 

@@ -1,0 +1,128 @@
+"""Who is ahead after a merge, and who joins with the state of one that is: what another site says it gets once."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.events import Baseline, Gap
+from relay.replica.entries import RemoteGap
+from sitestack.model.address import Address
+from sitestack.model.events import StateAwaited
+from sitestack.model.frame import Frame
+from tests.relay.fake_member import Member
+from tests.relay.fake_site import FakeSite
+from tests.relay.fake_sites import two_sites
+from tests.relay.fake_world import World
+from tests.relay.puppet import D, Puppet, data
+
+
+def merged() -> tuple[World, FakeSite]:
+    """NYC was split: two have 1..3 of D, the other two have 1; now it is whole again, and SFO, played by the test, is away."""
+    world, nyc, _ = two_sites(4)
+    del world.sites["SFO"]
+    world.settle()
+    puppet = Puppet(nyc).greet()
+    puppet.say(data(1))
+    other = nyc.split(nyc.members[2:])
+    puppet = Puppet(nyc).greet(epoch=2)
+    puppet.say(data(2), data(3))
+    puppet.close()
+    nyc.merge(other)
+    world.settle()
+    return world, nyc
+
+
+def told(member: Member) -> list[object]:
+    """What a member hears of D: a number that it is delivered, a gap, or where it begins."""
+    heard: list[object] = []
+    for event in member.events:
+        if isinstance(event, Frame) and event.batch is not None:
+            heard.append(event.batch.first)
+        elif isinstance(event, Gap):
+            heard.append((event.first, event.last))
+        elif isinstance(event, Baseline):
+            heard.append({"after": event.origins[D]})
+    return heard
+
+
+def joiner(site: FakeSite, provider: int | None) -> Member:
+    """It comes before what is missing has been sent again, and its state is to come from this member."""
+    member = site.join("J")
+    if provider is not None:
+        site.carry_out(member, member.layer.up(StateAwaited(site.members[provider].address), site.world.now))
+    return member
+
+
+@pytest.mark.parametrize(
+    ("provider", "hears"),
+    [
+        (0, [{"after": 1}, {"after": 2}, {"after": 3}, 4]),
+        (1, [{"after": 1}, {"after": 2}, {"after": 3}, 4]),
+        (2, [{"after": 1}, 2, 3, 4]),
+        (None, [{"after": 1}, 2, 3, 4]),
+    ],
+)
+def test_a_joiner_is_delivered_what_is_not_in_the_state_of_its_provider(provider: int | None, hears: list[object]) -> None:
+    _world, nyc = merged()
+    late = joiner(nyc, provider)
+    Puppet(nyc).greet(epoch=3).say(data(2), data(3), data(4))
+    assert told(late) == hears
+    assert [told(member) for member in nyc.members[:4]] == [[1, 2, 3, 4]] * 4
+
+
+@pytest.mark.parametrize(
+    ("provider", "gap", "hears", "behind"),
+    [
+        (0, 5, [{"after": 1}, {"after": 3}, (4, 5), 6], (2, 5)),
+        (0, 3, [{"after": 1}, {"after": 3}, 4], (2, 3)),
+        (0, 2, [{"after": 1}, {"after": 2}, {"after": 3}, 4], (2, 2)),
+        (2, 5, [{"after": 1}, (2, 5), 6], (2, 5)),
+    ],
+)
+def test_of_a_gap_a_joiner_is_told_what_is_not_in_its_state(
+    provider: int, gap: int, hears: list[object], behind: tuple[int, int]
+) -> None:
+    _world, nyc = merged()
+    late = joiner(nyc, provider)
+    frames = [data(n) for n in range(gap + 1, 4)]
+    Puppet(nyc).greet(epoch=3).say(RemoteGap("SFO", D, 2, gap, "budget"), *frames, data(max(gap, 3) + 1))
+    assert told(late) == hears
+    assert told(nyc.members[2])[:2] == [1, behind]
+    assert told(nyc.members[0])[:3] == [1, 2, 3]
+
+
+def test_the_next_provider_counts_as_soon_as_there_is_one() -> None:
+    _world, nyc = merged()
+    late = joiner(nyc, 0)
+    nyc.carry_out(late, late.layer.up(StateAwaited(nyc.members[2].address), nyc.world.now))
+    Puppet(nyc).greet(epoch=3).say(data(2), data(3), data(4))
+    assert told(late) == [{"after": 1}, 2, 3, 4]
+
+
+def test_who_is_ahead_is_known_to_all_and_to_those_who_join_and_forgotten_when_it_is_settled_or_gone() -> None:
+    _world, nyc = merged()
+    first, second = (member.address for member in nyc.members[:2])
+    late = joiner(nyc, None)
+
+    def ahead(member: Member) -> dict[Address, dict[Address, int]]:
+        return member.layer.state.remotes["SFO"].ahead
+
+    assert [ahead(member) for member in nyc.members] == [{first: {D: 3}, second: {D: 3}}] * 5
+    assert late in nyc.members
+    nyc.kill(nyc.members[1])
+    assert [ahead(member) for member in nyc.members] == [{first: {D: 3}}] * 4
+    puppet = Puppet(nyc).greet(epoch=3)
+    puppet.say(data(2))
+    assert [ahead(member) for member in nyc.members] == [{first: {D: 3}}] * 4
+    puppet.say(data(3))
+    assert [ahead(member) for member in nyc.members] == [{}] * 4
+
+
+def test_who_was_ahead_stays_so_over_another_split() -> None:
+    """The part that it is in has less than it has itself."""
+    _world, nyc = merged()
+    other = nyc.split(nyc.members[1:3])
+    nyc.merge(other)
+    Puppet(nyc).greet(epoch=9).say(data(2), data(3), data(4))
+    for member in nyc.members:
+        assert told(member) == [1, 2, 3, 4]

@@ -1,0 +1,132 @@
+"""State transfer while the parts of a site that was split have not yet the same messages of other sites."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pytest
+
+from relay.replica.buffer import BufferConfig
+from sitestack.layers.state_transfer import StateTransfer
+from sitestack.layers.state_transfer.headers import StateChunk
+from sitestack.model.events import Event, GiveState, StateArrived, StateGiven, ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.sim.transcript import texts
+from tests.simulation.relay.sites import Sites
+from tests.simulation.stories import layer, say, verdict
+
+WORDS = tuple("123456")
+
+
+def application(script: Sites, name: str) -> list[str]:
+    """What is in the state of an application: what it was given, and all that it was shown since."""
+    content: list[str] = []
+    before: dict[object, int] = {}
+    for event in script[name].events:
+        if isinstance(event, ViewInstalled):
+            before[event.view.id] = len(content)
+        elif isinstance(event, StateArrived) and event.data is not None:
+            content = [*json.loads(event.data), *content[before[event.point] :]]
+        elif isinstance(event, Frame):
+            content += texts(event.batch)
+    return content
+
+
+def share(script: Sites, *names: str) -> None:
+    """These have applications with a state, which they give to each other."""
+    for name in names:
+        process = script[name]
+        layer(script, name, StateTransfer)._takes_part = True
+
+        def give(event: Event | Frame, name: str = name) -> None:
+            if isinstance(event, GiveState):
+                given = StateGiven(event.point, json.dumps(application(script, name)).encode())
+                script.world.schedule.after(0.0, partial(script[name].input, given))
+
+        tell = process.on_event
+        process.on_event = lambda event, tell=tell, give=give: (tell(event), give(event))  # type: ignore[misc, assignment]
+
+
+def split(sharing: str) -> Sites:
+    """A and B have got what D said while C and G were cut off from both; all are in one view again, and D's line is cut."""
+    script = Sites({"NYC": "ABCGX", "SFO": "DE"}, BufferConfig())
+    for name in "ABCG":
+        script.start("NYC", name)
+        share(script, *[name for _ in range(name in sharing)])
+        script.view(*"ABCG"[: "ABCG".index(name) + 1])
+    script.form("D", "E")
+    script.linked(*"ABCGDE")
+    apart = script.hold("AB", "CG"), script.hold("CG", "AB")
+    script.view("A", "B")
+    script.view("C", "G")
+    script.run(5.0)
+    script.stall("DE", "CGX")
+    script.stall("CGX", "DE")
+    say(script, "D", *WORDS)
+    script.everywhere("AB", *WORDS)
+    script.stall("DE", "AB")
+    script.stall("AB", "DE")
+    for silence in apart:
+        silence.stop()
+    script.view(*"ABCG")
+    return script
+
+
+def joins(script: Sites, *beside: str) -> None:
+    script.start("NYC", "X")
+    share(script, "X")
+    script.view(*beside, "X")
+
+
+def goes_on(script: Sites, *names: str) -> None:
+    """The lines between the sites are there again, and what was missing is sent again."""
+    script.world.streams.cuts.clear()
+    script.run(10.0)
+    say(script, "D", "7")
+    script.everywhere(names, "7")
+
+
+@pytest.mark.parametrize("sharing", ["ABCG", "BCG", "CG", "G"])
+def test_what_is_in_the_state_of_a_joiner_is_not_delivered_to_it_and_all_else_is(sharing: str) -> None:
+    """The provider is who shares its state and comes first: of these B, like A, is ahead, and the others are not."""
+    script = split(sharing)
+    joins(script, *"ABCG")
+    goes_on(script, *"ABCGX")
+    for name in (*sharing, "X"):
+        assert application(script, name) == [*WORDS, "7"], name
+    assert script.gaps("X") == []
+    verdict(script)
+
+
+@pytest.mark.parametrize("sharing", ["ABCG", "ACG"])
+def test_when_the_provider_dies_what_the_next_one_has_counts(sharing: str) -> None:
+    """First A gives its state, then B, which is ahead too, or C, which is not."""
+    script = split(sharing)
+    held = script.hold("A", "X", StateChunk)
+    joins(script, *"ABCG")
+    script.run(1.0)
+    assert held.packets
+    script.kill("A")
+    script.view(*"BCGX")
+    goes_on(script, *"BCGX")
+    for name in (*sharing[1:], "X"):
+        assert application(script, name) == [*WORDS, "7"], name
+    verdict(script)
+
+
+def test_what_a_provider_that_is_not_ahead_gets_before_it_dies_is_in_its_state_and_what_it_does_not_get_is_delivered() -> None:
+    """A has the words and dies giving them; in its view they came again to the others, and were nothing new to X."""
+    script = split("ACG")
+    held = script.hold("A", "X", StateChunk)
+    joins(script, *"ABCG")
+    script.run(1.0)
+    assert held.packets
+    goes_on(script, *"ABCG")
+    script.kill("A")
+    script.view(*"BCGX")
+    say(script, "D", "8")
+    script.everywhere("BCGX", "8")
+    for name in "CGX":
+        assert application(script, name) == [*WORDS, "7", "8"], name
+    verdict(script)
