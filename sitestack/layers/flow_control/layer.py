@@ -1,49 +1,44 @@
 """FlowControl: a sender is never more than a window ahead of the slowest receiver.
 
-Both sides only count, from zero: the sender the bytes it sent, each receiver the bytes that it consumed, per sender. The
-receiver returns its two totals (`Credits`) when a quarter of the window, or 256 KiB, was consumed since the last time; being
-totals, they need no care when one is late or repeated. A sender that is a whole window ahead of a receiver queues, in order;
-so one frame passes whenever nothing is on its way, however large it is.
+A sender counts the bytes that it sends, to all together and to each member, and now and then puts its total on a frame: a
+`Mark`. A receiver that has come to a mark returns it (`Credits`). Being totals, they need no care when one is late, lost or
+repeated; and since the sender says what it wants to hear of, no receiver need know its window. A sender that is a whole window
+ahead of a receiver queues, in order; so one frame passes whenever nothing is on its way, however large it is. Frames without a
+batch cost nothing, but keep their place in the queue. What the layers below send never comes here.
 
-Totals of multicasts are per view, and start again with each; those of unicasts last while both are members. (When a part of
-the site comes back in a merge, all sides have forgotten the totals at the split.) Frames without a batch cost nothing, but keep
-their place in the queue. What the layers below send never comes here.
+Accounts are of the members of a view, and both sides begin them at zero in every view: a total means something only together
+with the view that it names. So no credit is lost for good, whatever splits and merges. While both sides stay in the view, what
+is sent in it arrives, or is given up by UNICAST, and then nothing is on its way any more; as soon as one of them has another
+view, the account is void. Multicasts and forwards are void with it. Other unicasts arrive after all, uncounted: at most a
+window of them. One that overtakes its view is counted when the view comes.
+
+To a process that is no member nothing is counted, and nothing waits here: the two have no view in common, and so no account.
+What it does not take in time UNICAST refuses or gives up, and reports.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import ClassVar
 
 from sitestack.layers.flow_control.accounts import Account, Outlet, cost
+from sitestack.layers.flow_control.headers import Credits, Mark
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Credit, Event, Left, Undeliverable, ViewInstalled, Waiting
-from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
-from sitestack.model.view import View, ViewId
+from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
-#: Beyond this many, what strangers send is not counted, and they get no credit.
-ACCOUNTS_MAX = 10_000
-#: Credit is returned after so much, whatever the window: its sender may have a smaller one, and would wait for it for ever.
-OWED_BYTES_MAX = 256 * 1024
-
-
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Credits(Header):
-    """To a sender: so many bytes of yours I have consumed in all. `view` is the one that the multicasts are counted in."""
-
-    view: ViewId
-    multicast_bytes: int
-    unicast_bytes: int
+#: So many senders may be ahead of this member in views. What others have marked is returned with their next mark.
+EARLY_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class FlowControlConfig:
     """The window bounds what a slow receiver must hold, and what every member holds for retransmission because of it."""
 
-    #: How far a sender may be ahead of the slowest receiver. Members may differ while none has less than 256 KiB.
+    #: How far a sender may be ahead of the slowest receiver. Members may differ.
     window_bytes: int = 2 * 1024 * 1024
     #: While the application leaves more than this untaken, nothing is returned, and so the senders stop.
     backlog_bytes_max: int = 8 * 1024 * 1024
@@ -55,10 +50,14 @@ class FlowControlConfig:
 
 @dataclass(frozen=True, slots=True)
 class FlowControlStatistics:
-    """`ahead_bytes` is how far my multicasts are ahead of the slowest receiver; `waits` counts frames that had to queue."""
+    """`ahead_bytes` is how far my multicasts are ahead of the slowest receiver; `waits` counts frames that had to queue.
+
+    `awaited_bytes` is what receivers have been asked for and not returned, over all accounts: 0 at rest.
+    """
 
     ahead_bytes: int
     ahead_bytes_high: int
+    awaited_bytes: int
     window_bytes: int
     queued_bytes: int
     queued_bytes_high: int
@@ -80,19 +79,21 @@ class FlowControl(Layer):
     """MFC and UFC of JGroups in one, with totals instead of grants (B1, B3, S18)."""
 
     name = "flow_control"
-    HEADERS: ClassVar[dict[int, type[Header]]] = {0x80: Credits}
+    HEADERS: ClassVar[dict[int, type[Header]]] = {0x80: Credits, 0x81: Mark}
+    FRAMES_UP = "own"
 
     def __init__(self, local: Local, config: FlowControlConfig) -> None:
         self._me = local.address
         self._config = config
         self._window = config.window_bytes
-        self._owed_max = min(config.window_bytes // 4, OWED_BYTES_MAX)
         self._view: View | None = None
         self._blocked = True
         #: To everybody; acknowledged is what the slowest member has consumed.
-        self._casts = Outlet()
-        #: The members; until the next view also strangers that reached us, which may have installed it before us.
+        self._casts = Outlet(self._window)
+        #: The members; while blocked also others that something waits for, since they may be members of the next view.
         self._accounts: dict[Address, Account] = {}
+        #: The last mark on a unicast of each sender that is in a later view: the next one here, since it waits for all members.
+        self._early: dict[Address, Mark] = {}
         #: Senders that are owed credits, ordered.
         self._due: dict[Address, None] = {}
         self._backlog_bytes = 0
@@ -125,7 +126,7 @@ class FlowControl(Layer):
         if account is None:
             if not self._blocked:
                 return [Down(frame)]  # to no member: no credit would come
-            account = self._accounts[dest] = Account()
+            account = self._accounts[dest] = Account(self._window)
         if frame.headers and frame.headers[-1].OVERTAKES and not self._blocked:
             return [Down(frame)]
         return self._send(frame, account.unicasts)
@@ -133,11 +134,15 @@ class FlowControl(Layer):
     def _send(self, frame: Frame, outlet: Outlet) -> list[Effect]:
         """Nothing is sent during a block: this layer is the last that keeps multicasts out of a flush."""
         behind = outlet.urgent if frame.is_out_of_band else len(outlet.queue)
-        if behind or self._blocked or not outlet.has_credit(frame, self._window):
+        if behind or self._blocked or not outlet.has_credit(frame):
             return self._enqueue(frame, outlet)
-        outlet.sent += cost(frame)
+        return [self._pass(frame, outlet)]
+
+    def _pass(self, frame: Frame, outlet: Outlet) -> Effect:
+        assert self._view is not None, "it is blocked until the first view"
+        marked = outlet.charge(frame, self._view.id)
         self._ahead_high = max(self._ahead_high, self._casts.sent - self._casts.acknowledged)
-        return [Down(frame)]
+        return Down(marked)
 
     def _enqueue(self, frame: Frame, outlet: Outlet) -> list[Effect]:
         too_large = self._queued_bytes + cost(frame) > self._config.queue_bytes_max
@@ -152,11 +157,10 @@ class FlowControl(Layer):
 
     def _release(self, outlet: Outlet) -> list[Effect]:
         effects: list[Effect] = []
-        while outlet.queue and not self._blocked and outlet.has_credit(outlet.queue[0], self._window):
+        while outlet.queue and not self._blocked and outlet.has_credit(outlet.queue[0]):
             frame = outlet.take()
             self._count_queued(frame, -1)
-            effects.append(Down(frame))
-        self._ahead_high = max(self._ahead_high, self._casts.ahead)
+            effects.append(self._pass(frame, outlet))
         return effects
 
     def _count_queued(self, frame: Frame, sign: int) -> None:
@@ -169,37 +173,39 @@ class FlowControl(Layer):
     # -- receiving ---------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Count what is consumed, and take the credits that come back."""
+        """Come to marks, and take the credits that come back."""
         if isinstance(event, Frame):
-            if event.batch is not None:
-                if not event.unreliable:
-                    self._consume(event, cost(event))
-            elif event.headers and isinstance(event.headers[-1], Credits):
-                return self._handle_credits(event.source, event.headers[-1])
+            header = event.headers[-1] if event.headers else None
+            if isinstance(header, Mark):
+                self._consume(event.source, header, is_cast=event.dest is None)
+                return [Up(event.pop())]
+            if isinstance(header, Credits):
+                return self._handle_credits(event.source, header)
         elif isinstance(event, Blocked):
             self._blocked = True
         elif isinstance(event, ViewInstalled):
             return self._handle_view(event)
         elif isinstance(event, Undeliverable):
-            return [Up(event), *self._give_up(event)]
+            return self._give_up(event)
         elif isinstance(event, Left):
             return [*self._report_queued(), Up(event)]
         return [Up(event)]
 
-    def _consume(self, frame: Frame, size: int) -> None:
-        account = self._accounts.get(frame.source)
-        if account is None:
-            if len(self._accounts) >= ACCOUNTS_MAX:
-                return
-            account = self._accounts[frame.source] = Account()
-        if frame.dest is None:
-            account.cast_consumed += size
-            owed = account.cast_consumed - account.cast_returned
+    def _consume(self, sender: Address, mark: Mark, *, is_cast: bool) -> None:
+        """What was sent before this mark is here. (If the mark is out of band, some may still be in UNICAST's window.)"""
+        view = self._view
+        if view is None or mark.view > view.id:
+            if not is_cast and (sender in self._early or len(self._early) < EARLY_MAX):
+                self._early[sender] = max(mark, self._early.get(sender, mark), key=attrgetter("view", "total_bytes"))
+            return
+        account = self._accounts.get(sender)
+        if account is None or mark.view != view.id:
+            return  # of a view that its sender has left, or will leave without me
+        if is_cast:
+            account.cast_consumed = max(account.cast_consumed, mark.total_bytes)
         else:
-            account.unicast_consumed += size
-            owed = account.unicast_consumed - account.unicast_returned
-        if owed >= self._owed_max:
-            self._due[frame.source] = None
+            account.unicast_consumed = max(account.unicast_consumed, mark.total_bytes)
+        self._due[sender] = None
 
     def flush(self, now: float) -> list[Effect]:
         """The shell's turn ends: return credits, at most one frame a sender, and tell how much of mine waits."""
@@ -235,23 +241,25 @@ class FlowControl(Layer):
         if account is None or self._view is None or self._view.id != credits.view:
             return [Dropped("stale_credits")]
         self._credits_received += 1
-        # Never down, and never beyond what was sent: nobody can open the window wider than it is.
-        unicasts, casts = account.unicasts, self._casts
-        unicasts.acknowledged = max(unicasts.acknowledged, min(credits.unicast_bytes, unicasts.sent))
+        casts = self._casts
+        account.unicasts.acknowledge(credits.unicast_bytes)
         before = account.cast_acknowledged
         account.cast_acknowledged = max(before, min(credits.multicast_bytes, casts.sent))
         if before == casts.acknowledged:
-            casts.acknowledged = min(self._accounts[member].cast_acknowledged for member in self._view.members)
-        return [*self._release(unicasts), *self._release(casts)]
+            casts.acknowledge(min(self._accounts[member].cast_acknowledged for member in self._view.members))
+        return [*self._release(account.unicasts), *self._release(casts)]
 
     def _give_up(self, event: Undeliverable) -> list[Effect]:
-        """What did not arrive will never be credited; without this the window would stay smaller for ever."""
+        """Nothing is on its way to this process any more. What it was told of its own marks may not have arrived either."""
+        told = Up(replace(event, frames=tuple([_without_mark(frame) for frame in event.frames])))
         account = self._accounts.get(event.dest)
         if account is None:
-            return []
-        outlet = account.unicasts
-        outlet.sent = max(outlet.acknowledged, outlet.sent - sum(map(cost, event.frames)))
-        return self._release(outlet)
+            return [told]
+        account.unicasts.settle()
+        if account.cast_consumed or account.unicast_consumed:
+            account.cast_returned = account.unicast_returned = 0
+            self._due[event.dest] = None
+        return [told, *self._release(account.unicasts)]
 
     def _report_queued(self) -> list[Effect]:
         """This member has left: unicasts that still wait for credit will not be sent any more."""
@@ -261,22 +269,24 @@ class FlowControl(Layer):
     # -- views -------------------------------------------------------------------------------------------------------
 
     def _handle_view(self, event: ViewInstalled) -> list[Effect]:
-        """Multicasts start from zero: their origins send again what is not delivered. Unicasts go on."""
+        """Totals start from zero. Multicasts that wait are void: their origins send them again. Unicasts go on waiting."""
         self._view = event.view
         self._blocked = event.blocked
-        self._due = {}
         superseded = self._forget(self._casts)
         effects: list[Effect] = [Dropped("queued_before_view", len(superseded))] if superseded else []
-        self._casts = Outlet()
+        self._casts = Outlet(self._window)
         old = self._accounts
-        self._accounts = {each: old.pop(each) if each in old else Account() for each in event.view.members}
-        for account in old.values():  # to those that left: what becomes of it is UNICAST's business
+        self._accounts = {each: old.pop(each) if each in old else Account(self._window) for each in event.view.members}
+        for account in old.values():  # to those that are no members: what becomes of it is UNICAST's business
             effects += [Down(frame) for frame in self._forget(account.unicasts)]
-        for member, account in self._accounts.items():
+        self._due = {}
+        for account in self._accounts.values():
             account.start_view()
-            if account.unicast_consumed:
-                self._due[member] = None  # credits of the old view may have been dropped on the way
             effects += self._release(account.unicasts)
+        early, self._early = self._early, {}
+        for sender, mark in early.items():
+            if mark.view == event.view.id:
+                self._consume(sender, mark, is_cast=False)
         return effects
 
     def _forget(self, outlet: Outlet) -> list[Frame]:
@@ -290,6 +300,7 @@ class FlowControl(Layer):
         return FlowControlStatistics(
             ahead_bytes=self._casts.ahead,
             ahead_bytes_high=self._ahead_high,
+            awaited_bytes=self._casts.awaited + sum([account.unicasts.awaited for account in self._accounts.values()]),
             window_bytes=self._window,
             queued_bytes=self._queued_bytes,
             queued_bytes_high=self._queued_high,
@@ -306,3 +317,8 @@ class FlowControl(Layer):
             credits_received=self._credits_received,
             peers=len(self._accounts),
         )
+
+
+def _without_mark(frame: Frame) -> Frame:
+    """The frame as it came down."""
+    return frame if frame.top(Mark) is None else frame.pop()

@@ -88,7 +88,8 @@ class UnicastConfig:
     #: Sent and not acknowledged, per peer. Beyond, frames wait in the layer in order.
     window_frames_max: int = 1_024
     window_bytes_max: int = 2 * 1024 * 1024
-    #: Waiting for room in the window, per peer. Flow control above stops senders long before; a frame beyond is refused.
+    #: Waiting for room in the window, per peer. A frame beyond is refused, and its sender told. To a member flow control above
+    #: lets much less through; to a process that is none this is the bound.
     queue_bytes_max: int = 256 * 1024 * 1024
     #: What one request for missing frames is answered with at most.
     resend_bytes_max: int = 256 * 1024

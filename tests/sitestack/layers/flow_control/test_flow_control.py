@@ -7,17 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layers import flow_control as module
-from sitestack.layers.batching import BatchingConfig
-from sitestack.layers.flow_control import Credits, FlowControl, FlowControlConfig
+from sitestack.layers.flow_control import FlowControl, FlowControlConfig
 from sitestack.layers.flow_control.accounts import FRAME_BYTES
-from sitestack.layers.sequencer import SequencerConfig
+from sitestack.layers.flow_control.headers import Credits, Mark
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Credit, Undeliverable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
-from tests.sitestack.layers.ordered_group import SITE, Configs, Group, Numbered, address, view_of
+from tests.sitestack.layers.ordered_group import SITE, Numbered, address, view_of
 
 A, B, C = map(address, "ABC")
 VIEW = view_of(1, "ABC")
@@ -40,6 +38,18 @@ def frame(n: int = 1, dest: Address | None = None, size: int = 1000, origin: Add
 def sent(effects: list[Effect]) -> list[int]:
     frames = [effect.event for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
     return [each.batch.first if each.batch is not None else 0 for each in frames]
+
+
+def marked(total: int, member: Address = B, dest: Address | None = None, view: int = 1) -> Frame:
+    """What arrives when a member has sent so much: its multicast, or its unicast to A."""
+    return replace(frame(dest=dest, origin=member), source=member, headers=(Mark(view_of(view, "ABC").id, total),))
+
+
+def marks(effects: list[Effect]) -> list[int | None]:
+    """The mark of each frame that is sent."""
+    frames = [effect.event for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
+    headers = [each.top(Mark) for each in frames]
+    return [None if header is None else header.total_bytes for header in headers]
 
 
 def credits_from(member: Address, casts: int = 0, unicasts: int = 0, view: int = 1) -> Frame:
@@ -120,53 +130,101 @@ def test_what_cannot_be_delivered_does_not_use_up_the_window() -> None:
     for each in frames:
         flow.down(each, 0.0)
     flow.up(credits_from(B, 0, 2_500), 0.0)
-    given_up = Undeliverable(B, tuple(frames[2:6]))
+    given_up = Undeliverable(B, tuple(frames[2:]))
     assert flow.up(given_up, 0.0) == [Up(given_up)]
-    assert [sent(flow.down(frame(n, B), 0.0)) for n in range(13, 20)] == [[13], [14], [15], [16], [17], [], []]
-    flow.up(Undeliverable(B, tuple(frames)), 0.0)
+    assert flow.statistics().awaited_bytes == 0
+    assert [sent(flow.down(frame(n, B), 0.0)) for n in range(13, 24)] == [[n] for n in range(13, 23)] + [[]]
+    flow.up(Undeliverable(B, ()), 0.0)
     assert flow.statistics().queued_frames == 0
     stranger = Undeliverable(address("X"), tuple(frames))
     assert flow.up(stranger, 0.0) == [Up(stranger)]
 
 
-def test_unicasts_to_no_member_pass_uncounted() -> None:
+def test_what_is_given_up_is_reported_as_it_came_down() -> None:
     flow = flow_of()
+    frames = [frame(n, B) for n in range(1, 7)]
+    passed = tuple([effect.event for each in frames for effect in flow.down(each, 0.0) if isinstance(effect, Down)])
+    assert passed != tuple(frames), "some have a mark"
+    assert flow.up(Undeliverable(B, passed), 0.0) == [Up(Undeliverable(B, tuple(frames)))]  # type: ignore[arg-type]
+
+
+def test_credits_that_were_perhaps_given_up_are_returned_again() -> None:
+    flow = flow_of()
+    flow.up(marked(3_000, dest=A), 0.0)
+    assert credits_of(flow.flush(0.0)) == [(B, 0, 3_000)]
+    flow.up(Undeliverable(C, ()), 0.0)
+    assert credits_of(flow.flush(0.0)) == []
+    flow.up(Undeliverable(B, ()), 0.0)
+    assert credits_of(flow.flush(0.0)) == [(B, 0, 3_000)]
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_unicasts_to_no_member_pass_uncounted_whether_or_not_it_was_heard(heard: bool) -> None:
+    flow, stranger = flow_of(), address("X")
+    if heard:
+        flow.up(marked(1_000, member=stranger, dest=A), 0.0)
+        flow.up(replace(frame(dest=A, origin=stranger), source=stranger), 0.0)
     for n in range(1, 30):
-        assert sent(flow.down(frame(n, address("X")), 0.0)) == [n]
+        assert flow.down(frame(n, stranger), 0.0) == [Down(frame(n, stranger))], "and without a mark"
     assert flow.statistics().peers == 3
+    assert flow.flush(0.0) == []
+
+
+# -- marks -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dest", [None, B])
+def test_a_sender_asks_to_be_told_four_times_a_window_and_when_a_frame_is_large(dest: Address | None) -> None:
+    flow = flow_of()
+    found = [marks(flow.down(frame(n, dest), 0.0))[0] for n in range(1, 8)]
+    assert found == [None, None, 3_000, None, None, 6_000, None]
+    assert marks(flow.down(frame(8, dest, size=2_500), 0.0)) == [9_500]
+
+
+def test_marks_in_a_large_window_are_no_further_apart_than_credit_is_late() -> None:
+    flow = flow_of(FlowControlConfig(window_bytes=16 << 20))
+    totals = [total for n in range(1, 1_001) for total in marks(flow.down(frame(n), 0.0)) if total is not None]
+    assert totals == [263_000, 526_000, 789_000]
+
+
+def test_what_waited_is_marked_as_it_goes_and_frames_without_a_batch_never_are() -> None:
+    flow = flow_of(FlowControlConfig(window_bytes=1))
+    entry = Frame(A, None, (Numbered(1, 1),))
+    assert marks(flow.down(frame(1), 0.0)) == [1_000]
+    for each in (frame(2), entry, frame(3)):
+        assert flow.down(each, 0.0) == []
+    for member in (A, B, C):
+        effects = flow.up(credits_from(member, 1_000), 0.0)
+    assert marks(effects) == [2_000, None]
+    assert flow.statistics().awaited_bytes == 1_000
 
 
 # -- receivers -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_receiver_returns_its_totals_at_most_once_a_turn_when_a_quarter_was_consumed() -> None:
+def test_a_receiver_returns_the_marks_that_it_has_come_to_at_most_once_a_turn() -> None:
     flow = flow_of()
-    arrived = replace(frame(origin=B), source=B, seqno=1)
-    for _ in range(2):
-        assert flow.up(arrived, 0.0) == [Up(arrived)]
+    plain = replace(frame(origin=B), source=B, seqno=1)
+    assert flow.up(plain, 0.0) == [Up(plain)]
     assert flow.flush(0.0) == []
-    flow.up(replace(arrived, dest=A), 0.0)
-    for _ in range(4):
-        flow.up(arrived, 0.0)
+    for each in (marked(3_000), marked(6_000), marked(3_000), marked(1_000, dest=A)):
+        assert flow.up(each, 0.0) == [Up(each.pop())]
     assert credits_of(flow.flush(0.0)) == [(B, 6_000, 1_000)]
     assert flow.flush(0.0) == []
-    for _ in range(3):
-        flow.up(replace(arrived, dest=A), 0.0)
+    flow.up(marked(4_000, dest=A), 0.0)
     assert credits_of(flow.flush(0.0)) == [(B, 6_000, 4_000)]
 
 
-def test_a_large_window_returns_credit_before_a_sender_with_a_smaller_one_has_to_stop() -> None:
+def test_a_mark_of_another_window_is_returned_whatever_the_own_one_is() -> None:
     flow = flow_of(FlowControlConfig(window_bytes=16 << 20))
-    for n in range(1, 271):
-        flow.up(replace(frame(n, origin=B), source=B, seqno=n), 0.0)
-    assert credits_of(flow.flush(0.0)) == [(B, 270_000, 0)]
+    flow.up(marked(1), 0.0)
+    assert credits_of(flow.flush(0.0)) == [(B, 1, 0)]
 
 
 def test_while_the_application_takes_nothing_credits_are_withheld() -> None:
     flow = flow_of()
     assert flow.down(Credit(3_001), 0.0) == []
-    for _ in range(3):
-        flow.up(replace(frame(origin=B), source=B), 0.0)
+    flow.up(marked(3_000), 0.0)
     assert flow.flush(0.0) == []
     flow.down(Credit(3_000), 0.0)
     assert credits_of(flow.flush(0.0)) == [(B, 3_000, 0)]
@@ -177,8 +235,7 @@ def test_forwards_are_credited_only_as_the_coordinator_gets_to_multicast_them() 
     for n in range(1, 31):
         flow.down(frame(n), 0.0)
     assert flow.statistics().queued_bytes == 20_000
-    for _ in range(3):
-        flow.up(replace(frame(origin=B), source=B, dest=A), 0.0)
+    flow.up(marked(3_000, dest=A), 0.0)
     assert flow.flush(0.0) == [Up(Waiting(20_000))]
     for member in (A, B, C):
         flow.up(credits_from(member, 10_000), 0.0)
@@ -189,9 +246,8 @@ def test_multicasts_are_credited_also_while_forwards_are_not() -> None:
     flow = flow_of()
     for n in range(1, 31):
         flow.down(frame(n), 0.0)
-    for _ in range(3):
-        flow.up(replace(frame(origin=B), source=B, dest=A), 0.0)
-        flow.up(replace(frame(origin=B), source=B), 0.0)
+    flow.up(marked(3_000, dest=A), 0.0)
+    flow.up(marked(3_000), 0.0)
     assert credits_of([each for each in flow.flush(0.0) if isinstance(each, Down)]) == [(B, 3_000, 0)]
 
 
@@ -233,73 +289,7 @@ def test_batching_is_told_once_a_turn_how_much_of_mine_waits() -> None:
     assert flow.flush(0.0) == [Up(Waiting(0))]
 
 
-# -- views ---------------------------------------------------------------------------------------------------------------
-
-
-def test_nothing_passes_during_a_block_nor_before_the_first_view() -> None:
-    flow = flow_of(joined=False)
-    assert flow.down(frame(1), 0.0) == flow.down(frame(1, B), 0.0) == []
-    assert flow.up(ViewInstalled(VIEW, None), 0.0)[1:] == [Down(frame(1, B))]
-    for n in range(1, 12):
-        flow.down(frame(n), 0.0)
-    flow.up(Blocked(), 0.0)
-    assert flow.down(frame(2, B), 0.0) == []
-    for member in (A, B, C):
-        assert sent(flow.up(credits_from(member, 10_000), 0.0)) == []
-    assert flow.up(ViewInstalled(view_of(2, "ABC"), VIEW, blocked=True), 0.0) == [Dropped("queued_before_view", 1)]
-    assert flow.down(frame(12), 0.0) == []
-
-
-def test_a_view_discards_queued_multicasts_and_starts_their_totals_again() -> None:
-    flow = flow_of()
-    for n in range(1, 13):
-        flow.down(frame(n), 0.0)
-    flow.up(Blocked(), 0.0)
-    assert flow.up(ViewInstalled(view_of(2, "AB"), VIEW), 0.0) == [Dropped("queued_before_view", 2)]
-    assert flow.flush(0.0) == []
-    assert [sent(flow.down(frame(n), 0.0)) for n in (11, 12)] == [[11], [12]]
-    assert flow.statistics().queued_bytes == 0
-    assert flow.statistics().ahead_bytes == 2_000
-
-
-def test_a_view_keeps_the_queue_of_a_member_that_stays_and_lets_go_that_of_one_that_left() -> None:
-    flow = flow_of()
-    for n in range(1, 13):
-        flow.down(frame(n, B), 0.0)
-        flow.down(frame(n, C), 0.0)
-    effects = flow.up(ViewInstalled(view_of(2, "AB"), VIEW), 0.0)
-    assert [effect.event for effect in effects if isinstance(effect, Down)] == [frame(11, C), frame(12, C)]
-    assert flow.statistics().queued_frames == 2
-    assert sent(flow.up(credits_from(B, 0, 5_000, view=2), 0.0)) == [11, 12]
-
-
-def test_credits_lost_at_a_view_change_are_returned_again() -> None:
-    """Else a sender that had used up its window would wait for ever."""
-    flow = flow_of()
-    for _ in range(10):
-        flow.up(replace(frame(origin=B), source=B, dest=A), 0.0)
-    assert credits_of(flow.flush(0.0)) == [(B, 0, 10_000)]
-    flow.up(ViewInstalled(view_of(2, "ABC"), VIEW), 0.0)
-    assert credits_of(flow.flush(0.0)) == [(B, 0, 10_000)]
-
-
-def test_what_a_joiner_sends_before_its_view_is_here_counts() -> None:
-    flow = flow_of()
-    for _ in range(2):
-        flow.up(replace(frame(origin=address("D")), source=address("D"), dest=A), 0.0)
-    flow.up(ViewInstalled(view_of(2, "ABCD"), VIEW), 0.0)
-    assert credits_of(flow.flush(0.0)) == [(address("D"), 0, 2_000)]
-
-
-def test_accounts_of_strangers_have_a_bound_and_go_with_the_next_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ACCOUNTS_MAX", 5)
-    flow = flow_of()
-    for name in "VWXYZ":
-        stranger = replace(frame(origin=address(name)), source=address(name), dest=A)
-        assert flow.up(stranger, 0.0) == [Up(stranger)]
-    assert flow.statistics().peers == 5
-    flow.up(ViewInstalled(view_of(2, "AB"), VIEW), 0.0)
-    assert flow.statistics().peers == 2
+# -- bounds ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -316,84 +306,3 @@ def test_the_queues_have_a_bound_and_what_is_beyond_is_counted(config: FlowContr
     assert flow.down(frame(12), 0.0) == [Dropped("flow_control_queue_full")]
     assert flow.statistics().queued_frames == 2
     assert flow.statistics().queued_bytes == 2_000
-
-
-# -- in a group --------------------------------------------------------------------------------------------------------
-
-SLOW = Configs(
-    BatchingConfig(batch_bytes_max=1_000, window_bytes=4_000, send_credit_bytes=20_000),
-    SequencerConfig(),
-    FlowControlConfig(window_bytes=8_000, backlog_bytes_max=3_000),
-)
-
-
-@pytest.mark.parametrize("order", ["total", "fifo"])
-@pytest.mark.parametrize("slow", ["A", "B", "C"])
-def test_one_slow_application_stops_all_senders_and_all_go_on_when_it_takes(slow: str, order: str) -> None:
-    config = SequencerConfig(order="total" if order == "total" else "fifo")
-    group = Group("ABC", replace(SLOW, sequencer=config))
-    group[slow].stack.down(Credit(1_000_000), 0.0)
-    counts = dict.fromkeys("ABC", 0)
-    for _ in range(300):
-        for name in "ABC":
-            if group[name].batching.writable:
-                counts[name] += 1
-                group[name].send(b"%0200d" % counts[name])
-        group.settle()
-    assert not any(group[name].batching.writable for name in "ABC")
-    for name in "ABC":
-        numbers = group[name].flow_control.statistics()
-        assert numbers.ahead_bytes_high <= 8_000 + 1_200
-    assert len(group["B"].delivered) < sum(counts.values())
-    for _ in range(100):
-        group.pass_time(10.0)  # what stands in a queue is not forwarded again and again
-    for name in "ABC":
-        assert group[name].flow_control.statistics().queued_bytes_high <= 4 * 8_000
-
-    group[slow].stack.down(Credit(0), group.now)
-    group.settle()
-    for _ in range(10):
-        group.pass_time(40.0)
-    for name in "ABC":
-        assert group[name].batching.writable
-        assert group["A"].payloads(name) == [b"%0200d" % n for n in range(1, counts[name] + 1)]
-        assert group[name].flow_control.statistics().queued_frames == 0
-    if order == "total":
-        assert group["A"].delivered == group["B"].delivered == group["C"].delivered
-
-
-def test_a_slow_receiver_of_unicasts_stops_its_sender_only() -> None:
-    group = Group("ABC", SLOW)
-    group["C"].stack.down(Credit(1_000_000), 0.0)
-    count, going = 0, True
-    while going:
-        count += 1
-        group["B"].send(b"%0500d" % count, to=C)
-        group.settle()
-        going = group["B"].batching.writable
-    assert 8_000 < 500 * count < 40_000
-    assert group["A"].send(b"free", to=B)
-    group.settle()
-    assert group["B"].payloads("A") == [b"free"]
-    group["C"].stack.down(Credit(0), 0.0)
-    group.settle()
-    assert group["B"].batching.writable
-    assert group["C"].payloads("B") == [b"%0500d" % n for n in range(1, count + 1)]
-
-
-def test_waiting_for_credit_over_a_view_change_loses_and_repeats_nothing() -> None:
-    group = Group("ABC", SLOW)
-    group["C"].stack.down(Credit(1_000_000), 0.0)
-    counts = dict.fromkeys("AB", 0)
-    for name in "AB":
-        while group[name].batching.writable:
-            counts[name] += 1
-            group[name].send(b"%0200d" % counts[name])
-            group.settle()
-    group.crash("C")
-    group.change_view("AB")
-    group.settle()
-    for name in "AB":
-        assert group["A"].payloads(name) == [b"%0200d" % n for n in range(1, counts[name] + 1)]
-    assert group["A"].delivered == group["B"].delivered
-    assert group["A"].drops["queued_before_view"] > 0

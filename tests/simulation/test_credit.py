@@ -1,0 +1,171 @@
+"""Credit over splits, merges and windows of all sizes: nobody runs out of it for good, and no account ends with a loss."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from sitestack.assembly import build_stack
+from sitestack.config import SiteConfig
+from sitestack.layers.batching import BatchingConfig
+from sitestack.layers.sequencer import Forward
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Undeliverable
+from sitestack.sim.process import Process
+from sitestack.sim.script import Script
+from sitestack.sim.world import World
+from sitestack.stack.layer import Local
+from tests.simulation.stories import SETTLED, SOON, verdict
+
+WINDOW = 20_000
+#: As it fills a tenth of a window.
+SIZE = WINDOW // 10
+
+
+def site(names: str, windows: Mapping[str, int] | None = None) -> Script:
+    """One site in which a window is full soon; some members may have another one."""
+
+    def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
+        local = Local(site, Address.make(rng), name, rng)
+        base = SiteConfig(site=site).protocols
+        flow = replace(base.flow_control, window_bytes=(windows or {}).get(name, WINDOW))
+        batching = BatchingConfig(batch_count_max=1, send_credit_bytes=2 * WINDOW)
+        config = SiteConfig(site=site, protocols=replace(base, flow_control=flow, batching=batching))
+        return Process(local, build_stack(local, config), physical, world.schedule, world.network, world.seed, True)
+
+    script = Script(World(1, make))
+    script.site("NYC", *names)
+    script.run(SETTLED)
+    script.transcript.lines.clear()
+    return script
+
+
+def cut(script: Script, one: Iterable[str], other: Iterable[str]) -> None:
+    """Nothing gets from any of these to any of those, nor back."""
+    ends = [frozenset([script[name].physical.host for name in names]) for names in (one, other)]
+    script.world.network.cuts += [(ends[0], ends[1]), (ends[1], ends[0])]
+
+
+def heal(script: Script, *names: str) -> None:
+    script.world.network.cuts.clear()
+    script.view(*names)
+
+
+def words(kind: str, count: int) -> list[str]:
+    return [f"{kind}{number}".ljust(SIZE, ".") for number in range(count)]
+
+
+def send_all(script: Script, name: str, texts: Iterable[str], to: str | None = None) -> None:
+    """One after the other, as its application would that waits while it may not send. Raises AssertionError after 5 s."""
+    target = None if to is None else script[to].local.address
+    for text in texts:
+        script.until(lambda: script[name].batching.writable, f"{name} may send", 5.0)
+        script.send(name, text, to=target)
+        script.run(SOON)
+
+
+def refused(script: Script, name: str) -> int:
+    return sum(len(event.frames) for event in script[name].events if isinstance(event, Undeliverable))
+
+
+# -- strangers ---------------------------------------------------------------------------------------------------------
+
+
+def test_who_talks_with_a_process_outside_its_view_is_heard_by_it_and_by_its_own_site() -> None:
+    """A and C do not hear each other, B hears both and goes on with A. What it says to C uses up nobody's credit."""
+    script = site("ABC")
+    cut(script, "A", "C")
+    script.view("A", "B")
+    script.send("C", "hello", to=script["B"].local.address)
+    script.everywhere("B", "hello")
+    said, cast = words("u", 60), words("m", 60)
+    for one, other in zip(said, cast, strict=True):
+        send_all(script, "B", [one], to="C")
+        send_all(script, "B", [other])
+    script.everywhere("C", *said, within=2.0)
+    script.everywhere("AB", *cast, within=2.0)
+    heal(script, "A", "B", "C")
+    verdict(script)
+
+
+def test_what_is_said_to_a_stranger_that_is_gone_is_reported_and_stops_nothing() -> None:
+    script = site("ABC")
+    script.send("C", "hello", to=script["B"].local.address)
+    script.run(SOON)
+    script.kill("C")
+    script.view("A", "B")
+    send_all(script, "B", words("u", 60), to="C")
+    send_all(script, "B", words("m", 60))
+    script.everywhere("AB", *words("m", 60), within=2.0)
+    script.run(70.0)
+    assert refused(script, "B") == 60
+    verdict(script)
+
+
+def test_what_was_said_to_a_stranger_costs_nothing_when_it_is_a_member_again() -> None:
+    """In between C has a view that B knows nothing of."""
+    script = site("ABCD")
+    cut(script, "A", "CD")
+    cut(script, "B", "D")
+    script.view("A", "B")
+    script.view("C", "D")
+    for one, other in ("CB", "BC"):
+        send_all(script, one, words(f"{one} to {other} ", 9), to=other)
+    script.kill("D")
+    script.view("C")
+    heal(script, "A", "B", "C")
+    for one, other in ("CB", "BC"):
+        said = words(f"{one} to {other} again ", 60)
+        send_all(script, one, said, to=other)
+        script.everywhere(other, *said, within=2.0)
+    verdict(script)
+
+
+# -- what a view makes void --------------------------------------------------------------------------------------------
+
+
+def forwards_between(script: Script, name: str, coordinator: str) -> Callable[[], None]:
+    """What this member forwards to that one is lost on the way until the answer is called; UNICAST sends it again then."""
+    held = script.hold(name, coordinator, Forward)
+    return held.stop
+
+
+@pytest.mark.parametrize("splits", [1, 4])
+def test_forwards_that_come_too_late_for_their_view_cost_no_credit(splits: int) -> None:
+    """They come after the merge view, and are dropped. Twice as much as a window is lost in four merges."""
+    script = site("ABCDE")
+    for number in range(splits):
+        cut(script, "AB", "CDE")
+        script.view("C", "D", "E")
+        script.view("A", "B")
+        arrive = forwards_between(script, "D", "C")
+        send_all(script, "D", words(f"forwarded {number} ", 5))
+        heal(script, *"ABCDE")
+        arrive()
+        script.everywhere("ABCDE", *words(f"forwarded {number} ", 5))
+    script.kill("A")
+    script.kill("B")
+    script.view("C", "D", "E")
+    send_all(script, "D", words("after", 60))
+    script.everywhere("CDE", *words("after", 60), within=2.0)
+    verdict(script)
+
+
+# -- windows of different sizes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("small", ["A", "B", "C"])
+@pytest.mark.parametrize("window", [1, SIZE, WINDOW])
+def test_a_member_with_a_smaller_window_than_all_others_goes_on_sending(small: str, window: int) -> None:
+    """Who coordinates sends for everybody."""
+    script = site("ABC", {name: window if name == small else 64 * WINDOW for name in "ABC"})
+    other = next(name for name in "CBA" if name != small)
+    send_all(script, small, words("m", 40))
+    send_all(script, other, words("n", 40))
+    send_all(script, small, words("u", 40), to=other)
+    script.everywhere("ABC", *words("m", 40), *words("n", 40), within=2.0)
+    script.everywhere(other, *words("u", 40), within=2.0)
+    verdict(script)
