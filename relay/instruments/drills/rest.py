@@ -23,6 +23,7 @@ QUEUES = (
     "stack.sequencer.undelivered",
     "stack.sequencer.unstable",
     "stack.flow_control.queued_frames",
+    "stack.flow_control.awaited_bytes",
     "stack.membership.held_frames",
     "stack.stability.unstable_count",
     "stack.fragment.partials",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from relay.instruments.simulation.process import RelayProcess
 from sitestack.sim.process import Process
 
-#: Layer -> the numbers of its statistics that are zero at rest. Left out are accounts that are settled in lumps (the credits of
-#: flow control) and what nobody waits for and a bound of its own discards (frames of views that never came).
+#: Layer -> the numbers of its statistics that are zero at rest. Left out is what nobody waits for and a bound of its own
+#: discards (frames of views that never came).
 FLOORS: dict[str, tuple[str, ...]] = {
     "batching": ("open_bytes", "outstanding_bytes", "outstanding_messages", "waiting_bytes"),
     "uniform": ("waiting",),
     "relay": ("waiting_bytes", "pending_bytes", "routed_bytes"),
     "sequencer": ("undelivered", "undelivered_bytes", "unstable"),
-    "flow_control": ("queued_bytes", "queued_frames", "backlog_bytes"),
+    "flow_control": ("queued_bytes", "queued_frames", "backlog_bytes", "awaited_bytes"),
     "membership": ("suspected", "held_frames", "blocked"),
     "stability": ("unstable_count",),
     "fragment": ("partials", "partial_bytes"),
