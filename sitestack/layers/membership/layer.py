@@ -125,7 +125,7 @@ class Membership(Layer):
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Tag unicasts with the view; start to join or to leave."""
         if isinstance(event, Frame):
-            return [Down(self._tags.tag(event) if isinstance(event.dest, Address) else event)]
+            return self._tags.tag(event) if isinstance(event.dest, Address) else [Down(event)]
         if isinstance(event, Connect):
             # A member that says it again has moved to another address: that is for discovery alone.
             return [Down(event), *(self._joining.start() if self._member.view is None else [])]

@@ -7,7 +7,7 @@ from sitestack.layers.membership.promises import Promises
 from sitestack.model.frame import Frame
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
-from sitestack.stack.layer import Dropped, Effect, Up
+from sitestack.stack.layer import Down, Dropped, Effect, Up
 
 
 class ViewTags:
@@ -24,10 +24,12 @@ class ViewTags:
     def __len__(self) -> int:
         return len(self._held)
 
-    def tag(self, frame: Frame) -> Frame:
-        """A unicast as it goes down."""
+    def tag(self, frame: Frame) -> list[Effect]:
+        """A unicast as it goes down. Who is not in the view never hands it up, and would hold it if its own view is lower."""
         view = self._member.view
-        return frame if view is None or _is_application_unicast(frame) else frame.push(ViewTag(view.id))
+        if view is None or _is_application_unicast(frame):
+            return [Down(frame)]
+        return [Down(frame.push(ViewTag(view.id))) if frame.dest in view.members else Dropped("not_in_view")]
 
     def judge(self, frame: Frame, view: ViewId) -> list[Effect]:
         """A unicast that was sent in this view."""

@@ -23,11 +23,13 @@ from sitestack.layers.membership.headers import (
     ViewTag,
 )
 from sitestack.layers.membership.leader import LeaderTimes
+from sitestack.layers.sequencer import Forward
 from sitestack.model.address import Address
 from sitestack.model.events import Connect, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Announce, Dropped, Effect
+from sitestack.stack.layer import Announce, Down, Dropped, Effect
 from tests.sitestack.layers.lower_world import address_of, local_of, view_of
 
 A, B, C, D, X = map(address_of, "ABCDX")
@@ -113,6 +115,16 @@ def test_frames_of_a_view_to_come_are_held_up_to_a_bound() -> None:
     early = [hear(layer, A, ViewTag(NEXT)) for _ in range(3)]
     assert early == [[], [], [Dropped("held_frames")]]
     assert layer.statistics().held_frames == 2
+
+
+def test_what_belongs_to_a_view_is_not_sent_to_who_is_not_in_it() -> None:
+    """There it would be held for a view that may never come."""
+    layer = member("B")
+    inside, outside = Frame(B, C, (Forward(),)), Frame(B, X, (Forward(),))
+    assert layer.down(inside, 1.0) == [Down(inside.push(ViewTag(VIEW.id)))]
+    assert layer.down(outside, 1.0) == [Dropped("not_in_view")]
+    said = Frame(B, X, (), Batch("NYC", B, Scope.UNICAST, 1, 1, b"\0\0\0\0", X, "NYC"))
+    assert layer.down(said, 1.0) == [Down(said)]
 
 
 def test_a_cut_of_a_view_that_was_never_installed_here_is_not_reached_for() -> None:
