@@ -103,8 +103,6 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "flush_timeout": "sitestack/layers/test_membership_refusals.py"
         "::test_who_does_not_answer_in_time_is_counted_and_left_out",
         "merge_request": "sitestack/layers/test_membership_refusals.py::test_what_belongs_to_nothing_that_goes_on_is_dropped",
-        "not_in_view": "sitestack/layers/test_membership_refusals.py"
-        "::test_what_belongs_to_a_view_is_not_sent_to_who_is_not_in_it",
         "relay_hole": "relay/test_takeover.py::test_a_hole_is_refused_and_asked_for_again",
         "relay_reply_no_link": "relay/test_relay_refusals.py::test_a_reply_for_which_the_link_has_no_room_is_counted",
         "relay_view_duplicate": "relay/test_global_view.py::test_of_two_views_on_their_way_at_once_the_newer_one_stays",

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Literal, TextIO
 
 from relay.instruments.simulation.large import draw_large
+from relay.instruments.simulation.narrow import draw
 from relay.instruments.simulation.plan import Plan, draw_plain
 from relay.instruments.simulation.routed import draw_routed
 from relay.instruments.simulation.run import SeedResult, SeedRun
 from relay.instruments.simulation.shrink import shrink
-from relay.instruments.simulation.wide import draw
 
 #: A few members in each of several sites with everything turned on and off; a hundred in one; sites in a line or a star.
 Kind = Literal["swarm", "large", "routed"]

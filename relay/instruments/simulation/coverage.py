@@ -66,6 +66,7 @@ DROPS: tuple[str, ...] = (
     "no_authority",
     "not_answered",
     "not_connected",
+    "not_in_view",
     "not_monitored",
     "old_view",
     "relay_delivered_before_merge",

@@ -41,6 +41,8 @@ class Plan:
     site_share: float
     #: Messages in a batch, at most; None for what the product does by itself.
     batch_count_max: int | None = None
+    #: The window of flow control; None for what the product does by itself.
+    window_bytes: int | None = None
     budget: BufferConfig = field(default_factory=BufferConfig)
     #: A site that starts only so many seconds after the trouble has begun.
     late: tuple[str, float] | None = None

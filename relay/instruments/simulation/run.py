@@ -210,8 +210,11 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
         transport=replace(base.transport, multicast=plan.multicast),
         discovery=base.discovery if plan.multicast else replace(base.discovery, initial_hosts=tuple(hosts[site])),
     )
+    protocols = config.protocols
     if plan.batch_count_max is not None:
-        batching = BatchingConfig(batch_count_max=plan.batch_count_max)
-        config = replace(config, protocols=replace(config.protocols, batching=batching))
+        protocols = replace(protocols, batching=BatchingConfig(batch_count_max=plan.batch_count_max))
+    if plan.window_bytes is not None:
+        protocols = replace(protocols, flow_control=replace(protocols.flow_control, window_bytes=plan.window_bytes))
+    config = replace(config, protocols=protocols)
     gateway = GatewayConfig(peers={**peers, **route_places(routes.via)}, link=plan.link)
     return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes)
