@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layers import flow_control as module
+from sitestack.layers.flow_control import layer as module
 from sitestack.model.events import Blocked, ViewInstalled
 from sitestack.stack.layer import Down, Dropped
 from tests.sitestack.layers.flow_control.test_flow_control import (
