@@ -5,7 +5,9 @@ from __future__ import annotations
 from tests.mutants.mutant import Edit, Mutant
 
 STORIES = "tests/simulation/test_credit.py"
-ENDS = "tests/sitestack/layers/flow_control/test_credit_conservation.py::test_at_rest_every_mark_is_acknowledged_and_nothing_waits"
+ENDS = (
+    "tests/sitestack/layers/flow_control/test_credit_conservation.py::test_at_rest_every_mark_is_acknowledged_and_nothing_waits"
+)
 
 CREDIT = (
     Mutant(
