@@ -247,7 +247,7 @@ async def test_a_process_with_other_parameters_is_logged_for_the_operator() -> N
                 ):
                     pass
     [line] = logs
-    assert (line["log_level"], line["name"], line["rules"]) == ("error", "B", "order fifo, agreement survivors")
+    assert (line["log_level"], line["name"], line["parameters"]) == ("error", "B", "order fifo, agreement survivors")
 
 
 async def test_a_configuration_with_problems_is_refused() -> None:
