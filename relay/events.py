@@ -1,7 +1,7 @@
 """What package `relay` adds to the events of a stack: what the application and the shell hear, what the shell says.
 
 The gateway lives inside the relay layer, so everything enters and leaves through the stack: the shell hands in what happened to
-its TCP connections with `Stack.down` and finds what it has to do about them (`BridgeEffect`) among the events of a `Turn`.
+its TCP connections with `Stack.down` and finds what it has to do about them (`BridgeEffect`) among the effects of a `Turn`.
 Connections are named by numbers that the shell chooses and never uses twice.
 """
 
@@ -12,7 +12,7 @@ from enum import Enum
 from typing import ClassVar
 
 from sitestack.model.address import Address, Physical, ProxyUUID
-from sitestack.model.events import Event
+from sitestack.model.events import Event, ShellEffect
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 
@@ -163,7 +163,7 @@ class DialFailed(Event):
 # -- to the shell ------------------------------------------------------------------------------------------------------
 
 
-class BridgeEffect(Event):
+class BridgeEffect(ShellEffect):
     """Base of what the shell has to do about the bridge; carried out in order."""
 
     __slots__ = ()
@@ -201,3 +201,6 @@ class BridgeClose(BridgeEffect):
 
     connection: int
     reason: str
+
+
+BRIDGE_EFFECTS: tuple[type[BridgeEffect], ...] = (Listen, StopListening, Dial, BridgeSend, BridgeClose)

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from relay.events import Baseline, Gap, GlobalView, Role, Unreachable
 from sitestack.journal import records
-from sitestack.journal.recorder import Recorder
-from sitestack.model.events import Event
-from sitestack.model.frame import Frame
+from sitestack.journal.recorder import EventRecords, Recorder
 
 
-class RelayRecorder(Recorder):
-    """Records one member of a site that is relayed."""
+def _global_view(recorder: Recorder, event: GlobalView) -> None:
+    recorder.global_view = event.components
+    members = tuple([(member.site, member.original) for member in event.members])
+    recorder.write(records.GlobalView(*recorder.clock(), event.components, members, event.down))
 
-    def record(self, event: Event | Frame) -> None:
-        """Record what came out of the stack, in order."""
-        match event:
-            case GlobalView():
-                self.global_view = event.components
-                members = tuple([(member.site, member.original) for member in event.members])
-                self.write(records.GlobalView(*self.clock(), event.components, members, event.down))
-            case Role():
-                self.role(event.duty.value, event.epoch, event.sites)
-            case Gap():
-                self.write(records.Gap(*self.clock(), event.site, event.origin, event.first, event.last, event.reason))
-            case Baseline():
-                for origin, last in event.origins.items():
-                    self.write(records.Baseline(*self.clock(), event.site, origin, last + 1))
-            case Unreachable():
-                self.write(self._unreach(event))
-            case _:
-                super().record(event)
 
-    def _unreach(self, event: Unreachable) -> records.Unreach:
-        return records.Unreach(
-            *self.clock(),
-            self.site,
-            self.address,
+def _role(recorder: Recorder, event: Role) -> None:
+    recorder.role(event.duty.value, event.epoch, event.sites)
+
+
+def _gap(recorder: Recorder, event: Gap) -> None:
+    recorder.write(records.Gap(*recorder.clock(), event.site, event.origin, event.first, event.last, event.reason))
+
+
+def _baseline(recorder: Recorder, event: Baseline) -> None:
+    for origin, last in event.origins.items():
+        recorder.write(records.Baseline(*recorder.clock(), event.site, origin, last + 1))
+
+
+def _unreachable(recorder: Recorder, event: Unreachable) -> None:
+    recorder.write(
+        records.Unreach(
+            *recorder.clock(),
+            recorder.site,
+            recorder.address,
             event.scope,
             event.first,
             event.last - event.first + 1,
@@ -44,3 +42,10 @@ class RelayRecorder(Recorder):
             event.reason,
             event.certainty.value,
         )
+    )
+
+
+#: Given to the recorder of a member of a site that is relayed.
+RELAY_RECORDS: EventRecords = MappingProxyType(
+    {GlobalView: _global_view, Role: _role, Gap: _gap, Baseline: _baseline, Unreachable: _unreachable}
+)

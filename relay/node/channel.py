@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 import trio
 
-from relay.events import BridgeEffect, Gap, GlobalView, Misconfigured, Role, Unreachable
-from relay.journal.recorder import RelayRecorder
+from relay.events import BRIDGE_EFFECTS, BridgeEffect, Gap, GlobalView, Misconfigured, Role, Unreachable
+from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayLayer
 from relay.node.bridge import Bridge, BridgeStatistics
 from relay.node.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel, ChannelStatistics
+from sitestack.channel.extension import Extension
 from sitestack.channel.open import (
     Journal,
     make_local,
@@ -59,7 +61,15 @@ class RelayChannel(Channel):
         recorder: Recorder | None,
         state: SharedState | None = None,
     ) -> None:
-        super().__init__(local, stack, transport, config, recorder, state)
+        handlers: dict[type[Event], Callable[[Any], None]] = {
+            **dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge),
+            GlobalView: self._note_global_view,
+            Role: self._note_role,
+            OtherParameters: self._log_stranger,
+            Misconfigured: self._log_misconfigured,
+        }
+        shown = frozenset[type[Event]]({GlobalView, Gap, Unreachable})
+        super().__init__(local, stack, transport, config, recorder, state, Extension(handlers, shown, self._bridged))
         self._bridge_config = config.relay.bridge
         self._bridge: Bridge | None = None
         self._global_view: GlobalView | None = None
@@ -82,37 +92,36 @@ class RelayChannel(Channel):
         backlog = (site.backlog_bytes, site.backlog_bytes_high)
         return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, *backlog, self._bridge.statistics())
 
-    async def _serve(self) -> None:
-        """Be a member, with a bridge for the time that this member relays."""
+    @asynccontextmanager
+    async def _bridged(self, hand_in: Callable[[Event], None]) -> AsyncIterator[None]:
+        """There is a bridge while this process is a member; what was written to it still leaves after that."""
         with unwrapped():
             async with trio.open_nursery() as nursery:
-                self._bridge = Bridge(self._bridge_config, self._hand_in, nursery)
-                await super()._serve()
+                self._bridge = Bridge(self._bridge_config, hand_in, nursery)
+                yield
                 await self._bridge.farewell()
                 nursery.cancel_scope.cancel()
 
-    def _handle(self, event: Event) -> None:
-        match event:
-            case BridgeEffect():
-                assert self._bridge is not None
-                self._bridge.carry_out(event)
-            case GlobalView():
-                self._global_view = event
-                self._inbox.put(event)
-            case Gap() | Unreachable():
-                self._inbox.put(event)
-            case Role():
-                self._role = event
-            case OtherParameters() if self._view is not None:
-                log.error(
-                    "a process has other parameters than its site and stays outside",
-                    name=event.name,
-                    parameters=event.parameters,
-                )
-            case Misconfigured(site, sentence):
-                log.error("bridge misconfigured", site=site, problem=sentence)
-            case _:
-                super()._handle(event)
+    def _act_on_bridge(self, effect: BridgeEffect) -> None:
+        assert self._bridge is not None, "effects come from the turns of a member"
+        self._bridge.carry_out(effect)
+
+    def _note_global_view(self, event: GlobalView) -> None:
+        self._global_view = event
+
+    def _note_role(self, event: Role) -> None:
+        self._role = event
+
+    def _log_stranger(self, event: OtherParameters) -> None:
+        if self.has_joined:  # else it is this process that stays outside, and `open_channel` says so
+            log.error(
+                "a process has other parameters than its site and stays outside",
+                name=event.name,
+                parameters=event.parameters,
+            )
+
+    def _log_misconfigured(self, event: Misconfigured) -> None:
+        log.error("bridge misconfigured", site=event.site, problem=event.sentence)
 
 
 @asynccontextmanager
@@ -133,7 +142,7 @@ async def open_channel(
     require_sound(find_problems(replace(config, name=name or config.name)))
     config, names = await resolve_initial_hosts(config)
     local = make_local(config.site, name or config.name)
-    recorder = make_recorder(RelayRecorder, local, config, journal)
+    recorder = make_recorder(local, config, journal, RELAY_RECORDS)
     state = shared_state(get_state, set_state)
     relay_layer = RelayLayer(local, config.relay_layer())
     stack = build_stack(local, config, relay_layer=relay_layer, shares_state=state is not None)

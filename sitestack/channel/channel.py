@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Literal
+from typing import Any, Literal
 
 import trio
 
 from sitestack.channel.driver import Driver, DriverStatistics
+from sitestack.channel.extension import Extension
 from sitestack.channel.inbox import Delivery, Inbox, Mark
 from sitestack.channel.receive_end import ReceiveEnd
 from sitestack.channel.state_handover import SharedState, StateHandover
@@ -28,8 +29,10 @@ from sitestack.model.events import (
     Disconnect,
     Event,
     GiveState,
+    Left,
     OtherParameters,
     SetInitialHosts,
+    ShellEffect,
     StateArrived,
     StateNotGiven,
     StateRefused,
@@ -81,6 +84,7 @@ class Channel:
         config: SiteConfig,
         recorder: Recorder | None,
         state: SharedState | None = None,
+        extension: Extension | None = None,
     ) -> None:
         topmost = stack.layers[0]
         assert isinstance(topmost, Batching)
@@ -95,8 +99,9 @@ class Channel:
         self._append = topmost.append
         #: No credit, or no channel any more: whoever wants to send has to wait, or to be told.
         self._full = False
-        self._driver = Driver(stack, transport, self._take_turn, recorder)
+        self._driver = Driver(stack, transport, recorder, self._act, self._hand_over)
         self._recorder = recorder
+        self._extension = extension or Extension()
         self._watcher: Watcher | None = None
         self._view: View | None = None
         self._joined = trio.Event()
@@ -107,7 +112,15 @@ class Channel:
         self._inbox: Inbox[Event | View | Mark] = Inbox()
         self._state = StateHandover(state, self._inbox)
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
-        self._receive_end = ReceiveEnd(self._inbox, self._state, self._hand_in, backlog_bytes_max)
+        self._receive_end = ReceiveEnd(self._inbox, self._state, self.hand_in, backlog_bytes_max)
+        #: What is done about an event that is no delivery. Those that only the stack's inside cares about are passed over.
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            ViewInstalled: self._install,
+            OtherParameters: self._refuse,
+            WatchAt: self._watch,
+            Left: self._end,
+            **dict.fromkeys((GiveState, StateArrived, StateRefused, StateNotGiven), self._state.handle),
+        }
         self._messages: Iterator[Message] = iter(())
         self._writers = trio.lowlevel.ParkingLot()
         self._burst_messages = self._burst_bytes = 0
@@ -195,6 +208,11 @@ class Channel:
         assert self._view is not None, "open_channel waits for the first view"
         return self._view
 
+    @property
+    def has_joined(self) -> bool:
+        """Whether this member has been in a view."""
+        return self._view is not None
+
     def statistics(self) -> ChannelStatistics:
         """All numbers: of the layers, the turns, the transport and the application's backlog."""
         return ChannelStatistics(
@@ -213,8 +231,7 @@ class Channel:
         """
         if not self._leaving:
             self._leaving = True
-            self._stack.down(Disconnect(), trio.current_time())
-            self._driver.wake()
+            self.hand_in(Disconnect())
             self._writers.unpark_all()
         await self._gone.wait()
 
@@ -225,7 +242,11 @@ class Channel:
 
     def set_initial_hosts(self, initial_hosts: tuple[Physical, ...]) -> None:
         """Members may be found at these addresses now, instead of those in the configuration."""
-        self._stack.down(SetInitialHosts(initial_hosts), trio.current_time())
+        self.hand_in(SetInitialHosts(initial_hosts))
+
+    def hand_in(self, event: Event) -> None:
+        """Something happened beside the datagrams: the stack hears of it."""
+        self._stack.down(event, trio.current_time())
         self._driver.wake()
 
     # -- the driver ------------------------------------------------------------------------------------------------
@@ -249,7 +270,8 @@ class Channel:
         if self._recorder is not None:
             self._recorder.start(self.name, os.getpid(), time.time_ns(), _version())
         try:
-            await self._serve()
+            async with self._extension.around(self.hand_in):
+                await self._serve()
         finally:
             self._leaving = self._full = True
             self._gone.set()
@@ -266,16 +288,17 @@ class Channel:
             async with trio.open_nursery() as nursery:
                 if listener is not None:
                     owner = f"{self.name} in {self.site}"
-                    self._watcher = Watcher(self.address, owner, listener, self._hand_in, nursery)
+                    self._watcher = Watcher(self.address, owner, listener, self.hand_in, nursery)
                 await self._driver.run()
                 nursery.cancel_scope.cancel()
 
-    def _hand_in(self, event: Event) -> None:
-        """Something happened beside the datagrams."""
-        self._stack.down(event, trio.current_time())
-        self._driver.wake()
+    # -- the turn --------------------------------------------------------------------------------------------------
 
-    def _take_turn(self, events: Sequence[Event | Frame]) -> None:
+    def _act(self, effects: Sequence[ShellEffect]) -> None:
+        for effect in effects:
+            self._handle(effect)
+
+    def _hand_over(self, events: Sequence[Event | Frame]) -> None:
         """What came out of the stack in one turn goes to the application."""
         inbox, receive_end = self._inbox, self._receive_end
         awaited = receive_end.is_awaited
@@ -293,20 +316,30 @@ class Channel:
             self._writers.unpark_all()  # one of them may be the task that has to take; the others go on waiting
 
     def _handle(self, event: Event) -> None:
-        """One event that is no delivery. Those that only the stack's inside cares about are passed over."""
-        if isinstance(event, ViewInstalled):
-            self._view = event.view
-            self._state.mark(event.view.id)
-            self._inbox.put(event.view)
+        kind, extension = type(event), self._extension
+        for handlers in (self._handlers, extension.handlers):
+            if (handle := handlers.get(kind)) is not None:
+                handle(event)
+        if kind in extension.shown:
+            self._inbox.put(event)
+
+    def _install(self, event: ViewInstalled) -> None:
+        self._view = event.view
+        self._state.mark(event.view.id)
+        self._inbox.put(event.view)
+        self._joined.set()
+
+    def _refuse(self, event: OtherParameters) -> None:
+        if self._view is None:
+            self._refusal = event
             self._joined.set()
-        elif isinstance(event, OtherParameters):
-            if self._view is None:
-                self._refusal = event
-                self._joined.set()
-        elif isinstance(event, WatchAt) and self._watcher is not None:
+
+    def _watch(self, event: WatchAt) -> None:
+        if self._watcher is not None:
             self._watcher.watch(event.targets)
-        elif isinstance(event, GiveState | StateArrived | StateRefused | StateNotGiven):
-            self._state.handle(event)
+
+    def _end(self, event: Left) -> None:
+        self._driver.end(event.answered)
 
 
 def _version() -> str:

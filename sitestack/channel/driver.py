@@ -1,8 +1,4 @@
-"""The one task of a channel: it gives a stack its input and carries out what the stack answers, turn by turn.
-
-A turn takes everything that is there (all datagrams, what the application appended, due timers), lets the stack flush once, and
-then journals, sends and delivers. So the more there is to do, the more each turn does, and the less each message costs.
-"""
+"""The one task of a channel: it waits until there is something to do, and lets the turn loop do it (`stack/turn.py`)."""
 
 from __future__ import annotations
 
@@ -13,13 +9,11 @@ from dataclasses import dataclass
 import trio
 
 from sitestack.journal.recorder import Recorder
-from sitestack.model.events import Event, Left
+from sitestack.model.events import Event, ShellEffect
 from sitestack.model.frame import Frame
-from sitestack.stack.stack import Stack
+from sitestack.stack.stack import Datagram, Stack
+from sitestack.stack.turn import Shell, TurnLoop
 from sitestack.transport import Transport
-
-#: Takes what came out of the stack in one turn, after its datagrams left.
-Deliver = Callable[[Sequence[Event | Frame]], None]
 
 #: Counters of refused input go into the journal at most this often.
 DROPS_INTERVAL_S = 1.0
@@ -39,20 +33,26 @@ class DriverStatistics:
 
 
 class Driver:
-    """Runs a stack over a transport until the member has left."""
+    """Runs a stack over a transport until the member has left. It journals and sends; the rest of a turn is the channel's."""
 
-    def __init__(self, stack: Stack, transport: Transport, deliver: Deliver, recorder: Recorder | None) -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        transport: Transport,
+        recorder: Recorder | None,
+        act: Callable[[Sequence[ShellEffect]], None],
+        hand_over: Callable[[Sequence[Event | Frame]], None],
+    ) -> None:
         self.stack = stack
         self.transport = transport
         self.left = False
         #: Whether the others went on without this member before it left.
         self.answered = True
-        self._deliver = deliver
+        self._loop = TurnLoop(stack, Shell(self._journal, self._transmit, act, hand_over))
         self._recorder = recorder
         #: No sleep before the next turn.
         self.awake = True
         self._nap: trio.CancelScope | None = None
-        self._due: float | None = None
         self._drops_due = -math.inf
         self._turns = self._eager = self._received = self._sent = self._received_high = 0
 
@@ -69,49 +69,45 @@ class Driver:
             if self._nap is not None:
                 self._nap.cancel()
 
+    def end(self, answered: bool) -> None:
+        """This member has left: the turn that says so is the last one."""
+        self.left, self.answered = True, answered
+
     async def _wait(self) -> None:
         """Until a datagram, a deadline or a call of `wake`; always a checkpoint, so that the application gets its time.
 
         It comes first: who has just been given something often sends at once, and a nap that is broken off costs more.
         """
         await trio.lowlevel.checkpoint()
-        if self.awake or (self._due is not None and self._due <= trio.current_time()):
+        due = self._loop.due
+        if self.awake or (due is not None and due <= trio.current_time()):
             self._eager += 1
             return
-        with trio.CancelScope(deadline=math.inf if self._due is None else self._due) as self._nap:
+        with trio.CancelScope(deadline=math.inf if due is None else due) as self._nap:
             await self.transport.wait()
         self._nap = None
 
     def turn(self, now: float) -> None:
         """One turn, without waiting."""
         self.awake = False
-        stack = self.stack
         arrived = self.transport.receive()
-        for data, source in arrived:
-            stack.receive(data, source, now)
-        if self._due is not None and self._due <= now:
-            stack.expire(now)
-        turn = stack.flush(now)
-        if self._recorder is not None:
-            self._record(self._recorder, turn.events, now)
-        if turn.datagrams:
-            self.transport.send(turn.datagrams)
-        for event in turn.events:
-            if isinstance(event, Left):
-                self.left, self.answered = True, event.answered
-        self._deliver(turn.events)
-        self._due = stack.deadline()
+        self._loop.turn(arrived, now)
+        if self._recorder is not None and now >= self._drops_due:
+            self._drops_due = now + DROPS_INTERVAL_S
+            self._recorder.drops(self.stack.drops)
         self._turns += 1
         self._received += len(arrived)
-        self._sent += len(turn.datagrams)
         self._received_high = max(self._received_high, len(arrived))
 
-    def _record(self, recorder: Recorder, events: Sequence[Event | Frame], now: float) -> None:
-        for event in events:
-            recorder.record(event)
-        if now >= self._drops_due:
-            self._drops_due = now + DROPS_INTERVAL_S
-            recorder.drops(self.stack.drops)
+    def _journal(self, events: Sequence[Event | Frame]) -> None:
+        if self._recorder is not None:
+            for event in events:
+                self._recorder.record(event)
+
+    def _transmit(self, datagrams: Sequence[Datagram]) -> None:
+        if datagrams:
+            self.transport.send(datagrams)
+            self._sent += len(datagrams)
 
     def statistics(self) -> DriverStatistics:
         """The counters."""

@@ -16,7 +16,7 @@ from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel
 from sitestack.channel.state_handover import SharedState
 from sitestack.config import SiteConfig, find_problems
-from sitestack.journal.recorder import Recorder, Write
+from sitestack.journal.recorder import NO_EVENTS, EventRecords, Recorder, Write
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError, unwrapped
 from sitestack.stack.layer import Local
@@ -55,7 +55,7 @@ async def open_channel(
     require_sound(find_problems(config))
     config, names = await resolve_initial_hosts(config)
     local = make_local(config.site, name)
-    recorder = make_recorder(Recorder, local, config, journal)
+    recorder = make_recorder(local, config, journal)
     state = shared_state(get_state, set_state)
     stack = build_stack(local, config, shares_state=state is not None)
     carrier = transport or await open_transport(config)
@@ -72,12 +72,21 @@ def shared_state(get_state: Callable[[], bytes] | None, set_state: Callable[[byt
     return SharedState(get_state, set_state)
 
 
-def make_recorder(kind: type[Recorder], local: Local, config: SiteConfig, journal: Journal | None) -> Recorder | None:
+def make_recorder(
+    local: Local, config: SiteConfig, journal: Journal | None, event_records: EventRecords = NO_EVENTS
+) -> Recorder | None:
     """The recorder of a member, when it keeps a journal."""
     if journal is None:
         return None
-    ordered = config.order == "total"
-    return kind(local.site, local.address, journal(local), read_clocks, keep_payloads=True, total_order=ordered)
+    return Recorder(
+        local.site,
+        local.address,
+        journal(local),
+        read_clocks,
+        keep_payloads=True,
+        total_order=config.order == "total",
+        event_records=event_records,
+    )
 
 
 def require_sound(problems: Sequence[str]) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 from sitestack.journal import records
 from sitestack.model.address import Address
@@ -26,12 +27,24 @@ DIGESTS_MAX = 1_024
 
 RoleName = Literal["member", "coord", "relay"]
 
+#: What a package above writes of its own events, by their type: each is called with the recorder and the event.
+EventRecords = Mapping[type[Event], Callable[["Recorder", Any], None]]
+NO_EVENTS: EventRecords = MappingProxyType({})
+
 
 class Recorder:
     """Records one process. `record` is given everything that comes out of the stack, in order."""
 
     def __init__(
-        self, site: str, address: Address, write: Write, clock: Clock, *, keep_payloads: bool = False, total_order: bool = True
+        self,
+        site: str,
+        address: Address,
+        write: Write,
+        clock: Clock,
+        *,
+        keep_payloads: bool = False,
+        total_order: bool = True,
+        event_records: EventRecords = NO_EVENTS,
     ) -> None:
         """`total_order` False: places in the senders' own streams are no places in one order, and are not recorded."""
         self.site = site
@@ -40,6 +53,7 @@ class Recorder:
         self.clock = clock
         self._keep_payloads = keep_payloads
         self._total_order = total_order
+        self._event_records = event_records
         #: The view id of every site in the global view in force; package `relay` fills it.
         self.global_view: Mapping[str, ViewId] = {}
         self._view: ViewId | None = None
@@ -71,6 +85,8 @@ class Recorder:
             self._install(event.view)
         elif isinstance(event, Undeliverable):
             self._give_up(event)
+        elif (write := self._event_records.get(type(event))) is not None:
+            write(self, event)
 
     def drops(self, counts: Mapping[str, int]) -> None:
         """Record how much each counter of refused input has grown since the last call."""

@@ -24,6 +24,12 @@ class Event:
     in_stream: ClassVar[bool] = False
 
 
+class ShellEffect(Event):
+    """Base of what the shell has to do itself: the application does not see it, and the journal does not tell of it."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class StatesCollected(Event):
     """Answer to `CollectStates`: what the layers gave, top to bottom."""
@@ -126,7 +132,7 @@ class Credit(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Sent(Event):
-    """Up from batching: this batch of mine is numbered and on its way. The shell journals it before its datagrams leave."""
+    """Up from batching: this batch of mine is numbered and on its way. It is journaled before its datagrams leave."""
 
     batch: Batch
 
@@ -287,7 +293,7 @@ class Watch(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class WatchAt(Event):
+class WatchAt(ShellEffect):
     """Up from discovery to the shell: the members to watch, with where they are; those it does not know are left out.
 
     The shell keeps a TCP connection to each. When one closes and nobody, or another process, answers there, it says `Gone`.

@@ -1,37 +1,55 @@
 """One simulated process: a stack, its socket, its clock and its journal.
 
-It does what the trio shell does, turn by turn: everything that arrives within a tick, then what is due, then the flush; events
-are recorded before datagrams leave. A process can be killed at any effect: in the middle of the datagrams of a turn.
+It runs the turns of a node (`stack/turn.py`), one for all that happens within a tick, and is a shell of its own: it can be
+killed at any effect, between two steps of a turn or within one, such as in the middle of the datagrams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from sitestack.journal import records
-from sitestack.journal.recorder import Recorder
+from sitestack.journal.recorder import NO_EVENTS, EventRecords, Recorder
 from sitestack.layers.batching import Batching
 from sitestack.model.address import Physical
 from sitestack.model.errors import LocalError
-from sitestack.model.events import Connect, Disconnect, Event, Gone, Left, ViewInstalled, WatchAt
+from sitestack.model.events import Connect, Disconnect, Event, Gone, Left, ShellEffect, ViewInstalled, WatchAt
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from sitestack.model.view import View
 from sitestack.sim.network import Network
 from sitestack.sim.schedule import Schedule
 from sitestack.stack.layer import Local
-from sitestack.stack.stack import Stack, Turn
+from sitestack.stack.stack import Datagram, Stack
+from sitestack.stack.turn import Shell, Step, TurnLoop
+
+T = TypeVar("T")
+#: What a process does about an event or an effect of some type.
+Handlers = Mapping[type[Event], Callable[[Any], None]]
+
+#: Datagrams that a socket keeps for a process that stands still.
+SOCKET_DATAGRAMS_MAX = 200
 
 
 class Process:
     """A member of one site in a simulated world."""
 
-    recorder_class: ClassVar[type[Recorder]] = Recorder
-
     def __init__(
-        self, local: Local, stack: Stack, physical: Physical, schedule: Schedule, network: Network, seed: int, total_order: bool
+        self,
+        local: Local,
+        stack: Stack,
+        physical: Physical,
+        schedule: Schedule,
+        network: Network,
+        seed: int,
+        total_order: bool,
+        *,
+        handlers: Handlers = MappingProxyType({}),
+        event_records: EventRecords = NO_EVENTS,
     ) -> None:
+        """`handlers` and `event_records` are for the events and effects of layers of another package."""
         self.local = local
         self.stack = stack
         self.physical = physical
@@ -40,21 +58,42 @@ class Process:
         self.alive = True
         self.left = False
         self.view: View | None = None
+        #: What the application was handed.
         self.events: list[Event | Frame] = []
         #: What this process's journal holds.
         self.records: list[records.Record] = []
-        self.recorder = self.recorder_class(
-            local.site, local.address, self.records.append, self._clock, total_order=total_order
+        self.recorder = Recorder(
+            local.site,
+            local.address,
+            self.records.append,
+            self._clock,
+            total_order=total_order,
+            event_records=event_records,
         )
         self.recorder.start(local.name, 0, int(schedule.now * 1e9), "sim", seed)
-        #: Set to die after this many further datagrams: "at any effect".
+        #: Set to die after this many further datagrams.
         self.dies_after: int | None = None
-        #: Told of everything that comes out, at its place: whoever listens may kill the process before anything else happens.
+        #: Asked before each step of a turn that has something to do, with what that is: whether the process dies there.
+        self.dies_before: Callable[[Step, Sequence[object]], bool] = lambda step, what: False
+        #: Told of every event when it is recorded and of every effect when it is carried out: whoever listens may kill the
+        #: process before anything else happens.
         self.on_event: Callable[[Event | Frame], None] = lambda event: None
+        self._handlers: Handlers = {ViewInstalled: self._install, WatchAt: self._watch, Left: self._end, **handlers}
+        self._loop = TurnLoop(
+            stack,
+            Shell(
+                self._step("journal", self._journal),
+                self._step("transmit", self._transmit),
+                self._step("act", self._act),
+                self._step("hand_over", self._hand_over),
+            ),
+        )
         self._dirty = False
         self._wake: float | None = None
         self._paused = False
-        self._missed: list[Event | tuple[bytes, Physical]] = []
+        #: What has arrived and no turn has taken; and what happened besides while the process stood still.
+        self._arrived: list[tuple[bytes, Physical]] = []
+        self._missed: list[Event] = []
         top = stack.layers[0]
         assert isinstance(top, Batching)
         self.batching = top
@@ -109,11 +148,8 @@ class Process:
             return
         self._paused = False
         missed, self._missed = self._missed, []
-        for each in missed:
-            if isinstance(each, Event):
-                self.stack.down(each, self.schedule.now)
-            else:
-                self.stack.receive(*each, self.schedule.now)
+        for event in missed:
+            self.stack.down(event, self.schedule.now)
         self.touch()
 
     def input(self, event: Event) -> None:
@@ -127,15 +163,10 @@ class Process:
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, source: Physical) -> None:
-        """A datagram arrives."""
-        if not self.alive:
-            return
-        if self._paused:
-            if len(self._missed) < 200:
-                self._missed.append((data, source))
-            return
-        self.stack.receive(data, source, self.schedule.now)
-        self.touch()
+        """A datagram arrives in the socket's buffer, which is finite."""
+        if self.alive and not (self._paused and len(self._arrived) >= SOCKET_DATAGRAMS_MAX):
+            self._arrived.append((data, source))
+            self.touch()
 
     def touch(self) -> None:
         """Something happened: there is a turn at the end of this tick."""
@@ -147,15 +178,12 @@ class Process:
         self._dirty = False
         if not self.alive or self._paused:
             return
-        now = self.schedule.now
-        due = self.stack.deadline()
-        if due is not None and due <= now:
-            self.stack.expire(now)
-        self._carry_out_turn(self.stack.flush(now))
+        arrived, self._arrived = self._arrived, []
+        self._loop.turn(arrived, self.schedule.now)
         self._plan_wake()
 
     def _plan_wake(self) -> None:
-        due = self.stack.deadline()
+        due = self._loop.due
         if due is None or (self._wake is not None and self._wake <= due):
             return
         self._wake = due
@@ -166,15 +194,28 @@ class Process:
             self._wake = None
         self.touch()
 
-    def _carry_out_turn(self, turn: Turn) -> None:
-        """Record and show the events, then send the datagrams."""
-        for event in turn.events:
+    # -- the steps of a turn ---------------------------------------------------------------------------------------
+
+    def _step(self, step: Step, carry_out: Callable[[Sequence[T]], None]) -> Callable[[Sequence[T]], None]:
+        """A step that a dead process does not come to."""
+
+        def mortal(what: Sequence[T]) -> None:
+            if self.alive and what and self.dies_before(step, what):
+                self.kill()
+            if self.alive:
+                carry_out(what)
+
+        return mortal
+
+    def _journal(self, events: Sequence[Event | Frame]) -> None:
+        for event in events:
             self.recorder.record(event)
-            self.handle(event)
             self.on_event(event)
-            if not self.alive and not self.left:
+            if not self.alive:
                 return
-        for to, data in turn.datagrams:
+
+    def _transmit(self, datagrams: Sequence[Datagram]) -> None:
+        for to, data in datagrams:
             if self.dies_after is not None:
                 if self.dies_after == 0:
                     self.kill()
@@ -182,15 +223,32 @@ class Process:
                 self.dies_after -= 1
             self.network.send(self.physical, to, self.local.site, data)
 
-    def handle(self, event: Event | Frame) -> None:
+    def _act(self, effects: Sequence[ShellEffect]) -> None:
+        for effect in effects:
+            self._handle(effect)
+            self.on_event(effect)
+            if not self.alive:
+                return
+
+    def _hand_over(self, events: Sequence[Event | Frame]) -> None:
         """What an application would see."""
-        if isinstance(event, ViewInstalled):
-            self.view = event.view
-        elif isinstance(event, WatchAt):
-            targets = {physical: member for member, physical in event.targets}
-            self.network.watch(self.physical, targets, lambda member: self.input(Gone(member)))
-        elif isinstance(event, Left):
-            self.left = True
-            self.recorder.stop(event.answered)
-            self.kill()
-        self.events.append(event)
+        for event in events:
+            self.events.append(event)
+            self._handle(event)
+
+    def _handle(self, event: Event | Frame) -> None:
+        if isinstance(event, Event) and (handle := self._handlers.get(type(event))) is not None:
+            handle(event)
+
+    def _install(self, event: ViewInstalled) -> None:
+        self.view = event.view
+
+    def _watch(self, event: WatchAt) -> None:
+        targets = {physical: member for member, physical in event.targets}
+        self.network.watch(self.physical, targets, lambda member: self.input(Gone(member)))
+
+    def _end(self, event: Left) -> None:
+        """Nothing of the turn that says so is left to do."""
+        self.left = True
+        self.recorder.stop(event.answered)
+        self.kill()

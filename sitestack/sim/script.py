@@ -15,8 +15,9 @@ A script drives a `World` step by step, where a seed would draw what happens. It
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError
@@ -27,6 +28,7 @@ from sitestack.sim.network_faults import Packet
 from sitestack.sim.process import Process
 from sitestack.sim.transcript import Transcript, texts
 from sitestack.sim.world import World
+from sitestack.stack.turn import Step
 
 #: A process, several of them, or (empty) all.
 Names = str | Collection[str]
@@ -94,7 +96,7 @@ class Script:
             self[name].kill()
 
     def kill_at(self, name: str, point: Callable[[Event | Frame], bool]) -> None:
-        """Let it die right after this comes out of its stack: it is recorded, and nothing after it leaves the process."""
+        """Let it die right after this event is recorded or this effect carried out: nothing else leaves the process."""
 
         process = self[name]
         tell = process.on_event
@@ -105,6 +107,21 @@ class Script:
                 self.kill(name)
 
         process.on_event = listen
+
+    def kill_before(self, name: str, step: Step, point: Callable[[Any], bool] = lambda each: True) -> None:
+        """Let it die before this step of the first turn in which the step has something of that kind to do.
+
+        The steps before it are carried out, of this one and those after it nothing is. `point` is asked of events, of
+        datagrams with where they go to, or of effects.
+        """
+
+        def dies(coming: Step, what: Sequence[object]) -> bool:
+            if coming != step or not any(map(point, what)):
+                return False
+            self.transcript.note(f"{name} is killed before it comes to {step}")
+            return True
+
+        self[name].dies_before = dies
 
     def send(self, name: str, *words: str, scope: Scope = Scope.ALL, to: Address | None = None) -> None:
         """Send messages, in one turn; to one process also out of band. Raises AssertionError when one is refused."""

@@ -1,8 +1,8 @@
 """The stack: walks events through the layers and turns what reaches the bottom into datagrams.
 
-It is as pure as its layers. The shell (trio, or the simulator) does, once a turn: hand in what arrived (`receive`), what the
-application sends (`down`, or `append` of the topmost layer), call `expire` when `deadline` is due, then `flush`, and carry out
-the returned `Turn`: first the events, in order (what was sent is journaled before its first packet), then the datagrams.
+It is as pure as its layers. It is handed what arrived (`receive`), what the application sends (`down`, or `append` of the
+topmost layer) and the time (`expire`, when `deadline` is due); `flush` ends a turn and answers with all that came of it. When
+these are called, and in which order a `Turn` is carried out, is decided in `turn.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError, ProtocolError
-from sitestack.model.events import Event, Misdirected, StatesCollected, ViewInstalled
+from sitestack.model.events import Event, Misdirected, ShellEffect, StatesCollected, ViewInstalled
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.stack.dispatch import routes_down, routes_up
@@ -21,17 +21,20 @@ from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
 
 #: What a tap sees: the name of the layer that spoke, and what it said.
 Tap = Callable[[str, Effect], None]
+#: Where to, or None for multicast; and the bytes.
+Datagram = tuple[Physical | None, bytes]
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the shell has to do at the end of a turn."""
+    """What came of one turn."""
 
-    #: Everything that came out at the top, in stream order: frames with a batch are deliveries.
+    #: For the journal and the application, in stream order: frames with a batch are deliveries.
     events: tuple[Event | Frame, ...]
-    #: (where to, or None for multicast; bytes).
-    datagrams: tuple[tuple[Physical | None, bytes], ...]
+    datagrams: tuple[Datagram, ...]
+    #: For the shell itself, in the order in which they were said.
+    effects: tuple[ShellEffect, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class Stack:
         #: Answers to an announcement that are not carried out yet, by layer.
         self._answers: dict[int, list[Effect]] = {}
         self._events: list[Event | Frame] = []
+        self._effects: list[ShellEffect] = []
         self._outbox: dict[tuple[Physical | None, Destination], list[bytes]] = {}
         self._encoded: tuple[Frame | None, bytes] = (None, b"")
 
@@ -114,8 +118,9 @@ class Stack:
             self._stale.add(index)
             if effects:
                 self._walk(index, effects, now)
-        turn = Turn(tuple(self._events), tuple(self._datagrams()))
+        turn = Turn(tuple(self._events), tuple(self._datagrams()), tuple(self._effects))
         self._events.clear()
+        self._effects.clear()
         return turn
 
     # -- walking ---------------------------------------------------------------------------------------------------
@@ -145,7 +150,10 @@ class Stack:
                 if type(event) is Frame and not answers and tap is None:
                     target = self._ways_up[index][type(event.headers[-1]) if event.headers else None]
                 if target < 0:
-                    self._events.append(event)
+                    if isinstance(event, ShellEffect):
+                        self._effects.append(event)
+                    else:
+                        self._events.append(event)
                     continue
             elif isinstance(effect, Down):
                 event, target = effect.event, index + 1
@@ -214,9 +222,9 @@ class Stack:
             self._encoded = (frame, self.codec.encode_frame(frame))
         self._outbox.setdefault((effect.to, frame.dest), []).append(self._encoded[1])
 
-    def _datagrams(self) -> list[tuple[Physical | None, bytes]]:
+    def _datagrams(self) -> list[Datagram]:
         """Bundle the turn's frames: as many as fit into each datagram, in order, per destination."""
-        datagrams: list[tuple[Physical | None, bytes]] = []
+        datagrams: list[Datagram] = []
         for (to, dest), frames in self._outbox.items():
             start, size = 0, 0
             for end, frame in enumerate(frames):

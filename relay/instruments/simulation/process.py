@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from relay.events import (
+    BRIDGE_EFFECTS,
     BridgeClose,
     BridgeClosed,
     BridgeConnected,
@@ -19,13 +20,12 @@ from relay.events import (
     StopListening,
 )
 from relay.gateway.link_table import Key
-from relay.journal.recorder import RelayRecorder
+from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayConfig, RelayLayer
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event
-from sitestack.model.frame import Frame
 from sitestack.sim.process import Process
 from sitestack.sim.tcp_streams import TcpStream
 from sitestack.sim.world import Maker, World
@@ -38,12 +38,20 @@ BRIDGE_PORT = 7900
 class RelayProcess(Process):
     """One member of one site of a relayed world."""
 
-    recorder_class = RelayRecorder
-
     def __init__(self, world: World, local: Local, config: SiteConfig, relay: RelayConfig, physical: Physical) -> None:
         self.relay = RelayLayer(local, relay)
         stack = build_stack(local, config, relay_layer=self.relay)
-        super().__init__(local, stack, physical, world.schedule, world.network, world.seed, config.order == "total")
+        super().__init__(
+            local,
+            stack,
+            physical,
+            world.schedule,
+            world.network,
+            world.seed,
+            config.order == "total",
+            handlers={**dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge), GlobalView: self._note_global_view},
+            event_records=RELAY_RECORDS,
+        )
         self.global_view: GlobalView | None = None
         self.bridge = Physical(physical.host, BRIDGE_PORT)
         self.world = world
@@ -73,16 +81,10 @@ class RelayProcess(Process):
         """Whether unicasts to other sites wait for theirs."""
         return self.relay.sender.deadline() is not None
 
-    def handle(self, event: Event | Frame) -> None:
-        """What an application would see, and what the bridge has to do."""
-        if isinstance(event, BridgeEffect):
-            self._carry_out(event)
-            return
-        if isinstance(event, GlobalView):
-            self.global_view = event
-        super().handle(event)
+    def _note_global_view(self, event: GlobalView) -> None:
+        self.global_view = event
 
-    def _carry_out(self, effect: BridgeEffect) -> None:
+    def _act_on_bridge(self, effect: BridgeEffect) -> None:
         streams = self.world.streams
         match effect:
             case Listen():

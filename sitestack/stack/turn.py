@@ -1,0 +1,67 @@
+"""The turn of a member: what goes in, and in which order what comes of it is carried out.
+
+The order is decided here and nowhere else (docs/decisions/0011); trio and the simulator are two `Shell`s that carry it out:
+
+1. `journal`: all that came out of the stack is recorded. Whatever this member says from now on, its journal has the reason for:
+   no message is received whose send is not recorded, and nobody hears that it has delivered what is not recorded.
+2. `transmit`: the datagrams leave. The own site hears first.
+3. `act`: what the shell has to do besides, such as writing to the bridges. So no other site is told what this turn has not told
+   the members of its own, who go on in the place of one that dies.
+4. `hand_over`: the application. What it answers belongs to the next turn.
+
+A process can die between any two of these, and within each: then a beginning of this sequence has happened and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sitestack.model.address import Physical
+from sitestack.model.events import Event, ShellEffect
+from sitestack.model.frame import Frame
+from sitestack.stack.stack import Datagram, Stack
+
+#: Of a turn, in the order in which they are carried out.
+Step = Literal["journal", "transmit", "act", "hand_over"]
+STEPS: tuple[Step, ...] = get_args(Step)
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """How the steps of a turn are carried out. Each is called once a turn, also with nothing; none waits."""
+
+    #: Records the events. Raises when a strict journal cannot be written: then nothing of the turn leaves.
+    journal: Callable[[Sequence[Event | Frame]], None]
+    transmit: Callable[[Sequence[Datagram]], None]
+    act: Callable[[Sequence[ShellEffect]], None]
+    hand_over: Callable[[Sequence[Event | Frame]], None]
+
+
+class TurnLoop:
+    """Runs the turns of one member. What happens beside the datagrams is handed to the stack when it happens."""
+
+    def __init__(self, stack: Stack, shell: Shell) -> None:
+        self._stack = stack
+        self._shell = shell
+        #: When the next turn is due, in seconds, if nothing happens before; None for never.
+        self.due: float | None = None
+
+    def turn(self, arrived: Sequence[tuple[bytes, Physical]], now: float) -> None:
+        """Everything that is there goes in, the stack flushes once, and what came of it is carried out.
+
+        So the more there is to do, the more each turn does, and the less each message costs. `arrived` are datagrams with
+        where they came from; `now` is monotonic seconds.
+        """
+        stack, shell = self._stack, self._shell
+        for data, source in arrived:
+            stack.receive(data, source, now)
+        if self.due is not None and self.due <= now:
+            stack.expire(now)
+        turn = stack.flush(now)
+        shell.journal(turn.events)
+        shell.transmit(turn.datagrams)
+        shell.act(turn.effects)
+        shell.hand_over(turn.events)
+        self.due = stack.deadline()

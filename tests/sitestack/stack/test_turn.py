@@ -1,0 +1,122 @@
+"""The turn loop: what goes in first, and the order in which what comes out is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Event, ShellEffect
+from sitestack.model.frame import Frame, Header
+from sitestack.stack.layer import Effect, Layer, Transmit, Up
+from sitestack.stack.stack import Stack
+from sitestack.stack.turn import STEPS, Shell, TurnLoop
+
+A = Address(b"\x01" * 16)
+HERE = Physical("10.0.0.1", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Word(Header):
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Event):
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Order(ShellEffect):
+    text: str
+
+
+class Talker(Layer):
+    """Says at the end of a turn what it was told to, and what is due."""
+
+    name = "talker"
+    HEADERS: ClassVar[dict[int, type[Header]]] = {1: Word}
+
+    def __init__(self) -> None:
+        self.says: list[Effect] = []
+        self.due: float | None = None
+        self.log: list[str] = []
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        self.log.append("up")
+        return []
+
+    def expire(self, now: float) -> list[Effect]:
+        self.log.append("expire")
+        self.due = None
+        return []
+
+    def flush(self, now: float) -> list[Effect]:
+        self.log.append("flush")
+        says, self.says = self.says, []
+        return says
+
+    def deadline(self) -> float | None:
+        return self.due
+
+
+def say_x() -> Effect:
+    return Transmit(HERE, Frame(A, None, (Word("x"),)))
+
+
+def member() -> tuple[Talker, list[tuple[str, Any]], TurnLoop]:
+    """A layer, what its shell was told to do, and the loop."""
+    layer, done = Talker(), list[tuple[str, Any]]()
+
+    def step(name: str) -> Callable[[Any], None]:
+        return lambda what: done.append((name, what))
+
+    shell = Shell(step("journal"), step("transmit"), step("act"), step("hand_over"))
+    return layer, done, TurnLoop(Stack(A, [layer], "NYC", 1_400), shell)
+
+
+def test_a_turn_is_carried_out_in_the_order_that_is_decided() -> None:
+    layer, done, loop = member()
+    layer.says = [Up(Order("write")), Up(Note("delivered")), say_x(), Up(Note("too"))]
+    loop.turn([], 0.0)
+    assert tuple(name for name, _ in done) == STEPS
+    journaled, sent, acted, handed_over = [what for _, what in done]
+    assert journaled == handed_over == (Note("delivered"), Note("too"))
+    assert acted == (Order("write"),)
+    assert [to for to, _ in sent] == [HERE]
+
+
+def test_a_turn_without_anything_is_carried_out_too() -> None:
+    _, done, loop = member()
+    loop.turn([], 0.0)
+    assert done == [(name, ()) for name in STEPS]
+
+
+def test_when_the_journal_refuses_nothing_leaves() -> None:
+    layer, done, _ = member()
+
+    def refuse(what: object) -> None:
+        raise OSError("the disk is full")
+
+    loop = TurnLoop(Stack(A, [layer], "NYC", 1_400), Shell(refuse, *[lambda what: done.append(("", what))] * 3))
+    layer.says = [Up(Note("delivered")), say_x(), Up(Order("write"))]
+    with pytest.raises(OSError, match="full"):
+        loop.turn([], 0.0)
+    assert done == []
+
+
+def test_what_arrived_goes_in_before_what_is_due_and_the_flush_is_last() -> None:
+    layer, done, loop = member()
+    layer.says = [say_x()]
+    loop.turn([], 0.0)
+    [(_, data)] = done[1][1]
+    other = Talker()
+    other.due = 5.0
+    receiver = TurnLoop(Stack(Address(b"\x02" * 16), [other], "NYC", 1_400), Shell(*[lambda what: None] * 4))
+    receiver.turn([], 4.0)
+    assert (other.log, receiver.due) == (["flush"], 5.0)
+    receiver.turn([(data, HERE)], 5.0)
+    assert (other.log, receiver.due) == (["flush", "up", "expire", "flush"], None)
