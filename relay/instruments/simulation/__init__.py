@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TextIO
 
+from relay.instruments.simulation.borders import at_borders
 from relay.instruments.simulation.large import draw_large
 from relay.instruments.simulation.narrow import draw
 from relay.instruments.simulation.plan import Plan, draw_plain
@@ -25,6 +26,7 @@ __all__ = [
     "SeedRun",
     "draw",
     "draw_large",
+    "draw_of",
     "draw_plain",
     "draw_routed",
     "run_seed",
@@ -32,9 +34,14 @@ __all__ = [
 ]
 
 
+def draw_of(kind: Kind, seed: int) -> Plan:
+    """What a seed stands for in the campaign of this kind."""
+    return at_borders(DRAWS[kind](seed))
+
+
 def run_seed(seed: int, trace: TextIO | None = None, kind: Kind = "swarm") -> SeedResult:
     """Run one seed of a kind of plan; with `trace`, write every record of every process to it, in canonical order."""
-    run = SeedRun(DRAWS[kind](seed))
+    run = SeedRun(draw_of(kind, seed))
     result = run.result()
     if trace is not None:
         for process in run.world.processes:
@@ -45,4 +52,4 @@ def run_seed(seed: int, trace: TextIO | None = None, kind: Kind = "swarm") -> Se
 
 def shrink_seed(seed: int, kind: Kind = "swarm") -> Plan:
     """The smallest plan that is found to break the promise that this seed breaks. Raises ValueError if it breaks none."""
-    return shrink(DRAWS[kind](seed), lambda plan: SeedRun(plan).result().violations)
+    return shrink(draw_of(kind, seed), lambda plan: SeedRun(plan).result().violations)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sitestack.stack.turn import Step
+
 
 @dataclass(frozen=True, slots=True)
 class Kill:
@@ -17,10 +19,12 @@ class Kill:
     at: float
     site: str
     rank: int
-    #: How many datagrams of its next turn still leave: a process can die at any effect.
+    #: How many datagrams still leave: a process can die at any effect.
     datagrams: int
     #: Seconds until a new process starts at the same physical address; None for never.
     restart_after: float | None
+    #: Instead of in the middle of datagrams it dies before this step of the first turn that has something for it to do.
+    before: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)

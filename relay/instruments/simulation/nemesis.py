@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 from relay.instruments.simulation.faults import (
@@ -32,6 +33,7 @@ from sitestack.sim import network_faults
 from sitestack.sim.process import Process
 from sitestack.sim.tcp_streams import Slowness, TcpStream
 from sitestack.sim.world import World
+from sitestack.stack.turn import Step
 
 Cut = tuple[frozenset[str], frozenset[str]]
 
@@ -109,11 +111,20 @@ class Nemesis:
             return
         self._count("kill coordinator" if victim is self.world.coordinator(fault.site) else "kill member", fault.site)
         self._look_at_dying(victim)
-        victim.dies_after = fault.datagrams
+        if fault.before is None:
+            victim.dies_after = fault.datagrams
+        else:
+            victim.dies_before = partial(self._is_at, fault.before)
         self.world.schedule.after(0.3, lambda: _make_sure(victim))
         if fault.restart_after is not None:
             self.restarts += 1
             self.world.schedule.after(0.5 + fault.restart_after, lambda: self._restart(victim))
+
+    def _is_at(self, border: Step, step: Step, what: Sequence[object]) -> bool:
+        if step != border:
+            return False
+        self.covered[f"kill between steps, before {step}"] += 1
+        return True
 
     def _replace(self, fault: Replace) -> None:
         victim = self._ranked(fault.site, fault.rank)

@@ -1,0 +1,124 @@
+"""A process dies between two steps of its turn (decision 11): a beginning of the turn has happened, and nothing else."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from relay.events import BridgeSend, Listen
+from sitestack.journal import records
+from sitestack.model.frame import Frame
+from sitestack.promises import History, check_all
+from sitestack.sim.script import Script
+from sitestack.sim.transcript import texts
+from sitestack.stack.turn import STEPS, Step
+from tests.simulation.relay.sites import ACROSS, Sites, two_sites
+from tests.simulation.stories import SOON, say, site, verdict
+
+
+def sent(script: Script, name: str) -> list[int]:
+    """The numbers of the messages that a process has journaled as sent."""
+    return [record.first for record in script[name].records if isinstance(record, records.Send)]
+
+
+def recorded(script: Script, name: str) -> int:
+    """How many batches a process has journaled as delivered."""
+    return sum(isinstance(record, records.Deliver) for record in script[name].records)
+
+
+def carries(word: str, event: object) -> bool:
+    return isinstance(event, Frame) and word in texts(event.batch)
+
+
+def test_who_dies_before_the_journal_has_said_nothing_of_what_it_sent() -> None:
+    """Two batches, since the last one of a process that has crashed may be missing in its journal (L1)."""
+    script = site("A", "B", "C")
+    script.kill_before("B", "journal")
+    script.send("B", "1", "2")
+    script.run(SOON)
+    script.view("A", "C")
+    assert sent(script, "B") == []
+    assert [script.delivered(name) for name in "AC"] == [[], []]
+    verdict(script)
+
+
+@pytest.mark.parametrize("name", "AB")
+def test_what_was_journaled_and_did_not_leave_was_sent_and_is_delivered_nowhere_else(name: str) -> None:
+    """The coordinator's own journal tells of a delivery too, to an application that died before it was handed over."""
+    script = site("A", "B", "C")
+    script.kill_before(name, "transmit")
+    script.send(name, "1", "2")
+    script.run(SOON)
+    others = [each for each in "ABC" if each != name]
+    script.view(*others)
+    assert sent(script, name) == [1, 2]
+    assert recorded(script, name) == (2 if name == "A" else 0)
+    assert [script.delivered(each) for each in "ABC"] == [[], [], []]
+    verdict(script)
+
+
+def test_who_commits_a_view_and_dies_before_it_listens_has_told_its_site() -> None:
+    """B takes over from A: C hears of the view, and no other site of its relay."""
+    script = two_sites()
+    script.stall("A", "DEF")
+    say(script, "C", "c1", "c2")
+    script.kill_before("B", "act", lambda effect: isinstance(effect, Listen))
+    script.kill("A")
+    script.view("C")
+    views = [[view.members for view in script[name].records if isinstance(view, records.View)] for name in "BC"]
+    both = (script["B"].local.address, script["C"].local.address)
+    assert [both in each for each in views] == [True, True]
+    assert script["B"].view is not None
+    assert script["B"].view.members != both, "its application was not told any more"
+    script.everybody_has("CDEF", "c1", "c2")
+    verdict(script)
+
+
+def test_a_relay_that_dies_before_it_writes_to_the_bridge_leaves_that_to_the_next_one() -> None:
+    """Its site has the message; the other site hears it from the successor, once."""
+    script = two_sites()
+    script.kill_before("A", "act", lambda effect: isinstance(effect, BridgeSend) and b"c2" in effect.data)
+    say(script, "C", "c1", "c2", "c3")
+    assert [script.delivered(name)[:2] for name in "ABC"] == [["c1", "c2"]] * 3
+    assert script.delivered("D") == ["c1"]
+    script.view("B", "C")
+    script.everybody_has("BCDEF", "c1", "c2", "c3")
+    verdict(script)
+
+
+def test_who_dies_after_it_wrote_to_the_bridge_has_delivered_what_it_said_it_has() -> None:
+    """D answers the unicast of another site and dies before its application sees it: C is told no lie, nor D's journal."""
+    script = two_sites()
+    script.kill_before("D", "hand_over", partial(carries, "to D"))
+    script.send("C", "to D", to=script.proxy("D"))
+    script.run(ACROSS)
+    assert not script["D"].alive
+    assert (recorded(script, "D"), script.delivered("D")) == (1, [])
+    assert not script.relay("C").expects_answers(), "the answer has come"
+    script.view("E", "F")
+    assert not any(isinstance(record, records.Unreach) for record in script["C"].records)
+    verdict(script)
+
+
+#: A relay, a member that would be the next one (and that has no bridge yet), and the relay of the other site.
+PLACES = [(name, step) for name in "ABD" for step in STEPS if (name, step) != ("B", "act")]
+
+
+@pytest.mark.parametrize(("name", "step"), PLACES)
+def test_whoever_dies_between_two_steps_of_a_turn_under_load_breaks_no_promise(name: str, step: Step) -> None:
+    script = two_sites()
+    for n in range(120):
+        for sender in "BCE":
+            script.world.schedule.after(n * 0.01, partial(_talk, script, sender, n))
+    script.run(0.5)
+    script.kill_before(name, step)
+    script.run(6.0)
+    assert not script[name].alive
+    histories = [History.of(each.records, running=each.alive) for each in script.world.processes]
+    report = check_all(histories, quiescent=True, total_order=True)
+    assert [str(violation) for violation in report.violations] == []
+
+
+def _talk(script: Sites, name: str, n: int) -> None:
+    script[name].send(f"{name}{n}".encode())
