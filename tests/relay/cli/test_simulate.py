@@ -110,7 +110,7 @@ def test_shrinking_prints_the_faults_that_are_left(run: Run, monkeypatch: pytest
             return result(self.plan.seed, "L6 at A: in another view")
 
     monkeypatch.setattr(simulate, "shrink_seed", lambda seed, kind: plan)
-    monkeypatch.setattr(simulate, "Run", Broken)
+    monkeypatch.setattr(simulate, "SeedRun", Broken)
     code, out, _ = run("simulate", "--seeds", "1", "--shrink")
     assert code == 1
     assert "seed 1: L6 at A" in out
