@@ -14,14 +14,8 @@ from relay.instruments.simulation.ways import routes_of
 
 pytestmark = pytest.mark.conforms("REL-33")
 
-#: Seed -> what it found.
-FOUND = {
-    6: "an end stayed whose link a merge view had ended",
-    603: "a part that was shown was forgotten before it went down, since entries were held for a moment only",
-}
 
-
-@pytest.mark.parametrize("seed", [*FOUND, 2, 27])
+@pytest.mark.parametrize("seed", [2, 6, 27])
 def test_no_promise_is_broken_over_routes(seed: int) -> None:
     assert run_seed(seed, kind="routed").violations == ()
 

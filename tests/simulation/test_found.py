@@ -1,0 +1,28 @@
+"""What was found once stays mended: each plan in `found/` broke a promise, and says which mistake of the product that was.
+
+A plan is kept as it was when it broke something, whatever its seed stands for today. `relay simulate` takes such files too, and
+writes another one with `--save-plan`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relay.instruments.simulation import SeedRun
+from relay.instruments.simulation.plan_json import from_text
+
+FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
+
+
+@pytest.mark.parametrize("file", FOUND, ids=lambda file: file.stem)
+def test_what_was_found_once_stays_mended(file: Path) -> None:
+    assert SeedRun(from_text(file.read_text(encoding="utf-8")).plan).result().violations == ()
+
+
+def test_each_says_what_it_found() -> None:
+    reasons = [from_text(file.read_text(encoding="utf-8")).why for file in FOUND]
+    assert reasons
+    assert all(reasons)
+    assert len(set(reasons)) == len(reasons)
