@@ -1,34 +1,35 @@
-"""`relay simulate`: the whole system under seeded faults, on all cores."""
+"""`relay simulate`: the whole system under the faults of many plans, drawn from seeds or stored, on all cores."""
 
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import click
 
+from relay.cli.all_cores import run_all
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import print_json, progress_bar
-from relay.instruments.simulation import Kind, Plan, SeedResult, SeedRun, run_seed, shrink_seed
+from relay.instruments.simulation import Kind, Plan, SeedResult, draw, run_plan, shrink_plan
 from relay.instruments.simulation.coverage import find_missing
-
-#: Seeds that are handed to the processes at one time, per process: enough that none ever waits.
-_AHEAD = 4
+from relay.instruments.simulation.plan_json import StoredPlan, from_text, to_json, to_text
 
 
-def _seeds(ctx: click.Context, param: click.Parameter, value: str) -> range:
+class Case(NamedTuple):
+    """A plan that is run, and how to ask for it again: `--seeds 7`, or the name of its file."""
+
+    name: str
+    plan: Plan
+
+
+def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> range | None:
     """`A:B`, the seeds from A up to but not including B; or one seed."""
+    if value is None:
+        return None
     first, colon, end = value.partition(":")
     try:
         seeds = range(int(first), int(end) if colon else int(first) + 1)
@@ -40,74 +41,96 @@ def _seeds(ctx: click.Context, param: click.Parameter, value: str) -> range:
 
 
 @click.command(name="simulate")
-@click.option(
-    "--seeds",
-    callback=_seeds,
-    metavar="A:B",
-    default="0:100",
-    show_default=True,
-    help="From A up to but not including B; or one.",
-)
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--seeds", callback=_seeds, metavar="A:B", show_default="0:100", help="From A up to but not including B; or one.")
 @click.option(
     "--plan",
     "kind",
     type=click.Choice(get_args(Kind)),
-    default="swarm",
-    show_default=True,
+    show_default="swarm",
     help="What a seed stands for: a few members in each site, a hundred in one, or sites in a line or a star.",
 )
-@click.option("--shrink", is_flag=True, help="Leave out of one failing seed what it does not need to fail.")
-@click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write everything that happens with one seed.")
+@click.option("--shrink", is_flag=True, help="Leave out of one failing plan what it does not need to fail.")
+@click.option(
+    "--save-plan", "saved", type=click.Path(dir_okay=False, path_type=Path), help="Write one plan, or what is left of it."
+)
+@click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write everything that happens with one plan.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
-def command(ctx: click.Context, seeds: range, kind: Kind, shrink: bool, trace: Path | None, as_json: bool) -> None:
+def command(
+    ctx: click.Context,
+    files: tuple[Path, ...],
+    seeds: range | None,
+    kind: Kind | None,
+    shrink: bool,
+    saved: Path | None,
+    trace: Path | None,
+    as_json: bool,
+) -> None:
     """Run everything in virtual time, with faults.
 
-    All sites and the network between them are simulated under faults drawn from a seed.
+    All sites and the network between them are simulated under the faults of a plan that is drawn from a seed, or was stored
+    in a FILE by --save-plan.
 
-    Exits with 1 and names the seeds when a promise was broken; the same seed always runs the same. A thousand seeds and
+    Exits with 1 and names the seeds when a promise was broken; the same plan always runs the same. A thousand seeds and
     more (300 of routed) fail too when something that should be tried never happened.
     """
-    for option, given in (("--trace", trace is not None), ("--shrink", shrink)):
-        if given and len(seeds) > 1:
-            raise click.UsageError(f"{option} takes one seed; give it with --seeds N.", ctx)
+    if files and (seeds is not None or kind is not None):
+        raise click.UsageError("a FILE says what is run; give no --seeds and no --plan with it.", ctx)
+    seeds, kind = seeds or range(100), kind or "swarm"
+    count = len(files or seeds)
+    for option, given in (("--trace", trace is not None), ("--shrink", shrink), ("--save-plan", saved is not None)):
+        if given and count > 1:
+            raise click.UsageError(f"{option} takes one plan; give it with --seeds N, or with one FILE.", ctx)
     if shrink and trace is not None:
         raise click.UsageError("--shrink runs many plans and leaves no trace; give --trace afterwards.", ctx)
+    cases = map(_read, files) if files else (_draw(seed, kind) for seed in seeds)
     if shrink:
-        ctx.exit(_shrink(seeds[0], kind, as_json))
+        ctx.exit(_shrink(next(cases), saved, as_json))
     started = time.perf_counter()
     tally = Tally(kind)
-    for result in _run(seeds, kind) if trace is None else _trace(seeds[0], kind, trace):
-        tally.add(result)
+    for case, result in _run(cases, count) if count > 1 else _run_one(next(cases), trace, saved):
+        tally.add(case.name, result)
     answer = tally.to_json(time.perf_counter() - started)
     if as_json:
         print_json(answer)
     else:
-        _print(answer, kind)
+        _print(answer)
     ctx.exit(EXIT_CHECK_FAILED if answer["violations"] or answer["missing"] else 0)
 
 
+def _draw(seed: int, kind: Kind) -> Case:
+    return Case(f"--seeds {seed}{'' if kind == 'swarm' else f' --plan {kind}'}", draw(seed, kind))
+
+
+def _read(file: Path) -> Case:
+    try:
+        return Case(str(file), from_text(file.read_text(encoding="utf-8")).plan)
+    except ValueError as error:
+        raise click.ClickException(f"{file}: {error}.") from None
+
+
 class Tally:
-    """Adds up the results of many seeds, in whatever order they come."""
+    """Adds up the results of many plans, in whatever order they come."""
 
     def __init__(self, kind: Kind = "swarm") -> None:
         self._kind = kind
-        self._violations: list[tuple[int, str]] = []
+        self._violations: list[tuple[int, str, str]] = []
         self._covered: Counter[str] = Counter()
-        self._traces: dict[int, str] = {}
+        self._traces: dict[tuple[int, str], str] = {}
 
-    def add(self, result: SeedResult) -> None:
-        """Count one seed."""
-        self._violations += [(result.seed, what) for what in result.violations]
+    def add(self, name: str, result: SeedResult) -> None:
+        """Count one plan, by its name and seed."""
+        self._violations += [(result.seed, name, what) for what in result.violations]
         self._covered.update(result.covered)
-        self._traces[result.seed] = result.trace_hash
+        self._traces[result.seed, name] = result.trace_hash
 
     def to_json(self, seconds: float) -> dict[str, Any]:
-        """The object that `--json` prints; `trace_hash` is that of the seed, or of the hashes of all seeds in their order."""
-        traces = [self._traces[seed] for seed in sorted(self._traces)]
+        """The object that `--json` prints; `trace_hash` is that of the plan, or of the hashes of all in the order of seeds."""
+        traces = [self._traces[key] for key in sorted(self._traces)]
         return {
             "seeds": len(traces),
-            "violations": [{"seed": seed, "what": what} for seed, what in sorted(self._violations)],
+            "violations": [{"seed": seed, "again": name, "what": what} for seed, name, what in sorted(self._violations)],
             "seconds": round(seconds, 3),
             "seeds_per_s": round(len(traces) / seconds, 3),
             "covered": dict(sorted(self._covered.items())),
@@ -116,83 +139,57 @@ class Tally:
         }
 
 
-def _shrink(seed: int, kind: Kind, as_json: bool) -> int:
-    """Print what is left of a failing seed; the exit code."""
+def _shrink(case: Case, saved: Path | None, as_json: bool) -> int:
+    """Print, and perhaps keep, what is left of a failing plan; the exit code."""
     try:
-        plan = shrink_seed(seed, kind)
+        plan = shrink_plan(case.plan)
     except ValueError as error:
         raise click.ClickException(f"{error}.") from None
-    violations = SeedRun(plan).result().violations
+    violations = run_plan(plan).violations
+    stored = StoredPlan(violations[0], plan)
+    if saved is not None:
+        saved.write_text(to_text(stored), encoding="utf-8")
     if as_json:
-        print_json(
-            {"seed": seed, "violations": list(violations), "faults": [repr(fault) for fault in plan.faults], "plan": repr(plan)}
-        )
+        print_json({"seed": plan.seed, "violations": list(violations), "plan": to_json(plan)})
     else:
-        _print_shrunk(plan, violations)
+        for violation in violations:
+            click.echo(f"seed {plan.seed}: {violation}")
+        click.echo(f"It takes {len(plan.faults)} faults and {plan.messages} messages:")
+        click.echo(to_text(stored), nl=False)
     return EXIT_CHECK_FAILED
 
 
-def _print_shrunk(plan: Plan, violations: tuple[str, ...]) -> None:
-    for violation in violations:
-        click.echo(f"seed {plan.seed}: {violation}")
-    click.echo(f"It takes {len(plan.faults)} faults:")
-    for fault in plan.faults:
-        click.echo(f"  {fault}")
-    click.echo(f"and, of {plan.messages} messages: {replace(plan, faults=())}")
+def _run_one(case: Case, trace: Path | None, saved: Path | None) -> Iterator[tuple[Case, SeedResult]]:
+    """What is kept of a plan that breaks nothing says where it comes from, for somebody to write why."""
+    if trace is None:
+        result = run_plan(case.plan)
+    else:
+        with open(trace, "w", encoding="utf-8") as stream:
+            result = run_plan(case.plan, stream)
+    if saved is not None:
+        why = result.violations[0] if result.violations else f"relay simulate {case.name}"
+        saved.write_text(to_text(StoredPlan(why, case.plan)), encoding="utf-8")
+    yield case, result
 
 
-def _trace(seed: int, kind: Kind, file: Path) -> Iterator[SeedResult]:
-    with open(file, "w", encoding="utf-8") as stream:
-        yield run_seed(seed, stream, kind)
-
-
-def _run(seeds: range, kind: Kind) -> Iterator[SeedResult]:
-    """Every result as soon as it is there. Whatever happens, no process is left, not even when this one is killed."""
-    processes = min(len(seeds), len(os.sched_getaffinity(0)))
-    if processes == 1:
-        yield from (run_seed(seed, None, kind) for seed in seeds)
-        return
-    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
-    try:
-        yield from _collect(pool, seeds, kind, processes * _AHEAD)
-    except BrokenProcessPool as error:
-        raise click.ClickException("a process of the simulation was killed, perhaps for want of memory.") from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _end_with_parent() -> None:
-    """A process of the pool waits for work on a pipe that it holds open itself, so it has to watch who started it."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, name="watch the parent", daemon=True).start()
-
-
-def _collect(pool: ProcessPoolExecutor, seeds: range, kind: Kind, ahead: int) -> Iterator[SeedResult]:
-    remaining = iter(seeds)
-    running = {pool.submit(run_seed, seed, None, kind) for seed in islice(remaining, ahead)}
+def _run(cases: Iterator[Case], count: int) -> Iterator[tuple[Case, SeedResult]]:
     with progress_bar() as progress:
-        task = progress.add_task("simulating", total=len(seeds))
-        while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            running |= {pool.submit(run_seed, seed, None, kind) for seed in islice(remaining, len(done))}
-            for future in done:
-                result = future.result()
-                if result.violations:
-                    progress.console.print(f"seed {result.seed}: {result.violations[0]}", markup=False, soft_wrap=True)
-                progress.advance(task)
-                yield result
+        task = progress.add_task("simulating", total=count)
+        for case, result in run_all(_run_case, cases, count):
+            if result.violations:
+                progress.console.print(f"seed {result.seed}: {result.violations[0]}", markup=False, soft_wrap=True)
+            progress.advance(task)
+            yield case, result
 
 
-def _print(answer: dict[str, Any], kind: Kind) -> None:
+def _run_case(case: Case) -> SeedResult:
+    return run_plan(case.plan)
+
+
+def _print(answer: dict[str, Any]) -> None:
     for violation in answer["violations"]:
         click.echo(f"seed {violation['seed']}: {violation['what']}")
-    failed = sorted({violation["seed"] for violation in answer["violations"]})
+    failed = list(dict.fromkeys([violation["again"] for violation in answer["violations"]]))
     click.echo(
         f"{answer['seeds']} seeds in {answer['seconds']:.1f} s ({answer['seeds_per_s']:.1f} seeds/s), {len(failed)} failed"
     )
@@ -200,6 +197,5 @@ def _print(answer: dict[str, Any], kind: Kind) -> None:
     if answer["missing"]:
         click.echo(f"Never happened, and should have: {', '.join(answer['missing'])}")
     if failed:
-        seed = f"--seeds {failed[0]}{'' if kind == 'swarm' else f' --plan {kind}'}"
-        click.echo(f"Repeat with: relay simulate {seed} --trace FILE")
-        click.echo(f"Leave out what it does not need with: relay simulate {seed} --shrink")
+        click.echo(f"Repeat with: relay simulate {failed[0]} --trace FILE")
+        click.echo(f"Leave out what it does not need with: relay simulate {failed[0]} --shrink --save-plan FILE")

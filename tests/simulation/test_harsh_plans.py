@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from relay.instruments.simulation import draw, draw_large, draw_plain
+from relay.instruments.simulation import draw
 from relay.instruments.simulation.faults import Flood, Leave, Move, Replace, Reset
 from relay.instruments.simulation.harsh import HARSH
+from relay.instruments.simulation.large import draw_large
+from relay.instruments.simulation.plan import draw_plain
 
 
 def test_a_harsh_seed_has_all_faults_of_its_plain_part_and_more() -> None:

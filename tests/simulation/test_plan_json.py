@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from relay.gateway.session import LinkConfig
-from relay.instruments.simulation import DRAWS, Kind, draw
+from relay.instruments.simulation import Kind, draw
 from relay.instruments.simulation.faults import Burst, CutStream, Fault, Kill, WanCut
 from relay.instruments.simulation.plan_json import StoredPlan, from_text, to_text
 from relay.replica.buffer import BufferConfig
@@ -33,7 +33,7 @@ def test_a_plan_survives_its_text() -> None:
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_every_plan_that_is_drawn_survives_its_text(kind: Kind) -> None:
-    plans = [DRAWS[kind](seed) for seed in range(100)]
+    plans = [draw(seed, kind) for seed in range(100)]
     assert [from_text(to_text(StoredPlan("", plan))).plan for plan in plans] == plans
 
 

@@ -7,12 +7,16 @@ from dataclasses import replace
 import pytest
 
 from relay.gateway.routes import RoutesConfig
-from relay.instruments.simulation import SeedRun, draw_routed, run_seed
+from relay.instruments.simulation import Plan, SeedRun, draw, run_seed
 from relay.instruments.simulation.faults import CutStream, Kill, Pause, WanCut
 from relay.instruments.simulation.shrink import shrink
 from relay.instruments.simulation.ways import routes_of
 
 pytestmark = pytest.mark.conforms("REL-33")
+
+
+def draw_routed(seed: int) -> Plan:
+    return draw(seed, "routed")
 
 
 @pytest.mark.parametrize("seed", [2, 6, 27])

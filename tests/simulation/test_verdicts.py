@@ -6,9 +6,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from relay.instruments.simulation import SeedRun, draw_plain
+from relay.instruments.simulation import SeedRun
 from relay.instruments.simulation.faults import Flood, Leave
 from relay.instruments.simulation.levels_at_rest import unsettled
+from relay.instruments.simulation.plan import draw_plain
 from relay.instruments.simulation.shortage import Shortage
 from relay.instruments.simulation.verdict import SeedVerdict
 from relay.replica.buffer import BufferConfig

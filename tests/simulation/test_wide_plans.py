@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from relay.instruments.simulation import Plan, SeedRun, draw, draw_plain, run_seed
+from relay.instruments.simulation import Plan, SeedRun, draw, run_seed
 from relay.instruments.simulation.faults import Flood, Kill, SlowWan, Split, WanCut
 from relay.instruments.simulation.harsh import draw as draw_harsh
-from relay.instruments.simulation.plan import TROUBLE_S
+from relay.instruments.simulation.plan import TROUBLE_S, draw_plain
 from relay.instruments.simulation.process import RelayProcess
 from relay.instruments.simulation.shrink import shrink
 from relay.instruments.simulation.wide import DELAYS_S, MEMBERS, WIDE

@@ -1,14 +1,13 @@
-"""The whole system under seeded faults: `run_seed` is one run, from the plan that the seed stands for to the verdict."""
+"""The whole system under the faults of a plan: `draw` makes one from a seed, `run_plan` carries it out and judges it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Literal, TextIO
 
-from relay.instruments.simulation.borders import at_borders
+from relay.instruments.simulation import wide
 from relay.instruments.simulation.large import draw_large
-from relay.instruments.simulation.narrow import draw
-from relay.instruments.simulation.plan import Plan, draw_plain
+from relay.instruments.simulation.plan import Plan
 from relay.instruments.simulation.routed import draw_routed
 from relay.instruments.simulation.run import SeedResult, SeedRun
 from relay.instruments.simulation.shrink import shrink
@@ -16,32 +15,19 @@ from relay.instruments.simulation.shrink import shrink
 #: A few members in each of several sites with everything turned on and off; a hundred in one; sites in a line or a star.
 Kind = Literal["swarm", "large", "routed"]
 
-DRAWS: dict[Kind, Callable[[int], Plan]] = {"swarm": draw, "large": draw_large, "routed": draw_routed}
+_DRAWS: dict[Kind, Callable[[int], Plan]] = {"swarm": wide.draw, "large": draw_large, "routed": draw_routed}
 
-__all__ = [
-    "DRAWS",
-    "Kind",
-    "Plan",
-    "SeedResult",
-    "SeedRun",
-    "draw",
-    "draw_large",
-    "draw_of",
-    "draw_plain",
-    "draw_routed",
-    "run_seed",
-    "shrink_seed",
-]
+__all__ = ["Kind", "Plan", "SeedResult", "SeedRun", "draw", "run_plan", "run_seed", "shrink_plan"]
 
 
-def draw_of(kind: Kind, seed: int) -> Plan:
-    """What a seed stands for in the campaign of this kind."""
-    return at_borders(DRAWS[kind](seed))
+def draw(seed: int, kind: Kind = "swarm") -> Plan:
+    """The plan of a seed."""
+    return _DRAWS[kind](seed)
 
 
-def run_seed(seed: int, trace: TextIO | None = None, kind: Kind = "swarm") -> SeedResult:
-    """Run one seed of a kind of plan; with `trace`, write every record of every process to it, in canonical order."""
-    run = SeedRun(draw_of(kind, seed))
+def run_plan(plan: Plan, trace: TextIO | None = None) -> SeedResult:
+    """Run a plan; with `trace`, write every record of every process to it, in canonical order."""
+    run = SeedRun(plan)
     result = run.result()
     if trace is not None:
         for process in run.world.processes:
@@ -50,6 +36,11 @@ def run_seed(seed: int, trace: TextIO | None = None, kind: Kind = "swarm") -> Se
     return result
 
 
-def shrink_seed(seed: int, kind: Kind = "swarm") -> Plan:
-    """The smallest plan that is found to break the promise that this seed breaks. Raises ValueError if it breaks none."""
-    return shrink(draw_of(kind, seed), lambda plan: SeedRun(plan).result().violations)
+def run_seed(seed: int, kind: Kind = "swarm") -> SeedResult:
+    """Run the plan of a seed."""
+    return run_plan(draw(seed, kind))
+
+
+def shrink_plan(plan: Plan) -> Plan:
+    """The smallest plan that is found to break the promise that this one breaks. Raises ValueError if it breaks none."""
+    return shrink(plan, lambda candidate: run_plan(candidate).violations)

@@ -14,10 +14,11 @@ from typing import TextIO
 import pytest
 
 from relay.cli import simulate
-from relay.cli.simulate import Tally
-from relay.instruments.simulation import Kind, Plan, SeedResult, draw
+from relay.cli.simulate import Case, Tally
+from relay.instruments.simulation import Plan, SeedResult, draw
 from relay.instruments.simulation.coverage import DROPS, FAULTS, GOALS
 from relay.instruments.simulation.faults import Pause
+from relay.instruments.simulation.plan_json import StoredPlan, from_text, to_json, to_text
 from tests.relay.cli.conftest import Run
 
 
@@ -25,33 +26,43 @@ def result(seed: int, *violations: str) -> SeedResult:
     return SeedResult(seed, violations, {"kill": seed}, f"{seed:064x}")
 
 
+def meeting(case: Case, covered: dict[str, int]) -> SeedResult:
+    return SeedResult(case.plan.seed, (), covered, "")
+
+
+@pytest.fixture
+def twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every plan breaks L2."""
+    monkeypatch.setattr(simulate, "run_plan", lambda plan, trace=None: result(plan.seed, "L2 at A: twice"))
+
+
 def test_the_order_in_which_seeds_end_does_not_show() -> None:
     one, other = Tally(), Tally()
     for seed in range(5):
-        one.add(result(seed, f"L1 of {seed}"))
-        other.add(result(4 - seed, f"L1 of {4 - seed}"))
+        one.add(f"--seeds {seed}", result(seed, f"L1 of {seed}"))
+        other.add(f"--seeds {4 - seed}", result(4 - seed, f"L1 of {4 - seed}"))
     assert one.to_json(2.0) == other.to_json(2.0)
     assert one.to_json(2.0)["seeds_per_s"] == 2.5
     assert one.to_json(2.0)["covered"] == {"kill": 10}
 
 
-def test_a_violation_fails_and_names_the_seed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate, "run_seed", lambda seed, trace, kind: result(seed, "L2 at A: twice"))
+def test_a_violation_fails_and_names_the_seed(run: Run, twice: None) -> None:
     code, out, _ = run("simulate", "--seeds", "7", "--json")
     answer = json.loads(out)
     assert code == 1
-    assert (answer["seeds"], answer["violations"]) == (1, [{"seed": 7, "what": "L2 at A: twice"}])
+    assert (answer["seeds"], answer["violations"]) == (1, [{"seed": 7, "again": "--seeds 7", "what": "L2 at A: twice"}])
     assert answer["trace_hash"] == f"{7:064x}"
     code, out, _ = run("simulate", "--seeds", "7")
     assert code == 1
     assert "seed 7: L2 at A: twice" in out
-    assert "relay simulate --seeds 7 --trace" in out
 
 
-def test_a_failure_says_how_to_repeat_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate, "run_seed", lambda seed, trace, kind: result(seed, "L2 at A: twice"))
-    assert "relay simulate --seeds 7 --trace FILE" in run("simulate", "--seeds", "7")[1]
-    assert "relay simulate --seeds 7 --plan large --shrink" in run("simulate", "--seeds", "7", "--plan", "large")[1]
+def test_a_failure_says_how_to_repeat_it(run: Run, twice: None, tmp_path: Path) -> None:
+    assert "relay simulate --seeds 7 --trace FILE" in run("simulate", "--seeds", "7").out
+    assert "relay simulate --seeds 7 --plan large --shrink" in run("simulate", "--seeds", "7", "--plan", "large").out
+    file = tmp_path / "plan.json"
+    file.write_text(to_text(StoredPlan("", draw(7))), encoding="utf-8")
+    assert f"relay simulate {file} --shrink --save-plan FILE" in run("simulate", file).out
 
 
 def test_shrinking_and_a_trace_do_not_go_together(run: Run, tmp_path: Path) -> None:
@@ -61,13 +72,49 @@ def test_shrinking_and_a_trace_do_not_go_together(run: Run, tmp_path: Path) -> N
 
 
 def test_a_trace_goes_to_the_file(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def run_seed(seed: int, trace: TextIO, kind: Kind) -> SeedResult:
-        trace.write(f"all of {seed}\n")
-        return result(seed)
+    def run_plan(plan: Plan, trace: TextIO) -> SeedResult:
+        trace.write(f"all of {plan.seed}\n")
+        return result(plan.seed)
 
-    monkeypatch.setattr(simulate, "run_seed", run_seed)
+    monkeypatch.setattr(simulate, "run_plan", run_plan)
     assert run("simulate", "--seeds", "3", "--trace", tmp_path / "trace").code == 0
     assert (tmp_path / "trace").read_text() == "all of 3\n"
+
+
+def test_a_saved_plan_is_the_plan_of_the_seed_and_runs_like_it(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    first = run("simulate", "--seeds", "5", "--plan", "routed", "--save-plan", file, "--json")
+    assert from_text(file.read_text(encoding="utf-8")) == StoredPlan(
+        "relay simulate --seeds 5 --plan routed", draw(5, "routed")
+    )
+    again = run("simulate", file, "--json")
+    assert (first.code, again.code) == (0, 0)
+    for name in ("trace_hash", "covered", "seeds"):
+        assert json.loads(first.out)[name] == json.loads(again.out)[name]
+
+
+def test_a_saved_plan_that_fails_says_what_it_broke(run: Run, twice: None, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    assert run("simulate", "--seeds", "7", "--save-plan", file).code == 1
+    assert from_text(file.read_text(encoding="utf-8")).why == "L2 at A: twice"
+
+
+def test_what_is_no_plan_is_told_in_a_sentence(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text('{"why": "", "plan": {}}', encoding="utf-8")
+    code, out, error = run("simulate", file)
+    assert (code, out) == (2, "")
+    assert error == f"relay: {file}: plan lacks the field 'seed' of Plan.\n"
+    assert "nowhere.json" in run("simulate", tmp_path / "nowhere.json").err
+
+
+@pytest.mark.parametrize("option", [("--seeds", "3"), ("--plan", "large")])
+def test_a_file_is_a_plan_and_no_seed_goes_with_it(run: Run, tmp_path: Path, option: tuple[str, str]) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(to_text(StoredPlan("", draw(7))), encoding="utf-8")
+    code, _, error = run("simulate", file, *option)
+    assert code == 2
+    assert "a FILE says what is run; give no --seeds and no --plan with it." in error
 
 
 def test_a_large_campaign_fails_when_something_never_happened(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +123,9 @@ def test_a_large_campaign_fails_when_something_never_happened(run: Run, monkeypa
 
     def covers(*lacking: str) -> None:
         covered = {name: times for name, times in everything.items() if name not in lacking}
-        monkeypatch.setattr(simulate, "_run", lambda seeds, kind: (SeedResult(seed, (), covered, "") for seed in seeds))
+        monkeypatch.setattr(
+            simulate, "_run", lambda cases, count: ((case, SeedResult(case.plan.seed, (), covered, "")) for case in cases)
+        )
 
     covers()
     code, out, _ = run("simulate", "--seeds", "0:1000")
@@ -92,38 +141,37 @@ def test_a_large_campaign_fails_when_something_never_happened(run: Run, monkeypa
 
 def test_a_campaign_of_routes_has_goals_of_its_own(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     covered = dict.fromkeys(GOALS["routed"], 1)
-    monkeypatch.setattr(simulate, "_run", lambda seeds, kind: (SeedResult(seed, (), covered, "") for seed in seeds))
+    monkeypatch.setattr(
+        simulate, "_run", lambda cases, count: ((case, SeedResult(case.plan.seed, (), covered, "")) for case in cases)
+    )
     assert run("simulate", "--seeds", "0:300", "--plan", "routed").code == 0
     del covered["drop route_full"]
     assert "should have: drop route_full" in run("simulate", "--seeds", "0:300", "--plan", "routed").out
     assert run("simulate", "--seeds", "0:299", "--plan", "routed").code == 0
 
 
-def test_shrinking_prints_the_faults_that_are_left(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = replace(draw(1), faults=(Pause(3.0, 1.0, "NYC", 0),))
-
-    class Broken:
-        def __init__(self, plan: Plan) -> None:
-            self.plan = plan
-
-        def result(self) -> SeedResult:
-            return result(self.plan.seed, "L6 at A: in another view")
-
-    monkeypatch.setattr(simulate, "shrink_seed", lambda seed, kind: plan)
-    monkeypatch.setattr(simulate, "SeedRun", Broken)
-    code, out, _ = run("simulate", "--seeds", "1", "--shrink")
+def test_shrinking_prints_and_keeps_what_is_left(
+    run: Run, monkeypatch: pytest.MonkeyPatch, twice: None, tmp_path: Path
+) -> None:
+    small = replace(draw(1), faults=(Pause(3.0, 1.0, "NYC", 0),), messages=0)
+    monkeypatch.setattr(simulate, "shrink_plan", lambda plan: replace(small, seed=plan.seed))
+    file = tmp_path / "small.json"
+    code, out, _ = run("simulate", "--seeds", "1", "--shrink", "--save-plan", file)
     assert code == 1
-    assert "seed 1: L6 at A" in out
-    assert "It takes 1 faults:\n  Pause(at=3.0, length=1.0, site='NYC', rank=0)" in out
-    answer = json.loads(run("simulate", "--seeds", "1", "--shrink", "--json").out)
-    assert answer["faults"] == ["Pause(at=3.0, length=1.0, site='NYC', rank=0)"]
+    assert "seed 1: L2 at A: twice\nIt takes 1 faults and 0 messages:\n" in out
+    assert '{"kind": "Pause", "at": 3.0, "length": 1.0, "site": "NYC", "rank": 0}' in out
+    assert from_text(file.read_text(encoding="utf-8")) == StoredPlan("L2 at A: twice", small)
+    assert out.endswith(file.read_text(encoding="utf-8"))
+    answer = json.loads(run("simulate", file, "--shrink", "--json").out)
+    assert answer["plan"] == to_json(small)
+    assert answer["violations"] == ["L2 at A: twice"]
 
 
 def test_a_seed_that_breaks_nothing_cannot_be_shrunk(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(seed: int, kind: Kind) -> Plan:
+    def refuse(plan: Plan) -> Plan:
         raise ValueError("seed 1 breaks no promise, so there is nothing to shrink")
 
-    monkeypatch.setattr(simulate, "shrink_seed", refuse)
+    monkeypatch.setattr(simulate, "shrink_plan", refuse)
     code, _, err = run("simulate", "--seeds", "1", "--shrink")
     assert code == 2
     assert "seed 1 breaks no promise" in err

@@ -40,7 +40,7 @@ def test_every_command_has_help(run: Run, command: str) -> None:
         (["status", "--node", "http://x:y"], "no node answers at http://x:y"),
         (["simulate", "--seeds", "5:5"], "'5:5' holds no seed"),
         (["simulate", "--seeds", "a"], "'a' is not two whole numbers"),
-        (["simulate", "--seeds", "0:5", "--trace", "/nowhere/x"], "--trace takes one seed"),
+        (["simulate", "--seeds", "0:5", "--trace", "/nowhere/x"], "--trace takes one plan"),
         (["bench", "nothing"], "'nothing'"),
         (["bench", "total-order", "--sizes", "100,7"], "'100,7'"),
         (["bench", "total-order", "--sizes", "100;7"], "'100;7'"),
