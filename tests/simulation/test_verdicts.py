@@ -6,10 +6,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from relay.instruments.simulation import SeedRun
+from relay.instruments.simulation import SeedRun, draw
 from relay.instruments.simulation.faults import Flood, Leave
 from relay.instruments.simulation.levels_at_rest import unsettled
-from relay.instruments.simulation.plan import draw_plain
 from relay.instruments.simulation.shortage import Shortage
 from relay.instruments.simulation.verdict import SeedVerdict
 from relay.replica.buffer import BufferConfig
@@ -71,7 +70,7 @@ def test_what_waits_for_uniform_agreement_counts_from_when_it_was_sent() -> None
 
 def calm_run() -> SeedRun:
     """Two sites with no faults at all."""
-    plan = replace(draw_plain(5), faults=(), messages=20, unicast_share=0.0)
+    plan = replace(draw(5), faults=(), messages=20, unicast_share=0.0)
     return SeedRun(replace(plan, loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0))
 
 

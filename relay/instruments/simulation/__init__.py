@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, TextIO
+from typing import TextIO
 
-from relay.instruments.simulation import wide
-from relay.instruments.simulation.large import draw_large
+from relay.instruments.simulation.generator import Kind, draw
 from relay.instruments.simulation.plan import Plan
-from relay.instruments.simulation.routed import draw_routed
 from relay.instruments.simulation.run import SeedResult, SeedRun
 from relay.instruments.simulation.shrink import shrink
 
-#: A few members in each of several sites with everything turned on and off; a hundred in one; sites in a line or a star.
-Kind = Literal["swarm", "large", "routed"]
-
-_DRAWS: dict[Kind, Callable[[int], Plan]] = {"swarm": wide.draw, "large": draw_large, "routed": draw_routed}
-
 __all__ = ["Kind", "Plan", "SeedResult", "SeedRun", "draw", "run_plan", "run_seed", "shrink_plan"]
-
-
-def draw(seed: int, kind: Kind = "swarm") -> Plan:
-    """The plan of a seed."""
-    return _DRAWS[kind](seed)
 
 
 def run_plan(plan: Plan, trace: TextIO | None = None) -> SeedResult:

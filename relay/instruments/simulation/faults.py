@@ -1,6 +1,8 @@
-"""What can happen to a simulated world: faults as plain data, so that a failing run can be shrunk by leaving some out.
+"""What can happen to a simulated world: faults as plain data, so that a plan can be stored, and shrunk by leaving some out.
 
-`at` is always the time from the beginning of the trouble in virtual seconds, `site` a name, and `rank` a place in the view of
+A field that is added needs a default, or the plans that are stored cannot be read any more.
+
+`at` is always the time from the beginning of the load in virtual seconds, `site` a name, and `rank` a place in the view of
 that moment: 0 is the coordinator, 1 the second in line, and so on; too high means the last.
 """
 
@@ -147,6 +149,14 @@ class Flood:
     site: str
     messages: int
     unicast_share: float
+    #: Bytes of a message, at most; None: as of all others.
+    size_max: int | None = None
 
 
 Fault = Kill | Replace | Leave | Move | CutStream | Burst | Split | Pause | WanCut | SlowWan | Reset | Flood
+
+
+def sites_of(fault: Fault) -> tuple[str, ...]:
+    """The sites that a fault names: the one that it is in, or the two that it is between; none when it is everywhere."""
+    site, between = getattr(fault, "site", None), getattr(fault, "between", None)
+    return (site,) if site is not None else between or ()

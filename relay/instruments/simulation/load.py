@@ -1,11 +1,11 @@
-"""Load: what the members send while the promises are tried: to all, to their own site, and to one member of any site."""
+"""Load: what the members send while the faults of a plan happen: to all, to their own site, and to one member of any site."""
 
 from __future__ import annotations
 
 import random
 
 from relay.instruments.simulation.faults import Flood
-from relay.instruments.simulation.plan import TROUBLE_S, Plan
+from relay.instruments.simulation.plan import LOAD_S, Plan
 from relay.instruments.simulation.process import RelayProcess
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Scope
@@ -25,7 +25,7 @@ class Load:
         """Let the plan's messages be sent, each at its time from now on."""
         schedule, start = self._world.schedule, self._world.now
         for _ in range(self._plan.messages):
-            schedule.at(start + self._rng.uniform(0.0, TROUBLE_S), self._send)
+            schedule.at(start + self._rng.uniform(0.0, LOAD_S), self._send)
 
     def flood(self, flood: Flood) -> None:
         """Its randomness is its own, so that it does not change when other faults are left out."""
@@ -33,7 +33,7 @@ class Load:
         schedule = self._world.schedule
 
         def send() -> None:
-            self._send_from(self._world.alive(flood.site), rng, flood.unicast_share, 0.1)
+            self._send_from(self._world.alive(flood.site), rng, flood.unicast_share, 0.1, flood.size_max)
 
         for _ in range(flood.messages):
             schedule.after(rng.uniform(0.0, flood.length), send)
@@ -42,17 +42,19 @@ class Load:
         plan = self._plan
         self._send_from(self._world.alive(), self._rng, plan.unicast_share, plan.site_share)
 
-    def _send_from(self, living: list[Process], rng: random.Random, unicasts: float, to_site: float) -> None:
+    def _send_from(
+        self, living: list[Process], rng: random.Random, unicasts: float, to_site: float, size_max: int | None = None
+    ) -> None:
         senders = [p for p in living if p.view is not None and not p.left]
         if not senders:
             return
         sender = rng.choice(senders)
-        payload = rng.randbytes(rng.randrange(self._plan.size_max + 1))
+        payload = rng.randbytes(rng.randrange((size_max or self._plan.size_max) + 1))
         kind = rng.random()
         if kind < unicasts:
             target = _target(sender, rng)
             if target is not None:
-                # Some to members of the own site go out of band. No number is drawn for it, so seeds stay what they were.
+                # Some of those to members of the own site go out of band.
                 is_urgent = kind < unicasts / 3 and not isinstance(target, ProxyUUID)
                 sender.send(payload, Scope.OOB if is_urgent else Scope.UNICAST, target)
         elif kind < unicasts + to_site:

@@ -15,7 +15,7 @@ from relay.gateway.gateway import GatewayConfig
 from relay.gateway.routes import route_places
 from relay.instruments.simulation.levels_at_rest import unsettled
 from relay.instruments.simulation.nemesis import Nemesis
-from relay.instruments.simulation.plan import TROUBLE_S, Plan
+from relay.instruments.simulation.plan import LOAD_S, Plan
 from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.instruments.simulation.verdict import SeedVerdict
 from relay.instruments.simulation.ways import routes_of
@@ -88,7 +88,7 @@ class SeedRun:
         else:
             self._verdict.formed()
             self.trouble.begin()
-            world.run(TROUBLE_S)
+            world.run(LOAD_S)
             self._settle()
             self.violations += self._verdict.violations(settled=not self.violations)
         for process in world.processes:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from relay.gateway.session import LinkConfig
-from relay.instruments.simulation.faults import Burst, CutStream, Fault, SlowWan, WanCut
+from relay.instruments.simulation.faults import Fault, sites_of
 from relay.instruments.simulation.plan import Plan
 from relay.replica.buffer import BufferConfig
 
@@ -37,8 +37,8 @@ def shrink(plan: Plan, violations: Try) -> Plan:
     while plan != before and runs < RUNS_MAX:
         before = plan
         plan = _without_faults(plan, fails)
-        for calmer in _calmer(plan):
-            candidate = calmer(plan)
+        for simpler in _simpler(plan):
+            candidate = simpler(plan)
             if candidate != plan and fails(candidate):
                 plan = candidate
     return plan
@@ -64,7 +64,7 @@ def _without_faults(plan: Plan, fails: Callable[[Plan], bool]) -> Plan:
     return plan
 
 
-def _calmer(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
+def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     """Ways to make a plan simpler, the most telling first."""
     for rate in ("corruption", "duplication", "reordering", "loss", "unicast_share", "site_share"):
         yield lambda plan, rate=rate: replace(plan, **{rate: 0.0})  # type: ignore[misc]
@@ -94,9 +94,4 @@ def _first_sites(plan: Plan, number: int) -> Plan:
 
 
 def _within(faults: tuple[Fault, ...], names: set[str]) -> tuple[Fault, ...]:
-    def places(fault: Fault) -> tuple[str, ...]:
-        if isinstance(fault, CutStream | WanCut):
-            return fault.between or ()
-        return () if isinstance(fault, Burst | SlowWan) else (fault.site,)
-
-    return tuple([fault for fault in faults if names.issuperset(places(fault))])
+    return tuple([fault for fault in faults if names.issuperset(sites_of(fault))])
