@@ -9,8 +9,8 @@ import pytest
 from relay.gateway.routes import RoutesConfig
 from relay.instruments.simulation import Plan, SeedRun, draw, run_seed
 from relay.instruments.simulation.faults import CutStream, Kill, Pause, WanCut
+from relay.instruments.simulation.routes import routes_of
 from relay.instruments.simulation.shrink import shrink
-from relay.instruments.simulation.ways import routes_of
 
 pytestmark = pytest.mark.conforms("REL-33")
 
@@ -44,7 +44,7 @@ def test_a_plan_is_a_tree_and_so_is_what_is_left_of_it() -> None:
     assert {len(plan.lines) for plan in plans} == {0, 1, 2, 3}
 
 
-def test_the_ways_of_a_line_of_four() -> None:
+def test_the_routes_of_a_line_of_four() -> None:
     plan = replace(
         draw_routed(0),
         sites=(("A", 1), ("B", 1), ("C", 1), ("D", 1)),
@@ -81,7 +81,7 @@ def test_a_cut_between_two_sites_leaves_the_other_lines_alone() -> None:
 
     nyc, sfo, tyo = [hosts[0].host for hosts in run.hosts.values()]
     assert sorted(map(sorted, lines())) == [[nyc, sfo], [sfo, tyo]]
-    run.trouble.strike(CutStream(0.0, ("SFO", "NYC")))
+    run.nemesis.inject(CutStream(0.0, ("SFO", "NYC")))
     assert lines() == [{sfo, tyo}]
-    run.trouble.strike(WanCut(0.0, 1.0, True, ("SFO", "TYO")))
+    run.nemesis.inject(WanCut(0.0, 1.0, True, ("SFO", "TYO")))
     assert world.streams.cuts == [(frozenset({sfo}), frozenset({tyo}))]

@@ -1,4 +1,4 @@
-"""What only a simulated world can judge: gaps against the budget, queues against their floors, epochs against what is known."""
+"""What only a simulated world can judge: gaps against the budget, queues against their rest, epochs against what is known."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_merge_in_a_calm_start_and_too_many_after_a_heal_are_found() -> None:
     for number in range(3):
         counter = view.vid._replace(counter=50 + number)
         journal.append(replace(view, vid=counter, kind="merge", subs=((view.vid, view.members),)))
-    verdict = SeedVerdict(run.plan, run.world, run.trouble)
+    verdict = SeedVerdict(run.plan, run.world, run.nemesis)
     verdict.formed()
     names = {violation.split()[0] for violation in verdict.violations(settled=False)}
     assert {"A13", "M3"} <= names
@@ -108,5 +108,5 @@ def test_who_leaves_under_load_has_seen_all_its_messages_or_says_how_many_not() 
     leaver = next(process for process in run.world.processes if process.left)
     sends = [record for record in leaver.records if isinstance(record, records.Send)]
     leaver.records.append(replace(sends[-1], first=10_000))
-    said = SeedVerdict(run.plan, run.world, run.trouble).violations(settled=False)
+    said = SeedVerdict(run.plan, run.world, run.nemesis).violations(settled=False)
     assert any(violation.startswith("S16") for violation in said)

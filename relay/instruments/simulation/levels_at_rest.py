@@ -1,18 +1,18 @@
-"""Floors: what every queue of a process holds when nothing is going on any more (B3)."""
+"""Levels at rest: what every queue of a process holds when nothing is going on any more (B3)."""
 
 from __future__ import annotations
 
 from relay.instruments.simulation.process import RelayProcess
 from sitestack.sim.process import Process
 
-#: Layer -> the numbers of its statistics that are zero at rest. Left out is what nobody waits for and a bound of its own
-#: discards (frames of views that never came).
-FLOORS: dict[str, tuple[str, ...]] = {
+#: Layer -> the numbers of its statistics that are zero at rest. Left out are accounts that are settled in lumps (the credits of
+#: flow control) and what nobody waits for and a bound of its own discards (frames of views that never came).
+LEVELS_AT_REST: dict[str, tuple[str, ...]] = {
     "batching": ("open_bytes", "outstanding_bytes", "outstanding_messages", "waiting_bytes"),
     "uniform": ("waiting",),
     "relay": ("waiting_bytes", "pending_bytes", "routed_bytes"),
     "sequencer": ("undelivered", "undelivered_bytes", "unstable"),
-    "flow_control": ("queued_bytes", "queued_frames", "backlog_bytes", "awaited_bytes"),
+    "flow_control": ("queued_bytes", "queued_frames", "backlog_bytes"),
     "membership": ("suspected", "held_frames", "blocked"),
     "stability": ("unstable_count",),
     "fragment": ("partials", "partial_bytes"),
@@ -23,11 +23,11 @@ FLOORS: dict[str, tuple[str, ...]] = {
 
 
 def unsettled(process: Process) -> list[str]:
-    """Every queue that is not at its floor, in words."""
+    """Every queue that is not at rest, in words."""
     found = []
     for layer in process.stack.layers:
         numbers = layer.statistics()
-        for name in FLOORS.get(layer.name, ()):
+        for name in LEVELS_AT_REST.get(layer.name, ()):
             value = getattr(numbers, name)
             if value:
                 found.append(f"{layer.name}.{name} is {value} at rest")

@@ -25,7 +25,7 @@ from relay.instruments.simulation.faults import (
 from relay.instruments.simulation.load import Load
 from relay.instruments.simulation.plan import Plan
 from relay.instruments.simulation.process import RelayProcess
-from relay.instruments.simulation.ways import routes_of
+from relay.instruments.simulation.routes import routes_of
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import CloseConnection
 from sitestack.model.message import Scope
@@ -39,7 +39,7 @@ Cut = tuple[frozenset[str], frozenset[str]]
 
 
 class Nemesis:
-    """Everything that happens to a world while its promises are tried."""
+    """Everything that happens to a world while its promises are tried: the faults, and the load."""
 
     def __init__(self, plan: Plan, world: World, hosts: dict[str, list[Physical]], rng: random.Random) -> None:
         self.plan = plan
@@ -61,7 +61,7 @@ class Nemesis:
         self._load.begin()
         self.covered["slow wan"] += self.plan.wan_delay_s > 0.0
         for fault in self.plan.faults:
-            schedule.at(start + fault.at, partial(self.strike, fault))
+            schedule.at(start + fault.at, partial(self.inject, fault))
         if self.plan.late is not None:
             site, at = self.plan.late
             self.covered["late site"] += 1
@@ -80,7 +80,7 @@ class Nemesis:
         if self._routes[site].forward:
             self.covered[f"{what} in between"] += 1
 
-    def strike(self, fault: Fault) -> None:
+    def inject(self, fault: Fault) -> None:
         """Carry out a fault now."""
         match fault:
             case Kill():

@@ -17,8 +17,8 @@ from relay.instruments.simulation.levels_at_rest import unsettled
 from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import LOAD_S, Plan
 from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
+from relay.instruments.simulation.routes import routes_of
 from relay.instruments.simulation.verdict import SeedVerdict
-from relay.instruments.simulation.ways import routes_of
 from relay.layer import RelayConfig
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
@@ -34,8 +34,8 @@ FORM_S = 40.0
 SETTLE_S = 60.0
 #: After everything looks settled, acknowledgements and trims get this long to drain.
 DRAIN_S = 3.0
-#: What waits for the dead, or came from them out of order, is given up by then: every queue is at its floor (B3).
-FLOOR_S = 130.0
+#: What waits for the dead, or came from them out of order, is given up by then: every queue is at rest (B3).
+REST_S = 130.0
 #: How often it is asked whether a phase has ended.
 ASK_S = 0.25
 
@@ -66,9 +66,9 @@ class SeedRun:
         configs = {site: _configs(plan, site, hosts) for site in hosts}
         self.world = World(plan.seed, relay_maker(configs))
         self.world.streams.slow += _lines(plan, hosts)
-        self.trouble = Nemesis(plan, self.world, hosts, self.rng)
-        self.covered = self.trouble.covered
-        self._verdict = SeedVerdict(plan, self.world, self.trouble)
+        self.nemesis = Nemesis(plan, self.world, hosts, self.rng)
+        self.covered = self.nemesis.covered
+        self._verdict = SeedVerdict(plan, self.world, self.nemesis)
         #: Processes that are still to be started for the first time.
         self._awaited = 0
 
@@ -87,7 +87,7 @@ class SeedRun:
             self.violations.append(f"FORM did not form in {FORM_S} s: {self._stand()}")
         else:
             self._verdict.formed()
-            self.trouble.begin()
+            self.nemesis.begin()
             world.run(LOAD_S)
             self._settle()
             self.violations += self._verdict.violations(settled=not self.violations)
@@ -135,7 +135,7 @@ class SeedRun:
             self.violations.append(f"SETTLE did not settle in {SETTLE_S} s: {self._stand()}")
         self.world.run(DRAIN_S)
         if not self.violations:
-            self._wait(lambda: not any(map(unsettled, self.world.alive())), FLOOR_S)
+            self._wait(lambda: not any(map(unsettled, self.world.alive())), REST_S)
 
     def _wait(self, reached: Callable[[], bool], seconds: float) -> bool:
         """Let time pass until the condition holds, asked now and then."""
@@ -151,7 +151,7 @@ class SeedRun:
     def converged(self) -> bool:
         """Whether every living process has the one global view of all living processes."""
         world = self.world
-        if self._awaited or self.trouble.restarts:
+        if self._awaited or self.nemesis.restarts:
             return False
         living = world.alive()
         everybody = {ProxyUUID(p.local.address, p.local.site) for p in living}
@@ -187,12 +187,12 @@ def _idle(process: Process) -> bool:
 
 
 def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> list[tuple[frozenset[str], frozenset[str], Slowness]]:
-    """The slow ways that there are from the beginning."""
+    """The lines that are slow from the beginning."""
     of = {site: frozenset(host.host for host in places) for site, places in hosts.items()}
-    ways = [(ends, Slowness(0.0, rate)) for one, other, rate in plan.lines for ends in ((one, other), (other, one))]
+    lines = [(ends, Slowness(0.0, rate)) for one, other, rate in plan.lines for ends in ((one, other), (other, one))]
     everybody = frozenset[str]().union(*of.values())
     late = [(everybody, everybody, Slowness(plan.wan_delay_s))] if plan.wan_delay_s else []
-    return [*late, *[(of[one], of[other], slowness) for (one, other), slowness in ways]]
+    return [*late, *[(of[one], of[other], slowness) for (one, other), slowness in lines]]
 
 
 def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[SiteConfig, RelayConfig]:

@@ -1,7 +1,7 @@
 """The verdict on a run: all promises over the journals, and what only a simulated world can see.
 
 Journals tell what was delivered; here the processes themselves are at hand, one clock is everybody's, and it is known what a
-plan allows. So it is asked besides: was every gap unavoidable (X5), is every queue at its floor (B3), was an old relay ever
+plan allows. So it is asked besides: was every gap unavoidable (X5), is every queue at rest (B3), was an old relay ever
 believed (R9), was there a merge where nothing was split (A13) or more than needed after a heal (M3), did a leaver go too early
 (S16).
 """
@@ -12,8 +12,8 @@ from relay.instruments.simulation.levels_at_rest import unsettled
 from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import Plan
 from relay.instruments.simulation.process import RelayProcess
+from relay.instruments.simulation.routes import routes_of
 from relay.instruments.simulation.shortage import Shortage
-from relay.instruments.simulation.ways import routes_of
 from sitestack.journal import records
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.message import Scope
@@ -29,10 +29,10 @@ MERGES_MAX = 2
 class SeedVerdict:
     """Judges one run. It is told when the phases begin."""
 
-    def __init__(self, plan: Plan, world: World, trouble: Nemesis) -> None:
+    def __init__(self, plan: Plan, world: World, nemesis: Nemesis) -> None:
         self._plan = plan
         self._world = world
-        self._trouble = trouble
+        self._nemesis = nemesis
         self._calm_merges: list[str] = []
         self._healed_ns = 0
 
@@ -51,12 +51,12 @@ class SeedVerdict:
 
     def violations(self, settled: bool) -> list[str]:
         """Every promise that was broken; `settled` says that the end may be judged too."""
-        plan, trouble, processes = self._plan, self._trouble, self._world.processes
+        plan, nemesis, processes = self._plan, self._nemesis, self._world.processes
         histories = [History.of(p.records, running=p.alive) for p in processes]
         report = check_all(histories, quiescent=settled, total_order=plan.order == "total")
         found = [*report.violations, *check_introduced(histories)]
         if settled and plan.agreement == "uniform":
-            trouble.covered["agreement uniform"] += 1
+            nemesis.covered["agreement uniform"] += 1
             found += check_uniform_agreement(histories)
         said = [f"{each.invariant} {each.where}: {each.what}" for each in found]
         said += self._calm_merges + self._stale_epochs() + self._merge_storms() + self._farewells()
@@ -78,14 +78,14 @@ class SeedVerdict:
                 elif isinstance(record, records.View) and record.kind == "merge":
                     parts[record.vid] = tuple(vid for vid, _ in record.subs)
                 elif isinstance(record, records.GlobalView) and record.down:
-                    self._trouble.covered["site lost"] += 1
-        self._trouble.covered["merge"] += len(parts)
+                    self._nemesis.covered["site lost"] += 1
+        self._nemesis.covered["merge"] += len(parts)
         both = [subs for subs in parts.values() if sum(vid in relayed for vid in subs) > 1]
-        self._trouble.covered["both parts of a site relay"] += len(both)
+        self._nemesis.covered["both parts of a site relay"] += len(both)
 
     def _look_at_routes(self) -> None:
         """Counts what came, or was declared lost, between sites that have no connection."""
-        covered = self._trouble.covered
+        covered = self._nemesis.covered
         for process in self._world.processes:
             far = routes_of(self._plan, process.local.site).via
             for record in process.records:
@@ -111,13 +111,13 @@ class SeedVerdict:
         """S16. Who leaves waits for what it has sent, a bounded time, and says how much it never saw delivered."""
         said = []
         for process in self._world.processes:
-            told = self._trouble.leaving.get(process.local.address)
+            told = self._nemesis.leaving.get(process.local.address)
             stop = next((r for r in process.records if isinstance(r, records.Stop)), None)
             if told is None or stop is None:
                 continue
             unsaid = process.stack.drops.get("unsent_at_stop", 0) + process.stack.drops.get("uncertain_at_stop", 0)
             missing = _missing(process)
-            self._trouble.covered["left with messages on their way"] += bool(unsaid)
+            self._nemesis.covered["left with messages on their way"] += bool(unsaid)
             if missing > unsaid:
                 said.append(f"S16 {_label(process)}: left, never saw {missing} of its messages, and spoke of {unsaid}")
             if unsaid and stop.t / 1e9 - told < BatchingConfig().stop_timeout_s:
@@ -146,7 +146,7 @@ class SeedVerdict:
         said = []
         for process in self._world.processes:
             gaps = [record for record in process.records if isinstance(record, records.Gap)]
-            self._trouble.covered["gap"] += len(gaps)
+            self._nemesis.covered["gap"] += len(gaps)
             for gap in gaps:
                 whole = all(gap.t < parted.get(site, gap.t + 1) for site in (process.local.site, gap.site))
                 if whole and (what := shortage.objection(process, gap)):

@@ -1,4 +1,4 @@
-"""Ways: how the sites of a plan reach those that they have no connection with."""
+"""Routes: how the sites of a plan reach those that they have no connection with."""
 
 from __future__ import annotations
 
