@@ -20,10 +20,11 @@ from typing import Literal, NamedTuple, TypeVar
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import DATA_OVERHEAD_BYTES
 from relay.instruments.simulation import scenarios
-from relay.instruments.simulation.faults import Fault, Flood, Reset, SlowWan, sites_of
+from relay.instruments.simulation.faults import Fault, Flood, Kill, Reset, SlowWan, sites_of
 from relay.instruments.simulation.plan import LOAD_S, Plan
 from relay.replica.buffer import BufferConfig
 from sitestack.config import Agreement, Order
+from sitestack.stack.turn import STEPS, Step
 
 T = TypeVar("T")
 
@@ -132,10 +133,16 @@ class Weights(NamedTuple):
     unicast_share: Rate = Rate(0.5, 0.3)
     site_share: Rate = Rate(0.5, 0.3)
     batch_count_max: Mapping[int | None, float] = {None: 3, 1: 2}
+    #: Of flow control: from one frame at a time to some dozens of the smaller ones. No run sends enough to fill a usual one.
+    #: Who has little falls apart amid floods, since that is when credit can get lost (B1).
+    window_bytes: Mapping[int | None, float] = {None: 27, 1: 1, 2_000: 1, 20_000: 1}
     budget: Mapping[BufferConfig, float] = {BufferConfig(): 24, **dict.fromkeys(SMALL_BUDGETS, 1)}
     #: The last site starts when the load has begun.
     late: float = 0.15
     faults: tuple[Row, ...] = FAULTS
+    #: Before which step of its turn a process is killed; None: between two datagrams. Before the first step it might as well
+    #: have died before its turn.
+    kill_before: Mapping[Step | None, float] = {None: 12, **dict.fromkeys(STEPS[1:], 1)}
     #: Of the faults of a plan, how many come amid a flood of sends.
     flooded: Mapping[float, float] = {0.0: 1, 0.7: 1}
 
@@ -195,8 +202,8 @@ class _Draw:
             budget=self._pick("budget", weights.budget),
             faults=(),
         )
-        plan = self._with_late_site(self._with_links(plan))
-        faults = [_tidy(fault) for fault in self._faults(plan) if fault.at < LOAD_S]
+        plan = self._with_window(self._with_late_site(self._with_links(plan)))
+        faults = [_tidy(self._with_step(fault)) for fault in self._faults(plan) if fault.at < LOAD_S]
         return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
 
     def _with_links(self, plan: Plan) -> Plan:
@@ -221,8 +228,28 @@ class _Draw:
             return plan
         return replace(plan, late=(plan.sites[-1][0], round(rng.uniform(2.0, 12.0), 4)))
 
+    def _with_window(self, plan: Plan) -> Plan:
+        """A site of four at least sends unicasts too, in frames of which a few fill the window."""
+        window_bytes = self._pick("window", self._weights.window_bytes)
+        if window_bytes is None:
+            return plan
+        (first, members), *others = plan.sites
+        return replace(
+            plan,
+            sites=((first, max(members, 4)), *others),
+            window_bytes=window_bytes,
+            unicast_share=max(plan.unicast_share, 0.3),
+            size_max=max(200, window_bytes // 2),
+        )
+
+    def _with_step(self, fault: Fault) -> Fault:
+        """A kill gets the step of the turn before which it happens."""
+        if not isinstance(fault, Kill):
+            return fault
+        return replace(fault, before=self._pick(f"step of the kill at {fault.at}", self._weights.kill_before))
+
     def _faults(self, plan: Plan) -> list[Fault]:
-        faults: list[Fault] = []
+        faults: list[Fault] = [] if plan.window_bytes is None else scenarios.split_amid_floods(self._dice("narrow"), plan)
         for scenario, share, times in self._weights.faults:
             rng = self._dice(scenario.__name__)
             if rng.random() < share:

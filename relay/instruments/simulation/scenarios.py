@@ -133,6 +133,17 @@ def split(rng: random.Random, plan: Plan) -> list[Fault]:
     return [Split(_moment(rng), _length(rng), site, hosts, rng.random() < 0.25)]
 
 
+def split_amid_floods(rng: random.Random, plan: Plan) -> list[Fault]:
+    """The first site falls in two twice; it sends much when that begins, when it ends, and afterwards."""
+    site, members = plan.sites[0]
+    faults: list[Fault] = []
+    for at in (rng.uniform(0.5, 8.0), rng.uniform(14.0, 18.0)):
+        length = rng.uniform(3.0, 5.0)
+        faults.append(Split(at, length, site, rng.randrange(1, max(members, 2)), False))
+        faults += [Flood(start, 1.0, site, 24, 0.4) for start in (at + 0.2, at + length - 0.2, at + length + 1.0)]
+    return faults
+
+
 def resets(rng: random.Random, plan: Plan) -> list[Fault]:
     """The same two forget their connection several times in a row."""
     sites = [site for site, members in plan.sites if members > 1]

@@ -1,0 +1,28 @@
+"""Plans with windows of flow control that are full soon, in a site that falls apart while much is sent (B1, S18)."""
+
+from __future__ import annotations
+
+from relay.instruments.simulation import SeedRun, draw
+from relay.instruments.simulation.faults import Flood, Split
+from relay.instruments.simulation.generator import KINDS
+from sitestack.layers.flow_control import FlowControlStatistics
+
+NARROW = [plan for plan in map(draw, range(600)) if plan.window_bytes is not None]
+
+
+def test_they_cover_what_they_are_for() -> None:
+    assert {plan.window_bytes for plan in NARROW} == set(KINDS["swarm"].window_bytes) - {None}
+    assert {plan.order for plan in NARROW} == {"total", "fifo"}
+    for plan in NARROW:
+        assert plan.sites[0][1] >= 4
+        splits = [fault for fault in plan.faults if isinstance(fault, Split)]
+        floods = [fault for fault in plan.faults if isinstance(fault, Flood)]
+        assert any(split.at < flood.at < split.at + split.length for split in splits for flood in floods)
+
+
+def test_their_runs_wait_for_credit_and_get_it() -> None:
+    for plan in NARROW[:4]:
+        run = SeedRun(plan)
+        assert run.result().violations == ()
+        numbers = [process.stack.statistics()["flow_control"] for process in run.world.processes]
+        assert sum(each.waits for each in numbers if isinstance(each, FlowControlStatistics)) > 20
