@@ -118,6 +118,11 @@ class JournalStore:
         if file is not None:
             file.close()
 
+    @property
+    def error(self) -> str:
+        """Why the last attempt to write failed; empty when it succeeded."""
+        return self._error
+
     def statistics(self) -> JournalStatistics:
         """The state for health and metrics."""
         return JournalStatistics(self._records, self._written_bytes, self._segments, self._lost, self._error)

@@ -138,6 +138,11 @@ class Bridge:
         while self._lingering:
             await self._lingered.wait()
 
+    @property
+    def listen_error(self) -> str:
+        """Why this member cannot listen; empty while it can, or need not."""
+        return self._listener.error
+
     def statistics(self) -> BridgeStatistics:
         """The counters."""
         return BridgeStatistics(

@@ -85,6 +85,11 @@ class RelayChannel(Channel):
         """What this member does for its site; None until it has coordinated."""
         return self._role
 
+    @property
+    def listen_error(self) -> str:
+        """Why this member cannot listen for other sites; empty while it can, or need not."""
+        return "" if self._bridge is None else self._bridge.listen_error
+
     def statistics(self) -> RelayChannelStatistics:
         """All numbers: the bridge's too."""
         site = super().statistics()

@@ -15,12 +15,12 @@ import structlog
 import trio
 
 from relay.events import Gap, GlobalView, Role, Unreachable
-from relay.journal import JournalOptions, JournalStatistics, JournalStore
+from relay.journal import JournalOptions, JournalStore
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.event_lines import EventLines
 from relay.node.lines import LineSink, LineSource
 from relay.node.settings import NodeConfig
-from relay.node.status import Identity, NodeStatus, find_problems
+from relay.node.status import Identity, NodeStatus
 from relay.node.status_socket import answer_status, open_status_socket, run_directory, socket_path
 from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import read_clocks
@@ -86,7 +86,8 @@ class _Node:
         if channel is not None and channel.role is not None:
             self._status.observe(channel.role)  # in a site where nothing is delivered `_listen` hears of it late
         statistics = None if channel is None else channel.statistics()
-        return self._status.to_json(statistics, self._journal_statistics(), trio.current_time())
+        journal = None if self._store is None else self._store.statistics()
+        return self._status.to_json(statistics, journal, self._problems(channel), trio.current_time())
 
     async def run(self) -> None:
         """Join, and serve until this member has left."""
@@ -122,14 +123,18 @@ class _Node:
         self._store = JournalStore(options, local.site, local.address, local.name)
         return self._store.write
 
-    def _journal_statistics(self) -> JournalStatistics | None:
-        return None if self._store is None else self._store.statistics()
+    def _problems(self, channel: RelayChannel | None) -> list[str]:
+        """What does not work at this moment and is tried again, in sentences."""
+        listening = "" if channel is None else channel.listen_error
+        journal = "" if self._store is None else self._store.error
+        errors = {"relay.bridge.bind": listening, "journal.directory": journal}
+        return [f"{where}: {error}." for where, error in errors.items() if error]
 
     async def _watch(self, channel: RelayChannel) -> None:
         """Say it once when something stops working that is tried again and again."""
         known: list[str] = []
         while True:
-            problems = find_problems(channel.statistics(), self._journal_statistics())
+            problems = self._problems(channel)
             for problem in problems:
                 if problem not in known:
                     self._log.error(problem)

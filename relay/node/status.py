@@ -85,8 +85,11 @@ class NodeStatus:
         else:
             self._others += batch.count
 
-    def to_json(self, statistics: object, journal: object, now: float) -> dict[str, Any]:
-        """The status. `statistics` are those of the channel, None before it is open; `journal` those of the journal, if any."""
+    def to_json(self, statistics: object, journal: object, problems: list[str], now: float) -> dict[str, Any]:
+        """The status. `statistics` are those of the channel, None before it is open; `journal` those of the journal, if any.
+
+        `problems` are what does not work at this moment and is tried again, in sentences.
+        """
         plain = _plain(statistics) or {}
         return {
             **asdict(self.identity),
@@ -109,7 +112,7 @@ class NodeStatus:
             },
             "queues": list(find_queues(statistics)),
             "drops": plain.get("stack", {}).get("drops", {}),
-            "problems": find_problems(statistics, journal),
+            "problems": problems,
             "journal": _plain(journal),
             "statistics": plain,
         }
@@ -125,18 +128,6 @@ class NodeStatus:
         for member, name in zip(self._global_view.members, self._global_view.names, strict=True):
             sites.setdefault(member.site, []).append(name)
         return sites
-
-
-def find_problems(statistics: object, journal: object) -> list[str]:
-    """What does not work at this moment and is tried again, in sentences."""
-    problems = []
-    listen_error = getattr(getattr(statistics, "bridge", None), "listen_error", "")
-    if listen_error:
-        problems.append(f"relay.bridge.bind: {listen_error}.")
-    journal_error = getattr(journal, "error", "")
-    if journal_error:
-        problems.append(f"journal.directory: {journal_error}.")
-    return problems
 
 
 def find_queues(statistics: object, place: str = "") -> Iterator[dict[str, Any]]:

@@ -38,7 +38,7 @@ def delivery(site: str, count: int, scope: Scope = Scope.ALL) -> Delivery:
 
 def plain(status: NodeStatus, statistics: object = None) -> dict[str, Any]:
     """As it arrives at whoever asked."""
-    answer: dict[str, Any] = json.loads(json.dumps(status.to_json(statistics, None, now=12.5)))
+    answer: dict[str, Any] = json.loads(json.dumps(status.to_json(statistics, None, [], now=12.5)))
     return answer
 
 

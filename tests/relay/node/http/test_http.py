@@ -55,7 +55,7 @@ class FakeNode:
     def describe(self) -> dict[str, Any]:
         assert not self.broken
         stack = {"relay": {"sites": [{**LINK, "linked": self.linked}]}, "drops": {"late": 3}}
-        return self.status.to_json({"stack": {**stack, "nakack": {"retransmitted": 9}}}, None, now=2.0)
+        return self.status.to_json({"stack": {**stack, "nakack": {"retransmitted": 9}}}, None, [], now=2.0)
 
 
 @asynccontextmanager

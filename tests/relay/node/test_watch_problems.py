@@ -1,0 +1,33 @@
+"""A node says in its log what does not work, and looking for that costs nothing that grows with what it holds."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import trio
+from structlog.testing import capture_logs
+
+from relay.node.channel import RelayChannel
+from relay.node.daemon import WATCH_INTERVAL_S, NodeOptions, _Node
+from relay.node.settings import NodeConfig
+
+
+class DeafChannel:
+    """A channel that cannot listen for other sites. Its statistics are not for every second."""
+
+    listen_error = ""
+
+    def statistics(self) -> object:
+        raise AssertionError("all numbers were asked for")
+
+
+async def test_what_stops_working_is_said_once_without_all_statistics(autojump_clock: object) -> None:
+    node, channel = _Node(NodeConfig(site="NYC", name="A"), NodeOptions()), DeafChannel()
+    with capture_logs() as log:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node._watch, cast(RelayChannel, cast(Any, channel)))
+            for error in ("", "cannot listen", "", "cannot listen"):
+                channel.listen_error = error
+                await trio.sleep(3 * WATCH_INTERVAL_S)
+            nursery.cancel_scope.cancel()
+    assert [line["event"] for line in log] == ["relay.bridge.bind: cannot listen."] * 2
