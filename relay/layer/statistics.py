@@ -5,13 +5,11 @@ Every member can say that, not only the one that relays: what the others have ac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relay.gateway.gateway import Gateway
 from relay.gateway.injector import Injector
 from relay.gateway.routes import ROUTES_MAX, Routes
-from relay.replica.buffer import Entry
 from relay.replica.remote_site import LINEAGES_MAX
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import ORIGINS_MAX
@@ -28,7 +26,7 @@ class SiteStatistics:
     linked: bool
     #: Taken out of the global view: it has had no link for longer than the grace time.
     down: bool
-    #: Batches and views of this site that it has not acknowledged.
+    #: Batches and views of this site from the oldest one on that it has not acknowledged.
     behind_entries: int
     #: The messages in these batches: what was sent and is not known to be stable there.
     behind_messages: int
@@ -80,13 +78,12 @@ class RelayStatistics:
 def relay_statistics(
     state: ReplicatedState, gateway: Gateway, injector: Injector, unicasts: UnicastRoutes, routes: Routes, now: float
 ) -> RelayStatistics:
-    """Everything at this moment. It looks at every entry of the buffer."""
+    """Everything at this moment."""
     buffer, sender = state.buffer, unicasts.sender
-    entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
     names = sorted({*gateway.config.peers, *state.sites, *state.remotes})
     return RelayStatistics(
-        sites=tuple([_site(name, state, gateway, entries, now) for name in names]),
-        buffer_entries=len(entries),
+        sites=tuple([_site(name, state, gateway, now) for name in names]),
+        buffer_entries=len(buffer),
         buffer_entries_max=buffer.config.budget_entries,
         buffer_bytes=buffer.bytes,
         buffer_bytes_high=buffer.bytes_high,
@@ -113,18 +110,19 @@ def relay_statistics(
     )
 
 
-def _site(name: str, state: ReplicatedState, gateway: Gateway, entries: Sequence[Entry], now: float) -> SiteStatistics:
-    remote, pinning = state.remotes.get(name), state.pinning(name)
+def _site(name: str, state: ReplicatedState, gateway: Gateway, now: float) -> SiteStatistics:
+    buffer, remote, pinning = state.buffer, state.remotes.get(name), state.pinning(name)
     lineages = [lineage for lineage in pinning if lineage.view is not None] or pinning
-    behind = [entry for entry in entries if not lineages or not all(lineage.has(entry) for lineage in lineages)]
-    pinned = sum(not all(lineage.has(entry) for lineage in pinning) for entry in entries) if pinning else len(behind)
+    behind = min([lineage.lacks_from(buffer) for lineage in lineages], default=buffer.first)
+    pinned = min([lineage.lacks_from(buffer) for lineage in pinning], default=behind)
+    messages, size = buffer.held_from(behind) if behind < buffer.end else (0, 0)
     return SiteStatistics(
         site=name,
         linked=gateway.linked(name),
         down=remote is not None and remote.down,
-        behind_entries=len(behind),
-        behind_messages=sum(entry.batch.count for entry in behind if entry.batch is not None),
-        behind_bytes=sum(entry.size for entry in behind),
-        behind_s=round(max(now - behind[0].since, 0.0), 3) if behind else 0.0,
-        lost_parts_entries=pinned - len(behind),
+        behind_entries=buffer.end - behind,
+        behind_messages=messages,
+        behind_bytes=size,
+        behind_s=round(max(now - buffer.at(behind).since, 0.0), 3) if behind < buffer.end else 0.0,
+        lost_parts_entries=behind - pinned,
     )

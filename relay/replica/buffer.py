@@ -14,6 +14,7 @@ from relay.replica.entries import HeldEntry
 from relay.replica.vectors import bound
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 from sitestack.wire.schema import ITEMS_MAX
@@ -39,6 +40,7 @@ class BufferConfig:
             raise ConfigurationError(f"the relay budget must be between 1 and {ITEMS_MAX} entries, not {self.budget_entries}")
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A batch of this site, or a view of it; `since` is when this member got it (it differs between members)."""
@@ -47,6 +49,9 @@ class Entry:
     view: View | None
     size: int
     since: float
+    #: What was appended here before it: so what is held from it on is a difference, and nobody has to look at all that.
+    messages_before: int
+    bytes_before: int
 
 
 class Run(NamedTuple):
@@ -75,6 +80,9 @@ class Buffer:
         #: Index of the first entry, and how many positions went before the list began.
         self._head = 0
         self._offset = 0
+        #: All that was ever appended here.
+        self._messages = 0
+        self._bytes = 0
 
     @property
     def first(self) -> int:
@@ -92,7 +100,9 @@ class Buffer:
     def append(self, batch: Batch | None, view: View | None, now: float) -> int:
         """Add an entry; its position."""
         size = ENTRY_BYTES + (0 if batch is None else len(batch.body))
-        self._entries.append(Entry(batch, view, size, now))
+        self._entries.append(Entry(batch, view, size, now, self._messages, self._bytes))
+        self._messages += 0 if batch is None else batch.count
+        self._bytes += size
         self.bytes += size
         self.bytes_high = max(self.bytes_high, self.bytes)
         return self.end - 1
@@ -101,6 +111,11 @@ class Buffer:
         """The entry at a position that is held."""
         assert self.first <= position < self.end
         return self._entries[position - self._offset]
+
+    def held_from(self, position: int) -> tuple[int, int]:
+        """The messages and the bytes from a position that is held to the end."""
+        entry = self.at(position)
+        return self._messages - entry.messages_before, self._bytes - entry.bytes_before
 
     def drop_through(self, position: int) -> int:
         """Drop all entries up to a position; how many there were."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from relay.replica.buffer import Entry
+from relay.replica.buffer import Buffer, Entry
 from relay.replica.entries import LineageState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
 from relay.replica.vectors import bound, bury
 from sitestack.model.address import Address
@@ -51,6 +51,8 @@ class Lineage:
     #: What is stable there of our own site.
     acked: dict[Address, int] = field(default_factory=dict)
     acked_view: ViewId | None = None
+    #: Not replicated: all entries before this position are known to be stable there; it is moved on when somebody asks.
+    _lacks_from: int = 0
 
     def has(self, entry: Entry) -> bool:
         """True when the entry of our buffer is stable there."""
@@ -58,6 +60,14 @@ class Lineage:
             return self.acked.get(entry.batch.origin, 0) >= entry.batch.last
         assert entry.view is not None
         return self.acked_view is not None and self.acked_view >= entry.view.id
+
+    def lacks_from(self, buffer: Buffer) -> int:
+        """The position of the oldest entry that is not stable there; the end when all are. What is stable stays so."""
+        position = max(self._lacks_from, buffer.first)
+        while position < buffer.end and self.has(buffer.at(position)):
+            position += 1
+        self._lacks_from = position
+        return position
 
 
 @dataclass(slots=True)

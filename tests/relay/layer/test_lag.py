@@ -1,0 +1,89 @@
+"""How far each other site is behind: told from where the buffer stands, not by a look at all that is held."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from relay.gateway.gateway import GatewayConfig
+from relay.layer import RelayConfig, RelayLayer
+from relay.layer.statistics import RelayStatistics
+from relay.replica.buffer import ENTRY_BYTES, Buffer, Entry
+from relay.replica.entries import Acked, LinkUp, SiteVector
+from sitestack.model.address import Address, Physical
+from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Local
+
+A, B, D, E = (Address(bytes([number]) * 16) for number in (1, 2, 4, 5))
+BODY = pack_body([b"x", b"y"])
+COORDINATORS = {"LON": D, "SFO": E}
+
+
+def member_that_holds_for_two_sites() -> RelayLayer:
+    peers: dict[str, tuple[Physical, ...]] = {site: (Physical("127.0.0.1", 1),) for site in COORDINATORS}
+    layer = RelayLayer(Local("NYC", A, "A", random.Random(0)), RelayConfig(gateway=GatewayConfig(peers=peers)))
+    for site, member in COORDINATORS.items():
+        view = ViewId(1, member)
+        layer.state.apply_link_up(LinkUp(site, view, view))
+        layer.state.remote(site).show(View(view, view, (member,), ("?",)))
+    return layer
+
+
+def send(layer: RelayLayer, origin: Address, numbers: range, now: float) -> None:
+    for n in numbers:
+        layer.state.append(Batch("NYC", origin, Scope.ALL, 2 * n - 1, 2, BODY), now)
+
+
+def acknowledge(layer: RelayLayer, site: str, **numbers: int) -> None:
+    """Everything up to these batches of A and of B."""
+    vector = {{"a": A, "b": B}[name]: 2 * n for name, n in numbers.items()}
+    layer.state.apply_acked(Acked(site, ViewId(1, COORDINATORS[site]), SiteVector(vector, None)))
+
+
+def lag(layer: RelayLayer, site: str) -> tuple[int, int, int, float]:
+    numbers = layer.statistics()
+    assert isinstance(numbers, RelayStatistics)
+    found = next(each for each in numbers.sites if each.site == site)
+    return found.behind_entries, found.behind_messages, found.behind_bytes, found.behind_s
+
+
+def test_a_site_is_behind_from_the_oldest_entry_that_it_has_not_acknowledged() -> None:
+    layer = member_that_holds_for_two_sites()
+    send(layer, A, range(1, 11), now=-3.0)
+    send(layer, B, range(1, 11), now=-1.0)
+    size = ENTRY_BYTES + len(BODY)
+    assert lag(layer, "SFO") == lag(layer, "LON") == (20, 40, 20 * size, 3.0)
+    acknowledge(layer, "SFO", a=4)
+    assert lag(layer, "SFO") == (16, 32, 16 * size, 3.0)
+    acknowledge(layer, "SFO", a=4, b=7)
+    assert lag(layer, "SFO") == (16, 32, 16 * size, 3.0)
+    acknowledge(layer, "SFO", a=10, b=7)
+    assert lag(layer, "SFO") == (3, 6, 3 * size, 1.0)
+    acknowledge(layer, "LON", a=10, b=10)
+    assert lag(layer, "LON") == (0, 0, 0, 0.0)
+    assert lag(layer, "SFO") == (3, 6, 3 * size, 1.0)
+    acknowledge(layer, "SFO", b=10)
+    assert lag(layer, "SFO") == (0, 0, 0, 0.0)
+    assert len(layer.state.buffer) == 0
+
+
+def test_telling_it_again_looks_at_what_is_new_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that holds for a site that is down is asked as often as any other."""
+    layer = member_that_holds_for_two_sites()
+    send(layer, A, range(1, 2_001), now=0.0)
+    acknowledge(layer, "SFO", a=2_000)
+    layer.statistics()
+    send(layer, A, range(2_001, 2_003), now=0.0)
+    acknowledge(layer, "SFO", a=2_001)
+    looked: list[int] = []
+    at = Buffer.at
+
+    def counted(buffer: Buffer, position: int) -> Entry:
+        looked.append(position)
+        return at(buffer, position)
+
+    monkeypatch.setattr(Buffer, "at", counted)
+    assert (lag(layer, "SFO")[0], lag(layer, "LON")[0]) == (1, 2_002)
+    assert len(looked) <= 20
