@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layers import batching as module
 from sitestack.layers.batching import Batching, BatchingConfig, batch_streams
+from sitestack.layers.batching import layer as module
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
 from sitestack.model.events import Blocked, Disconnect, Event, Left, Sent, ViewInstalled, Waiting
