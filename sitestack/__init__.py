@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         StateTooLarge,
         StateUnavailable,
     )
+    from sitestack.model.level import Level
     from sitestack.model.message import Batch, Message, MessageId, Scope
     from sitestack.model.view import View, ViewId
 
@@ -35,6 +36,7 @@ __all__ = [
     "ConfigurationError",
     "Delivery",
     "JoinFailed",
+    "Level",
     "Message",
     "MessageId",
     "MessageTooLarge",
@@ -66,6 +68,7 @@ _MODULES = {
         "StateUnavailable",
     ),
     "sitestack.channel.inbox": ("Delivery",),
+    "sitestack.model.level": ("Level",),
     "sitestack.model.message": ("Batch", "Message", "MessageId", "Scope"),
     "sitestack.channel.open": ("open_channel",),
     "sitestack.model.view": ("View", "ViewId"),

@@ -42,10 +42,8 @@ def _nodes(statuses: Sequence[dict[str, Any]]) -> Table:
 
 
 def _queues(queues: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> Table:
-    rows = [
-        [_who(status), each["queue"], each["now"], "" if each["high"] is None else each["high"], each["max"]]
-        for status, each in queues
-    ]
+    keys = ("queue", "now", "high", "max")
+    rows = [[_who(status), *["" if each[key] is None else each[key] for key in keys]] for status, each in queues]
     return _table("Queues in use", rows, "node", "queue", "now", "highest", "bound")
 
 

@@ -28,7 +28,7 @@ from relay.gateway.injector import Injector
 from relay.gateway.routes import Routes, RoutesConfig
 from relay.gateway.wire import Routed
 from relay.layer.applier import ENTRIES, Applier
-from relay.layer.statistics import RelayStatistics, relay_statistics
+from relay.layer.statistics import RelayStatistics, relay_levels, relay_statistics
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import HEADERS, Configured, DeliverUnicast, ForwardUnicast, RelayState, UnicastReply
 from relay.replica.state import ReplicatedState
@@ -38,6 +38,7 @@ from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import ProxyUUID
 from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, StateAwaited, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope
 from sitestack.stack.layer import Down, Effect, Layer, Local, Up
 
@@ -247,8 +248,12 @@ class RelayLayer(Layer):
         return min([due for due in dues if due is not None], default=None)
 
     def statistics(self) -> RelayStatistics:
-        """What is held for the other sites, and how far each is behind."""
-        return relay_statistics(self.state, self.gateway, self.injector, self.unicasts, self.routes, self._now)
+        """How far each other site is behind."""
+        return relay_statistics(self.state, self.gateway, self._now)
+
+    def levels(self) -> dict[str, Level]:
+        """What is held for the other sites, and remembered of them."""
+        return relay_levels(self.state, self.gateway, self.injector, self.unicasts, self.routes)
 
     # -- joiners -------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The numbers of the relay layer: what is held, and how far each other site is behind.
+"""The numbers of the relay layer: how far each other site is behind, and what is held.
 
 Every member can say that, not only the one that relays: what the others have acknowledged is replicated.
 """
@@ -15,6 +15,7 @@ from relay.replica.state import ReplicatedState
 from relay.replica.vectors import ORIGINS_MAX
 from relay.unicast.forwarding import UnicastRoutes
 from relay.unicast.receiver import SENDERS_MAX
+from sitestack.model.level import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,74 +41,42 @@ class SiteStatistics:
 
 @dataclass(frozen=True, slots=True)
 class RelayStatistics:
-    """What this member holds for the other sites."""
+    """How the other sites are doing, in order of their names."""
 
     sites: tuple[SiteStatistics, ...]
-    buffer_entries: int
-    buffer_entries_max: int
-    buffer_bytes: int
-    buffer_bytes_high: int
-    buffer_bytes_max: int
-    #: Bytes from other sites that wait for their place in the stream of this one.
-    waiting_bytes: int
-    waiting_bytes_high: int
-    waiting_bytes_max: int
-    #: Messages to members of other sites that have not been acknowledged.
-    pending_bytes: int
-    pending_bytes_high: int
-    pending_bytes_max: int
-    #: Pieces of routes that wait, on the link where most do.
-    routed_bytes: int
-    routed_bytes_high: int
-    routed_bytes_max: int
-    routes: int
-    routes_max: int
-    #: Made by others to this relay.
-    connections: int
-    connections_max: int
-    #: Of the site of which most senders are remembered, and its lineages.
-    origins: int
-    origins_max: int
-    lineages: int
-    lineages_max: int
-    #: Members of other sites that have sent unicasts to this one.
-    unicast_senders: int
-    unicast_senders_max: int
 
 
-def relay_statistics(
-    state: ReplicatedState, gateway: Gateway, injector: Injector, unicasts: UnicastRoutes, routes: Routes, now: float
-) -> RelayStatistics:
-    """Everything at this moment."""
-    buffer, sender = state.buffer, unicasts.sender
+def relay_statistics(state: ReplicatedState, gateway: Gateway, now: float) -> RelayStatistics:
+    """Every other site that is configured or known."""
     names = sorted({*gateway.config.peers, *state.sites, *state.remotes})
-    return RelayStatistics(
-        sites=tuple([_site(name, state, gateway, now) for name in names]),
-        buffer_entries=len(buffer),
-        buffer_entries_max=buffer.config.budget_entries,
-        buffer_bytes=buffer.bytes,
-        buffer_bytes_high=buffer.bytes_high,
-        buffer_bytes_max=buffer.config.budget_bytes,
-        waiting_bytes=injector.waiting_bytes,
-        waiting_bytes_high=injector.waiting_bytes_high,
-        waiting_bytes_max=gateway.config.waiting_bytes_max,
-        pending_bytes=sender.pending_bytes,
-        pending_bytes_high=sender.pending_bytes_high,
-        pending_bytes_max=sender.config.pending_bytes_max,
-        routed_bytes=routes.queued_bytes,
-        routed_bytes_high=routes.queued_bytes_high,
-        routed_bytes_max=gateway.config.link.routed_bytes_max,
-        routes=len(routes),
-        routes_max=ROUTES_MAX,
-        connections=gateway.accepted,
-        connections_max=gateway.config.connections_max,
-        origins=max([len(numbers) for numbers in (state.produced, *[each.admitted for each in state.remotes.values()])]),
-        origins_max=ORIGINS_MAX,
-        lineages=max([len(each.lineages) for each in state.remotes.values()], default=0),
-        lineages_max=LINEAGES_MAX,
-        unicast_senders=len(unicasts.receiver),
-        unicast_senders_max=SENDERS_MAX,
-    )
+    return RelayStatistics(tuple([_site(name, state, gateway, now) for name in names]))
+
+
+def relay_levels(
+    state: ReplicatedState, gateway: Gateway, injector: Injector, unicasts: UnicastRoutes, routes: Routes
+) -> dict[str, Level]:
+    """What this member holds for the other sites, and what it remembers of them."""
+    buffer, sender, config = state.buffer, unicasts.sender, gateway.config
+    origins = max([len(numbers) for numbers in (state.produced, *[each.admitted for each in state.remotes.values()])])
+    lineages = max([len(each.lineages) for each in state.remotes.values()], default=0)
+    senders = "members of other sites that have sent to this one, what was received of each"
+    return {
+        "buffer_entries": Level.of(len(buffer), buffer.config.budget_entries),
+        "buffer_bytes": Level.of(buffer.bytes, buffer.config.budget_bytes, high=buffer.bytes_high),
+        # From other sites; they wait for their place in the stream of this one.
+        "waiting_bytes": Level.of(injector.waiting_bytes, config.waiting_bytes_max, high=injector.waiting_bytes_high),
+        # To members of other sites, and not acknowledged.
+        "pending_bytes": Level.of(sender.pending_bytes, sender.config.pending_bytes_max, high=sender.pending_bytes_high),
+        # Pieces of routes, on the link where most wait.
+        "routed_bytes": Level.of(routes.queued_bytes, config.link.routed_bytes_max, high=routes.queued_bytes_high),
+        "routes": Level.of(len(routes), ROUTES_MAX, "each is a link"),
+        # Made by others to this relay.
+        "connections": Level.of(gateway.accepted, config.connections_max, "a relay has one for each link"),
+        # Of the site of which most senders are remembered, and of the one with most lineages.
+        "origins": Level.of(origins, ORIGINS_MAX, "members of other sites, what was received of each"),
+        "lineages": Level.of(lineages, LINEAGES_MAX, "the other sites' lines of views"),
+        "unicast_senders": Level.of(len(unicasts.receiver), SENDERS_MAX, senders),
+    }
 
 
 def _site(name: str, state: ReplicatedState, gateway: Gateway, now: float) -> SiteStatistics:

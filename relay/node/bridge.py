@@ -34,6 +34,7 @@ from relay.events import (
 from relay.node.listener import Listener
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
+from sitestack.model.level import Level
 
 #: Hands what happened to the stack.
 Handle = Callable[[Event], None]
@@ -74,10 +75,8 @@ class BridgeStatistics:
     listening: bool
     #: Why this member cannot listen; empty while it can, or need not.
     listen_error: str
-    connections: int
     #: Connections that are closed and still send their farewell.
     lingering: int
-    connections_max: int
     accepted: int
     #: Closed at once because there were `connections_max` already.
     refused: int
@@ -148,9 +147,7 @@ class Bridge:
         return BridgeStatistics(
             listening=self._listener.listening,
             listen_error=self._listener.error,
-            connections=len(self._connections),
             lingering=self._lingering,
-            connections_max=self._config.connections_max,
             accepted=self._accepted,
             refused=self._refused,
             dialed=self._dialed,
@@ -158,6 +155,10 @@ class Bridge:
             received_bytes=self._received,
             sent_bytes=self._sent,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """The bound is on those that were accepted; a relay dials few."""
+        return {"connections": Level.of(len(self._connections), self._config.connections_max, "a relay has one for each link")}
 
     # -- making connections ----------------------------------------------------------------------------------------
 

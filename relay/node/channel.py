@@ -32,6 +32,7 @@ from sitestack.channel.state_handover import SharedState
 from sitestack.journal.recorder import Recorder
 from sitestack.model.errors import unwrapped
 from sitestack.model.events import Event, OtherParameters
+from sitestack.model.level import Level
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
@@ -41,7 +42,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class RelayChannelStatistics(ChannelStatistics):
-    """All numbers of one member; those of the relay layer are among the layers'."""
+    """All counters of one member; those of the relay layer are among the layers'."""
 
     bridge: BridgeStatistics
 
@@ -91,11 +92,15 @@ class RelayChannel(Channel):
         return "" if self._bridge is None else self._bridge.listen_error
 
     def statistics(self) -> RelayChannelStatistics:
-        """All numbers: the bridge's too."""
+        """All counters: the bridge's too."""
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
-        backlog = (site.backlog_bytes, site.backlog_bytes_high)
-        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, *backlog, self._bridge.statistics())
+        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, self._bridge.statistics())
+
+    def levels(self) -> dict[str, Level]:
+        """Everything that has a bound or is empty at rest: the bridge's too."""
+        assert self._bridge is not None, "a channel runs as long as its block"
+        return {**super().levels(), **{f"bridge.{name}": level for name, level in self._bridge.levels().items()}}
 
     @asynccontextmanager
     async def _bridged(self, hand_in: Callable[[Event], None]) -> AsyncIterator[None]:

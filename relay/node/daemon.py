@@ -85,9 +85,9 @@ class _Node:
         channel = self._channel
         if channel is not None and channel.role is not None:
             self._status.observe(channel.role)  # in a site where nothing is delivered `_listen` hears of it late
-        statistics = None if channel is None else channel.statistics()
+        statistics, levels = (None, {}) if channel is None else (channel.statistics(), channel.levels())
         journal = None if self._store is None else self._store.statistics()
-        return self._status.to_json(statistics, journal, self._problems(channel), trio.current_time())
+        return self._status.to_json(statistics, levels, journal, self._problems(channel), trio.current_time())
 
     async def run(self) -> None:
         """Join, and serve until this member has left."""

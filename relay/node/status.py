@@ -5,7 +5,7 @@ Pure: the daemon hands in what the application hears and the channel's statistic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from relay.events import Gap, GlobalView, Role, Unreachable
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import Address
 from sitestack.model.events import Event
+from sitestack.model.level import Level
 from sitestack.model.message import Scope
 from sitestack.model.view import View
 
@@ -85,10 +86,13 @@ class NodeStatus:
         else:
             self._others += batch.count
 
-    def to_json(self, statistics: object, journal: object, problems: list[str], now: float) -> dict[str, Any]:
-        """The status. `statistics` are those of the channel, None before it is open; `journal` those of the journal, if any.
+    def to_json(
+        self, statistics: object, levels: Mapping[str, Level], journal: object, problems: list[str], now: float
+    ) -> dict[str, Any]:
+        """The status. `statistics` and `levels` are those of the channel, and nothing before it is open.
 
-        `problems` are what does not work at this moment and is tried again, in sentences.
+        `journal` are the statistics of the journal, if any; `problems` what does not work at this moment and is tried again, in
+        sentences.
         """
         plain = _plain(statistics) or {}
         return {
@@ -110,7 +114,7 @@ class NodeStatus:
                 "gaps": self._gaps,
                 "unreachable": self._unreachable,
             },
-            "queues": list(find_queues(statistics)),
+            "queues": [_queue(name, level) for name, level in levels.items()],
             "drops": plain.get("stack", {}).get("drops", {}),
             "problems": problems,
             "journal": _plain(journal),
@@ -130,20 +134,8 @@ class NodeStatus:
         return sites
 
 
-def find_queues(statistics: object, place: str = "") -> Iterator[dict[str, Any]]:
-    """Everything that is bounded: a number `x` beside an `x_max`, with its high-water mark `x_high` where there is one."""
-    if isinstance(statistics, dict):
-        for key, value in statistics.items():
-            yield from find_queues(value, f"{place}.{key}" if place else str(key))
-    elif is_dataclass(statistics) and not isinstance(statistics, type):
-        names = [field.name for field in fields(statistics)]
-        for name in names:
-            value = getattr(statistics, name)
-            if name.endswith("_max") and name.removesuffix("_max") in names:
-                queue = name.removesuffix("_max")
-                high = getattr(statistics, f"{queue}_high", None)
-                yield {"queue": f"{place}.{queue}", "now": getattr(statistics, queue), "high": high, "max": value}
-            yield from find_queues(value, f"{place}.{name}" if place else name)
+def _queue(name: str, level: Level) -> dict[str, Any]:
+    return {"queue": name, "now": level.now, "high": level.high, "max": level.bound, "stands": level.stands}
 
 
 def _plain(value: Any) -> Any:

@@ -40,6 +40,7 @@ from sitestack.model.events import (
     WatchAt,
 )
 from sitestack.model.frame import Frame
+from sitestack.model.level import Level
 from sitestack.model.message import Buffer, Message, Scope, copy_buffer
 from sitestack.model.view import View
 from sitestack.stack.layer import Local
@@ -57,7 +58,7 @@ _SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatistics:
-    """All numbers of one member."""
+    """All counters of one member."""
 
     #: By layer, and the drop counters under "drops".
     stack: dict[str, object]
@@ -65,9 +66,6 @@ class ChannelStatistics:
     transport: object
     #: None where members are not watched.
     watch: WatchStatistics | None
-    #: Bytes that were delivered and that the application has not taken.
-    backlog_bytes: int
-    backlog_bytes_high: int
 
 
 class Channel:
@@ -214,15 +212,24 @@ class Channel:
         return self._view is not None
 
     def statistics(self) -> ChannelStatistics:
-        """All numbers: of the layers, the turns, the transport and the application's backlog."""
+        """All counters: of the layers, the turns and the transport."""
         return ChannelStatistics(
             self._stack.statistics(),
             self._driver.statistics(),
             self.transport.statistics(),
             None if self._watcher is None else self._watcher.statistics(),
-            self._inbox.backlog_bytes,
-            self._inbox.backlog_bytes_high,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """Everything in this member that has a bound or is empty at rest, by its place; to be read, not to be changed.
+
+        `backlog_bytes` are those that were delivered and that the application has not taken.
+        """
+        parts = {"stack": self._stack.levels(), "transport": self.transport.levels()}
+        if self._watcher is not None:
+            parts["watch"] = self._watcher.levels()
+        levels = {f"{place}.{name}": level for place, part in parts.items() for name, level in part.items()}
+        return {**levels, "backlog_bytes": self._inbox.backlog_bytes}
 
     async def leave(self) -> None:
         """Leave the site gracefully: what was sent is delivered first, within the configured times. Idempotent.

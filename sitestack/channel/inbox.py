@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from sitestack.model.address import Address
 from sitestack.model.fast_frozen import fast_frozen
+from sitestack.model.level import Level
 from sitestack.model.message import Batch, Message, MessageId
 from sitestack.model.view import View, ViewId
 
@@ -50,8 +51,7 @@ class Inbox(Generic[E]):
 
     def __init__(self) -> None:
         self._items: deque[Delivery | E] = deque()
-        self.backlog_bytes = 0
-        self.backlog_bytes_high = 0
+        self.backlog_bytes = Level(None)
         self._abandoned = False
 
     def __len__(self) -> int:
@@ -63,21 +63,20 @@ class Inbox(Generic[E]):
             return
         self._items.append(item)
         if isinstance(item, Delivery):
-            self.backlog_bytes += len(item.batch.body)
-            self.backlog_bytes_high = max(self.backlog_bytes_high, self.backlog_bytes)
+            self.backlog_bytes.add(len(item.batch.body))
 
     def take(self) -> Delivery | E:
         """The oldest; there must be one."""
         item = self._items.popleft()
         if isinstance(item, Delivery):
-            self.backlog_bytes -= len(item.batch.body)
+            self.backlog_bytes.now -= len(item.batch.body)
         return item
 
     def abandon(self) -> None:
         """Nobody takes anything any more: drop what is there, and what is still put in."""
         self._abandoned = True
         self._items.clear()
-        self.backlog_bytes = 0
+        self.backlog_bytes.now = 0
 
     def restart(self, mark: Mark) -> None:
         """The state at this mark is there: what led to it is forgotten, and the mark is the next to be taken.
@@ -93,6 +92,6 @@ class Inbox(Generic[E]):
         view = self.take()
         for kept in reversed(before):
             self._items.appendleft(kept)
-            self.backlog_bytes += len(kept.batch.body) if isinstance(kept, Delivery) else 0
+            self.backlog_bytes.now += len(kept.batch.body) if isinstance(kept, Delivery) else 0
         self._items.appendleft(view)
         self._items.appendleft(item)

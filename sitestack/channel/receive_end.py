@@ -65,7 +65,7 @@ class ReceiveEnd:
                 continue
             if isinstance(item, Delivery):
                 self._taken_messages += item.batch.count
-                if self._reported_bytes - inbox.backlog_bytes >= self._report_step_bytes:
+                if self._reported_bytes - inbox.backlog_bytes.now >= self._report_step_bytes:
                     self._report_backlog()
             return item
 
@@ -82,12 +82,12 @@ class ReceiveEnd:
         """Something was put into the inbox, perhaps."""
         if self._inbox:
             self._readers.unpark_all()
-        if self._inbox.backlog_bytes - self._reported_bytes >= self._report_step_bytes:
+        if self._inbox.backlog_bytes.now - self._reported_bytes >= self._report_step_bytes:
             self._report_backlog()
 
     def _report_backlog(self) -> None:
         """The senders are to slow down, or may go on."""
-        self._reported_bytes = self._inbox.backlog_bytes
+        self._reported_bytes = self._inbox.backlog_bytes.now
         self._hand_in(Credit(self._reported_bytes))
 
     def abandon(self) -> None:

@@ -22,6 +22,7 @@ from sitestack.model.events import (
     ViewInstalled,
 )
 from sitestack.model.frame import Frame
+from sitestack.model.level import Level
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Transmit, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
@@ -60,18 +61,10 @@ class ResolverConfig:
 
 @dataclass(frozen=True, slots=True)
 class ResolverStatistics:
-    """The cache, and what waits for it."""
+    """What the cache knows, and what came of asking."""
 
-    contacts: int
-    contacts_max: int
     tombstones: int
     fan_out: int
-    waiting_members: int
-    waiting_members_max: int
-    queued_frames: int
-    queued_bytes: int
-    queued_bytes_high: int
-    queued_bytes_max: int
     asked: int
     unresolved: int
 
@@ -106,8 +99,7 @@ class Resolver(Layer):
         self._everybody: tuple[Physical, ...] = ()
         #: In order of `asked_at`: the first is due first.
         self._waiting: dict[Address, _Waiting] = {}
-        self._queued_bytes = 0
-        self._queued_bytes_high = 0
+        self._queued_bytes = Level(config.queued_bytes_max)
         self._asked = 0
         self._unresolved = 0
 
@@ -156,7 +148,7 @@ class Resolver(Layer):
         waiting = self._waiting.pop(member, None)
         if waiting is None:
             return []
-        self._queued_bytes -= sum(map(_size, waiting.frames))
+        self._queued_bytes.now -= sum(map(_size, waiting.frames))
         return [Transmit(self._picked[member], frame) for frame in waiting.frames]
 
     def _refresh(self) -> None:
@@ -187,13 +179,12 @@ class Resolver(Layer):
         if not waiting.frames:
             waiting.since = now
         waiting.frames.append(frame)
-        self._queued_bytes += _size(frame)
-        dropped = 0
+        size, dropped = _size(frame), 0
         if len(waiting.frames) > self.config.queued_frames_max:
             dropped += self._drop_oldest(waiting)
-        while self._queued_bytes > self.config.queued_bytes_max:
+        while not self._queued_bytes.fits(size):
             dropped += self._drop_oldest(next(each for each in self._waiting.values() if each.frames))
-        self._queued_bytes_high = max(self._queued_bytes_high, self._queued_bytes)
+        self._queued_bytes.add(size)
         return effects + (self._give_up(dropped) if dropped else [])
 
     def _ask(self, member: Address, now: float) -> tuple[_Waiting, list[Effect]]:
@@ -204,7 +195,7 @@ class Resolver(Layer):
         return waiting, [Up(FindPhysical(member))]
 
     def _drop_oldest(self, waiting: _Waiting) -> int:
-        self._queued_bytes -= _size(waiting.frames.popleft())
+        self._queued_bytes.now -= _size(waiting.frames.popleft())
         return 1
 
     def _give_up(self, frames: int) -> list[Effect]:
@@ -219,7 +210,7 @@ class Resolver(Layer):
                 break
             if now >= waiting.since + self.config.give_up_s and waiting.frames:
                 effects += self._give_up(len(waiting.frames))
-                self._queued_bytes -= sum(map(_size, waiting.frames))
+                self._queued_bytes.now -= sum(map(_size, waiting.frames))
                 waiting.frames.clear()
             if waiting.frames or self._has_to_reach(member):
                 effects += self._ask(member, now)[1]
@@ -262,21 +253,18 @@ class Resolver(Layer):
         return effects
 
     def statistics(self) -> ResolverStatistics:
-        """The numbers of the cache and of what waits."""
-        return ResolverStatistics(
-            contacts=len(self._contacts),
-            contacts_max=self.config.contacts_max,
-            tombstones=self._contacts.tombstones,
-            fan_out=len(self._everybody),
-            waiting_members=len(self._waiting),
-            waiting_members_max=self.config.waiting_members_max,
-            queued_frames=sum(len(each.frames) for each in self._waiting.values()),
-            queued_bytes=self._queued_bytes,
-            queued_bytes_high=self._queued_bytes_high,
-            queued_bytes_max=self.config.queued_bytes_max,
-            asked=self._asked,
-            unresolved=self._unresolved,
-        )
+        """Counters since the start, and what is known."""
+        return ResolverStatistics(self._contacts.tombstones, len(self._everybody), self._asked, self._unresolved)
+
+    def levels(self) -> dict[str, Level]:
+        """The cache, and what waits for it; the frames are those of the member for which most wait."""
+        config, frames = self.config, max([len(each.frames) for each in self._waiting.values()], default=0)
+        return {
+            "contacts": Level.of(len(self._contacts), config.contacts_max, "addresses of the members of the site"),
+            "waiting_members": Level.of(len(self._waiting), config.waiting_members_max + len(self._members)),
+            "queued_frames": Level.of(frames, config.queued_frames_max),
+            "queued_bytes": self._queued_bytes,
+        }
 
 
 def _size(frame: Frame) -> int:

@@ -18,6 +18,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import Event, Held, Stable, ViewInstalled
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
@@ -62,14 +63,12 @@ class StabilityConfig:
 
 @dataclass(frozen=True, slots=True)
 class StabilityStatistics:
-    """What was said, in frames, and how much is delivered here and not known to be stable: numbers of all streams together."""
+    """What was said, in frames."""
 
     reports_sent: int
     reports_received: int
     vectors_sent: int
     vectors_received: int
-    unstable_count: int
-    unstable_count_high: int
 
 
 class Stability(Layer):
@@ -153,9 +152,12 @@ class Stability(Layer):
             reports_received=self._reports_received,
             vectors_sent=self._vectors_sent,
             vectors_received=self._vectors_received,
-            unstable_count=sum(self._digest.values()) - sum(self._stable.values()),
-            unstable_count_high=self._unstable_high,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """What is delivered here and not known to be stable: numbers of all streams together, which flow control bounds."""
+        unstable = sum(self._digest.values()) - sum(self._stable.values())
+        return {"unstable_count": Level.of(unstable, None, high=max(self._unstable_high, unstable))}
 
     # -- the member ------------------------------------------------------------------------------------------------
 

@@ -13,20 +13,13 @@ from dataclasses import dataclass
 from sitestack.model.address import Address
 from sitestack.model.events import Event, Settled, Stable, ViewInstalled
 from sitestack.model.frame import Frame
+from sitestack.model.level import Level
 from sitestack.stack.layer import Effect, Layer, Local, Up
 
 
 @dataclass(frozen=True, slots=True)
 class UniformConfig:
     """There is nothing to choose: what waits is what is not stable, which flow control bounds."""
-
-
-@dataclass(frozen=True, slots=True)
-class UniformStatistics:
-    """What waits."""
-
-    waiting: int
-    waiting_high: int
 
 
 class Uniform(Layer):
@@ -38,7 +31,7 @@ class Uniform(Layer):
         self._stable: dict[Address, int] = {}
         #: In the order in which it came; an event of the stream waits only because a multicast before it does.
         self._waiting: deque[Event | Frame] = deque()
-        self._waiting_high = 0
+        self._level = Level(None)
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         """Hold back what is not stable, and everything behind it."""
@@ -51,6 +44,7 @@ class Uniform(Layer):
             return self._release()
         if isinstance(event, Settled):
             waiting, self._waiting = self._waiting, deque()
+            self._level.now = 0
             return [Up(each) for each in waiting]
         if isinstance(event, ViewInstalled):
             assert not self._waiting, "a view before what belongs to the last one"
@@ -60,13 +54,14 @@ class Uniform(Layer):
 
     def _queue(self, event: Event | Frame) -> list[Effect]:
         self._waiting.append(event)
-        self._waiting_high = max(self._waiting_high, len(self._waiting))
+        self._level.add(1)
         return self._release()
 
     def _release(self) -> list[Effect]:
         effects: list[Effect] = []
         while self._waiting and self._is_stable(self._waiting[0]):
             effects.append(Up(self._waiting.popleft()))
+        self._level.now = len(self._waiting)
         return effects
 
     def _is_stable(self, event: Event | Frame) -> bool:
@@ -74,6 +69,6 @@ class Uniform(Layer):
             return True
         return event.seqno <= self._stable.get(event.stream, 0)
 
-    def statistics(self) -> UniformStatistics:
-        """What waits now, and the most that ever did."""
-        return UniformStatistics(len(self._waiting), self._waiting_high)
+    def levels(self) -> dict[str, Level]:
+        """What waits is not stable, and flow control bounds how much that is."""
+        return {"waiting": self._level}

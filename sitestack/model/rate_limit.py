@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from sitestack.model.level import Level
+
 
 class RateLimit:
     """Bounded: with more than `keys_max` keys the one allowed longest ago is forgotten, and may be allowed early."""
@@ -26,5 +28,6 @@ class RateLimit:
             del self._allowed[next(iter(self._allowed))]
         return True
 
-    def __len__(self) -> int:
-        return len(self._allowed)
+    def level(self, stands: str) -> Level:
+        """The keys that are remembered, and why they stay."""
+        return Level.of(len(self._allowed), self.keys_max, stands)

@@ -14,6 +14,7 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 
 
 @fast_frozen
@@ -117,8 +118,12 @@ class Layer:
         return None
 
     def statistics(self) -> object:
-        """A frozen dataclass of numbers that dashboards, probes and drills read."""
+        """A frozen dataclass of counters that dashboards, probes and drills read."""
         return None
+
+    def levels(self) -> dict[str, Level]:
+        """Everything in this layer that has a bound or is empty at rest, by its name, which says the unit."""
+        return {}
 
     def give_state(self) -> Header | None:
         """What a joiner needs to continue from this member's point of the stream."""

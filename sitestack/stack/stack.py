@@ -15,6 +15,7 @@ from sitestack.model.errors import ConfigurationError, ProtocolError
 from sitestack.model.events import Event, Misdirected, ShellEffect, StatesCollected, ViewInstalled
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
+from sitestack.model.level import Level
 from sitestack.stack.dispatch import routes_down, routes_up
 from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
 from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
@@ -242,9 +243,13 @@ class Stack:
         self.drops[reason] = self.drops.get(reason, 0) + count
 
     def statistics(self) -> dict[str, object]:
-        """The numbers of every layer by its name, and the drop counters."""
+        """The counters of every layer by its name, and the drop counters."""
         numbers = {layer.name: layer.statistics() for layer in self.layers}
         return {**{name: value for name, value in numbers.items() if value is not None}, "drops": dict(self.drops)}
+
+    def levels(self) -> dict[str, Level]:
+        """The levels of every layer, as `layer.name`."""
+        return {f"{layer.name}.{name}": level for layer in self.layers for name, level in layer.levels().items()}
 
 
 def collect_headers(layers: Sequence[Layer]) -> dict[int, type[Header]]:

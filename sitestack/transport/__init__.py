@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sitestack.model.address import Physical
+from sitestack.model.level import Level
 
 
 class Transport(Protocol):
@@ -37,5 +38,9 @@ class Transport(Protocol):
         ...
 
     def statistics(self) -> object:
-        """A frozen dataclass of numbers."""
+        """A frozen dataclass of counters."""
+        ...
+
+    def levels(self) -> dict[str, Level]:
+        """Everything that has a bound, by its name."""
         ...

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import trio
 
 from sitestack.model.address import Physical
+from sitestack.model.level import Level
 
 #: Says whether a datagram from the first address to the second gets through.
 Allow = Callable[[Physical, Physical], bool]
@@ -27,7 +28,6 @@ class MemoryStatistics:
     received_datagrams: int
     sent_datagrams: int
     overrun_datagrams: int
-    queued_datagrams_max: int
 
 
 class MemoryNetwork:
@@ -107,4 +107,8 @@ class MemoryTransport:
 
     def statistics(self) -> MemoryStatistics:
         """The counters."""
-        return MemoryStatistics(self._received, self._sent, self._overrun, QUEUED_DATAGRAMS_MAX)
+        return MemoryStatistics(self._received, self._sent, self._overrun)
+
+    def levels(self) -> dict[str, Level]:
+        """What the member has not read."""
+        return {"queued_datagrams": Level.of(len(self._queue), QUEUED_DATAGRAMS_MAX)}

@@ -22,6 +22,7 @@ import trio
 
 from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
+from sitestack.model.level import Level
 from sitestack.transport.interfaces import find_interface, is_address
 from sitestack.transport.ports import listen
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
@@ -51,17 +52,12 @@ class TcpStatistics:
     received_bytes: int
     sent_datagrams: int
     sent_bytes: int
-    connections: int
-    connections_max: int
     connections_made: int
     connections_taken: int
     #: Closed because they were idle.
     reaped: int
     #: Closed by the other end or by an error.
     broken: int
-    queued_bytes_high: int
-    #: Of one connection.
-    queued_bytes_max: int
     #: Datagrams given up before they were queued: no connection could be had, or its queue was full.
     unsent_datagrams: int
     #: Bytes that waited on a connection that broke.
@@ -316,14 +312,19 @@ class TcpTransport:
             received_bytes=self._received_bytes,
             sent_datagrams=self._sent,
             sent_bytes=self._sent_bytes,
-            connections=len(self._connections),
-            connections_max=CONNECTIONS_MAX,
             connections_made=self._made,
             connections_taken=self._taken,
             reaped=self._reaped,
             broken=self._broken,
-            queued_bytes_high=self._queued_high,
-            queued_bytes_max=self._config.send_queue_bytes_max,
             unsent_datagrams=self._unsent,
             lost_bytes=self._lost_bytes,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """What waits is bounded for each connection, and is told of the one where most does."""
+        waiting = max([len(each.waiting) for each in self._connections.values()], default=0)
+        why = "members that were spoken with, until the connection has been idle for long"
+        return {
+            "connections": Level.of(len(self._connections), CONNECTIONS_MAX, why),
+            "queued_bytes": Level.of(waiting, self._config.send_queue_bytes_max, high=self._queued_high),
+        }

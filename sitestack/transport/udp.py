@@ -22,6 +22,7 @@ import trio
 from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
+from sitestack.model.level import Level
 from sitestack.transport.group_membership import GroupMembership
 from sitestack.transport.interfaces import find_interface, is_address
 from sitestack.transport.ports import bind_pair, bind_udp, why_not_bound
@@ -47,9 +48,6 @@ class UdpStatistics:
     sent_bytes: int
     #: Datagrams that waited because the kernel's send buffer was full.
     delayed_datagrams: int
-    queued_bytes: int
-    queued_bytes_high: int
-    queued_bytes_max: int
     #: Datagrams given up: the queue was full, or the kernel refused them.
     unsent_datagrams: int
     #: Errors that the network reported (ICMP), which mean nothing here: the failure detection decides who is dead.
@@ -78,7 +76,7 @@ class UdpTransport:
         self._membership: GroupMembership | None = None
         self._queue: deque[tuple[Physical, bytes]] = deque()
         self._numeric: set[str] = set()
-        self._queued_bytes = self._queued_bytes_high = 0
+        self._queued_bytes = Level(config.send_queue_bytes_max)
         self._received = self._received_bytes = self._sent = self._sent_bytes = 0
         self._delayed = self._unsent = self._network_errors = 0
         try:
@@ -207,19 +205,18 @@ class UdpTransport:
         return True
 
     def _enqueue(self, address: Physical, data: bytes) -> None:
-        if self._queued_bytes + len(data) > self._config.send_queue_bytes_max:
+        if not self._queued_bytes.fits(len(data)):
             self._unsent += 1
             return
         if not self._queue:
             self._selector.modify(self._unicast, selectors.EVENT_READ | selectors.EVENT_WRITE)
         self._queue.append((address, data))
         self._delayed += 1
-        self._queued_bytes += len(data)
-        self._queued_bytes_high = max(self._queued_bytes_high, self._queued_bytes)
+        self._queued_bytes.add(len(data))
 
     def _drain(self) -> None:
         while self._queue and self._send_now(*self._queue[0]):
-            self._queued_bytes -= len(self._queue.popleft()[1])
+            self._queued_bytes.now -= len(self._queue.popleft()[1])
         if not self._queue:
             self._selector.modify(self._unicast, selectors.EVENT_READ)
 
@@ -241,15 +238,16 @@ class UdpTransport:
             sent_datagrams=self._sent,
             sent_bytes=self._sent_bytes,
             delayed_datagrams=self._delayed,
-            queued_bytes=self._queued_bytes,
-            queued_bytes_high=self._queued_bytes_high,
-            queued_bytes_max=self._config.send_queue_bytes_max,
             unsent_datagrams=self._unsent,
             network_errors=self._network_errors,
             overrun_datagrams=sum(map(_overrun, self._sockets)),
             receive_buffer_bytes=min((_size(sock, socket.SO_RCVBUF) for sock in self._sockets), default=0),
             send_buffer_bytes=_size(self._unicast, socket.SO_SNDBUF) if self._sockets else 0,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """What the kernel had no room for."""
+        return {"queued_bytes": self._queued_bytes}
 
 
 def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:

@@ -28,6 +28,7 @@ import trio
 
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.events import CheckMember, Event, Gone
+from sitestack.model.level import Level
 from sitestack.transport.interfaces import is_address
 
 #: Begins an answer; the last byte is the version.
@@ -71,10 +72,7 @@ class WatchStatistics:
     watching: int
     #: Members that it wants to be connected to.
     targets: int
-    #: Connections of others to this one.
-    watchers: int
-    watchers_max: int
-    #: Closed because there were `watchers_max` already.
+    #: Closed because there were WATCHERS_MAX already.
     refused: int
     attempts: int
     gone: int
@@ -105,8 +103,12 @@ class Watcher:
 
     def statistics(self) -> WatchStatistics:
         """The counters."""
-        targets, watchers = len(self._targets), self._watchers
-        return WatchStatistics(self._watching, targets, watchers, WATCHERS_MAX, self._refused, self._attempts, self._gone)
+        return WatchStatistics(self._watching, len(self._targets), self._refused, self._attempts, self._gone)
+
+    def levels(self) -> dict[str, Level]:
+        """Connections of others to this member."""
+        why = "other members hold a connection each, to see when this one is gone"
+        return {"watchers": Level.of(self._watchers, WATCHERS_MAX, why)}
 
     # -- watching --------------------------------------------------------------------------------------------------
 

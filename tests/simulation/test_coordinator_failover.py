@@ -17,8 +17,8 @@ FLUSH = (Forward, Sequenced, Retransmit, FlushRequest, FlushReply, Prepare, Comm
 
 def at_rest(script: Script, *names: str) -> bool:
     """Whether none of these holds anything of its own any more."""
-    numbers = [layer(script, name, Sequencer).statistics() for name in names]
-    return all(each.undelivered == each.unstable == 0 for each in numbers)
+    levels = [layer(script, name, Sequencer).levels() for name in names]
+    return all(each["undelivered"].now == each["unstable"].now == 0 for each in levels)
 
 
 @pytest.mark.conforms("SEQ-4", "SEQ-5", "SEQ-6", "SEQ-13")
@@ -154,7 +154,7 @@ def test_a_forward_that_is_faster_than_the_view_waits_for_it() -> None:
     script.until(lambda: script["C"].view is not old and bool(commit.packets), "C knows the new view")
     script.run(SOON)
     assert script["B"].view is old
-    assert layer(script, "B", Membership).statistics().held_frames == 2
+    assert layer(script, "B", Membership).levels()["held_frames"].now == 2
     script.release(commit)
     script.everywhere("BC", "1", "2", within=1.0)  # the next attempt would be made after two seconds
     assert script.delivered("B") == script.delivered("C") == ["1", "2"]

@@ -61,7 +61,7 @@ def test_what_one_process_has_learnt_another_in_the_same_interpreter_does_not_kn
     script.hold("AB", "C")
     script.start("NYC", "C")
     script.run(0.5)
-    known = {name: layer(script, name, Resolver).statistics().contacts for name in "ABC"}
+    known = {name: layer(script, name, Resolver).levels()["contacts"].now for name in "ABC"}
     assert (known["A"], known["B"]) == (3, 3), "C is heard"
     assert known["C"] <= 1, "and hears nobody"
 

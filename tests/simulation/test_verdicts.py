@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from relay.instruments.simulation import SeedRun, draw
 from relay.instruments.simulation.faults import Flood, Leave
@@ -13,6 +16,10 @@ from relay.instruments.simulation.shortage import Shortage
 from relay.instruments.simulation.verdict import SeedVerdict
 from relay.replica.buffer import BufferConfig
 from sitestack.journal import records
+from sitestack.layers.nakack.receiver_windows import ReceiverWindows
+from sitestack.layers.sequencer.forward_table import ForwardTable
+from sitestack.model.address import Address
+from sitestack.model.message import Batch
 from sitestack.sim.process import Process
 from tests.sitestack.promises.journals import Told
 
@@ -81,7 +88,36 @@ def test_at_rest_every_queue_is_at_its_floor_and_a_queue_that_is_not_is_named() 
     one = run.world.alive()[0]
     assert unsettled(one) == []
     one.batching.append(b"still here", cast(Any, 0))
-    assert unsettled(one) == ["batching.open_bytes is 14 at rest"]
+    assert unsettled(one) == ["batching.credit_bytes is 14 at rest", "batching.open_bytes is 14 at rest"]
+
+
+def keep_everything(windows: ReceiverWindows, vector: dict[Address, int]) -> None:
+    """Nothing is forgotten when it is stable."""
+
+
+def count_twice(table: ForwardTable, batch: Batch) -> None:
+    """Only half of it is ever taken off again."""
+    table.bytes.add(len(batch.body))
+    add(table, batch)
+
+
+add = ForwardTable.add
+
+
+@pytest.mark.parametrize(
+    ("queue", "owner", "method", "leak"),
+    [
+        ("nakack.retained_bytes", ReceiverWindows, "purge", keep_everything),
+        ("sequencer.undelivered_bytes", ForwardTable, "add", count_twice),
+    ],
+)
+def test_a_leak_that_breaks_nothing_else_is_named_at_rest(
+    monkeypatch: pytest.MonkeyPatch, queue: str, owner: type, method: str, leak: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(owner, method, leak)
+    violations = calm_run().result().violations
+    assert any(each.startswith("B3 ") and f": {queue} is " in each for each in violations)
+    assert {each.split()[0] for each in violations} == {"B3"}
 
 
 def test_a_merge_in_a_calm_start_and_too_many_after_a_heal_are_found() -> None:

@@ -5,33 +5,16 @@ from __future__ import annotations
 from relay.instruments.simulation.process import RelayProcess
 from sitestack.sim.process import Process
 
-#: Layer -> the numbers of its statistics that are zero at rest. Left out are accounts that are settled in lumps (the credits of
-#: flow control) and what nobody waits for and a bound of its own discards (frames of views that never came).
-LEVELS_AT_REST: dict[str, tuple[str, ...]] = {
-    "batching": ("open_bytes", "outstanding_bytes", "outstanding_messages", "waiting_bytes"),
-    "uniform": ("waiting",),
-    "relay": ("waiting_bytes", "pending_bytes", "routed_bytes"),
-    "sequencer": ("undelivered", "undelivered_bytes", "unstable"),
-    "flow_control": ("queued_bytes", "queued_frames", "backlog_bytes"),
-    "membership": ("suspected", "held_frames", "blocked"),
-    "stability": ("unstable_count",),
-    "fragment": ("partials", "partial_bytes"),
-    "unicast": ("unacked_frames", "unacked_bytes", "queued_frames", "queued_bytes", "reordered_frames", "reordered_bytes"),
-    "nakack": ("streams_with_gaps", "retained_count", "retained_bytes", "ahead_bytes"),
-    "resolver": ("waiting_members", "queued_frames", "queued_bytes"),
-}
-
 
 def unsettled(process: Process) -> list[str]:
-    """Every queue that is not at rest, in words."""
-    found = []
-    for layer in process.stack.layers:
-        numbers = layer.statistics()
-        for name in LEVELS_AT_REST.get(layer.name, ()):
-            value = getattr(numbers, name)
-            if value:
-                found.append(f"{layer.name}.{name} is {value} at rest")
+    """Every queue that is not as it is at rest, in words."""
+    levels = process.stack.levels()
+    found = [f"{name} is {level.now} at rest" for name, level in levels.items() if not level.is_at_rest and name not in _BUFFER]
     return found + ([*_relay_buffer(process), *_routes(process)] if isinstance(process, RelayProcess) else [])
+
+
+#: It is empty while every other site is linked; who sees the whole world knows what is in it when one is lost.
+_BUFFER = ("relay.buffer_entries", "relay.buffer_bytes")
 
 
 def _relay_buffer(process: RelayProcess) -> list[str]:

@@ -180,8 +180,7 @@ class SeedRun:
 
 def _idle(process: Process) -> bool:
     """Whether nothing that this process sent or holds for others waits for anything."""
-    numbers = process.batching.statistics()
-    if numbers.open_bytes or numbers.outstanding_messages or numbers.waiting_bytes:
+    if process.batching.levels()["credit_bytes"].now:
         return False
     return not isinstance(process, RelayProcess) or not process.expects_answers()
 

@@ -5,7 +5,7 @@ A scrape turns one status into text; nothing is counted here, so metrics and `re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import ProcessCollector
@@ -106,16 +106,15 @@ def _messages(status: Mapping[str, Any]) -> Iterator[Metric]:
     yield _counters("dropped", "Input that was refused, and what did not fit.", "reason", status["drops"])
 
 
-def _queues(queues: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
-    """Everything that is bounded."""
-    now, high, most = {}, {}, {}
-    for queue in queues:
-        now[queue["queue"]], most[queue["queue"]] = queue["now"], queue["max"]
-        if queue["high"] is not None:
-            high[queue["queue"]] = queue["high"]
-    yield _by("queue", "What is in each bounded queue; its name says bytes, frames or other.", "queue", now)
-    yield _by("queue_high", "The most that was ever in it.", "queue", high)
-    yield _by("queue_max", "Its bound.", "queue", most)
+def _queues(queues: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
+    """Levels; a queue whose high-water mark nobody counts, or that another one's bound keeps small, is left out there."""
+    helps = {
+        "now": ("queue", "What is in each queue; its name says bytes, frames or other."),
+        "high": ("queue_high", "The most that was ever in it."),
+        "max": ("queue_max", "Its bound."),
+    }
+    for key, (name, help_text) in helps.items():
+        yield _by(name, help_text, "queue", {each["queue"]: each[key] for each in queues if each[key] is not None})
 
 
 def _machinery(status: Mapping[str, Any]) -> Iterator[Metric]:

@@ -15,6 +15,7 @@ from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
 from sitestack.model.events import Blocked, Disconnect, Event, Left, Sent, Settled, Stable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
+from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
@@ -44,24 +45,8 @@ class BatchingConfig:
 
 @dataclass(frozen=True, slots=True)
 class BatchingStatistics:
-    """Bytes are of bodies."""
+    """What was sent."""
 
-    open_bytes: int
-    open_bytes_high: int
-    outstanding_bytes: int
-    outstanding_bytes_high: int
-    outstanding_messages: int
-    waiting_bytes: int
-    window_bytes: int
-    send_credit_bytes: int
-    #: Open, on their way and waiting for credit; at the bound senders wait, each with one message at most.
-    credit_bytes: int
-    credit_bytes_max: int
-    targets: int
-    targets_max: int
-    #: Of members that have installed this one's first view before it.
-    early_bytes: int
-    early_bytes_max: int
     batches: int
     messages: int
 
@@ -93,7 +78,7 @@ class Batching(Layer):
         self._joined = False
         #: Unicasts of members that have installed my first view before me.
         self._early: list[Frame] = []
-        self._early_bytes = 0
+        self._early_bytes = Level(EARLY_BYTES_MAX)
         self._flowing = False
         self._refusing = False
         self._leave_at: float | None = None
@@ -175,6 +160,7 @@ class Batching(Layer):
             self._flowing = not event.blocked
             self._joined = True
             early, self._early = self._early, []
+            self._early_bytes.now = 0
             return [Up(event), *[Up(frame) for frame in early]]
         elif isinstance(event, Left):
             self._refusing = True
@@ -182,8 +168,8 @@ class Batching(Layer):
 
     def _hold(self, frame: Frame) -> list[Effect]:
         """The first view comes before the first delivery."""
-        self._early_bytes += 0 if frame.batch is None else len(frame.batch.body)
-        if self._early_bytes > EARLY_BYTES_MAX:
+        self._early_bytes.add(0 if frame.batch is None else len(frame.batch.body))
+        if self._early_bytes.is_over:
             return [Dropped("before_first_view")]
         self._early.append(frame)
         return []
@@ -205,25 +191,23 @@ class Batching(Layer):
         return 0.0 if self._leave_at is not None and self._is_drained() else self._leave_at
 
     def statistics(self) -> BatchingStatistics:
-        """Bounds, levels and high-water marks."""
-        return BatchingStatistics(
-            open_bytes=self._open_bytes,
-            open_bytes_high=max(self._open_bytes_high, self._open_bytes),
-            outstanding_bytes=self._outstanding_bytes,
-            outstanding_bytes_high=self._outstanding_bytes_high,
-            outstanding_messages=self._count_outstanding(),
-            waiting_bytes=self._waiting_bytes,
-            window_bytes=self._config.window_bytes,
-            send_credit_bytes=self._config.send_credit_bytes,
-            credit_bytes=self._open_bytes + self._outstanding_bytes + self._waiting_bytes,
-            credit_bytes_max=self._config.send_credit_bytes,
-            targets=len(self._targets),
-            targets_max=len(UNICASTS) * TARGETS_MAX,
-            early_bytes=0 if self._joined else self._early_bytes,
-            early_bytes_max=EARLY_BYTES_MAX,
-            batches=self._batches,
-            messages=self._messages,
-        )
+        """Counters since the start."""
+        return BatchingStatistics(self._batches, self._messages)
+
+    def levels(self) -> dict[str, Level]:
+        """Bytes are of bodies. What is open is counted once a message, so its levels are made here."""
+        held = self._open_bytes + self._outstanding_bytes + self._waiting_bytes
+        why = "members that were sent to, each with a counter that is never used twice"
+        return {
+            # Of the next three together; at the bound senders wait, each with one message at most.
+            "credit_bytes": Level.of(held, self._config.send_credit_bytes),
+            "open_bytes": Level.of(self._open_bytes, None, high=max(self._open_bytes_high, self._open_bytes)),
+            "outstanding_bytes": Level.of(self._outstanding_bytes, None, high=self._outstanding_bytes_high),
+            "waiting_bytes": Level.of(self._waiting_bytes, None),
+            "outstanding_messages": Level.of(self._count_outstanding(), None),
+            "targets": Level.of(len(self._targets), len(UNICASTS) * TARGETS_MAX, why),
+            "early_bytes": self._early_bytes,
+        }
 
     # -- closing -----------------------------------------------------------------------------------------------------
 

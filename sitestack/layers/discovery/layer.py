@@ -46,6 +46,7 @@ from sitestack.model.events import (
     WatchAt,
 )
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
@@ -90,17 +91,11 @@ class DiscoveryConfig:
 class DiscoveryStatistics:
     """What is known and what was asked."""
 
-    contacts: int
-    contacts_max: int
     tombstones: int
     version: int
     searches: int
     requests: int
     answers: int
-    answered: int
-    answered_max: int
-    complaints: int
-    complaints_max: int
     who_has: int
 
 
@@ -288,16 +283,19 @@ class Discovery(Layer):
     def statistics(self) -> DiscoveryStatistics:
         """The numbers of what is known and asked."""
         return DiscoveryStatistics(
-            contacts=len(self._contacts),
-            contacts_max=self.config.contacts_max,
             tombstones=self._contacts.tombstones,
             version=self._directory.version,
             searches=self._searches,
             requests=self._requests,
             answers=self._directory.answers,
-            answered=len(self._directory.answered),
-            answered_max=self.config.answered_max,
-            complaints=len(self._complaints),
-            complaints_max=COMPLAINTS_MAX,
             who_has=self._lookup.who_has,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """What is remembered."""
+        answered, complaints = self._directory.answered, self._complaints
+        return {
+            "contacts": Level.of(len(self._contacts), self.config.contacts_max, "addresses of members that were found"),
+            "answered": answered.level("searches that were answered, remembered so that they are answered once"),
+            "complaints": complaints.level("processes with other parameters, remembered so that they are told of seldom"),
+        }

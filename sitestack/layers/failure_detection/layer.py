@@ -37,6 +37,7 @@ from sitestack.model.events import (
     Watch,
 )
 from sitestack.model.frame import Destination, Frame, Header
+from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
@@ -80,9 +81,6 @@ class FailureDetectionStatistics:
     suspicions: int
     false_suspicions: int
     stalls: int
-    #: Processes that answers and reports are limited for.
-    limited: int
-    limited_max: int
 
 
 @dataclass(slots=True)
@@ -330,6 +328,9 @@ class FailureDetection(Layer):
             suspicions=self._suspicions,
             false_suspicions=self._false_suspicions,
             stalls=self._stalls,
-            limited=max(len(self._not_here), len(self._seen)),
-            limited_max=self.config.limited_max,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """Processes that answers and reports are limited for."""
+        why = "processes that were answered, remembered so that they are answered seldom"
+        return {"limited": max(self._not_here.level(why), self._seen.level(why), key=lambda level: level.now)}

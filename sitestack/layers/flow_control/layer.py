@@ -27,6 +27,7 @@ from sitestack.layers.flow_control.headers import Credits, Mark
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Credit, Event, Left, Undeliverable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
@@ -50,25 +51,8 @@ class FlowControlConfig:
 
 @dataclass(frozen=True, slots=True)
 class FlowControlStatistics:
-    """`ahead_bytes` is how far my multicasts are ahead of the slowest receiver; `waits` counts frames that had to queue.
+    """`waits` counts frames that had to queue."""
 
-    `awaited_bytes` is what receivers have been asked for and not returned, over all accounts: 0 at rest.
-    """
-
-    ahead_bytes: int
-    ahead_bytes_high: int
-    awaited_bytes: int
-    window_bytes: int
-    queued_bytes: int
-    queued_bytes_high: int
-    queued_frames: int
-    queue_bytes_max: int
-    queue_frames_max: int
-    queued_bytes_max: int
-    queued_frames_max: int
-    backlog_bytes: int
-    backlog_bytes_high: int
-    backlog_bytes_max: int
     waits: int
     credits_sent: int
     credits_received: int
@@ -296,27 +280,22 @@ class FlowControl(Layer):
         return frames
 
     def statistics(self) -> FlowControlStatistics:
-        """Bounds, levels and high-water marks."""
-        return FlowControlStatistics(
-            ahead_bytes=self._casts.ahead,
-            ahead_bytes_high=self._ahead_high,
-            awaited_bytes=self._casts.awaited + sum([account.unicasts.awaited for account in self._accounts.values()]),
-            window_bytes=self._window,
-            queued_bytes=self._queued_bytes,
-            queued_bytes_high=self._queued_high,
-            queued_frames=self._queued_frames,
-            queue_bytes_max=self._config.queue_bytes_max,
-            queue_frames_max=self._config.queue_frames_max,
-            queued_bytes_max=self._config.queue_bytes_max,
-            queued_frames_max=self._config.queue_frames_max,
-            backlog_bytes=self._backlog_bytes,
-            backlog_bytes_high=self._backlog_high,
-            backlog_bytes_max=self._config.backlog_bytes_max,
-            waits=self._waits,
-            credits_sent=self._credits_sent,
-            credits_received=self._credits_received,
-            peers=len(self._accounts),
-        )
+        """Counters since the start, and with how many there are accounts."""
+        return FlowControlStatistics(self._waits, self._credits_sent, self._credits_received, len(self._accounts))
+
+    def levels(self) -> dict[str, Level]:
+        """`ahead_bytes` is how far my multicasts are ahead of the slowest receiver: a window, and one more of any size."""
+        config = self._config
+        awaited = self._casts.awaited + sum([account.unicasts.awaited for account in self._accounts.values()])
+        lumps, steps = "credit comes back for marks, not for every frame", "the shell tells in steps of an eighth of the bound"
+        return {
+            "ahead_bytes": Level.of(self._casts.ahead, None, lumps, self._ahead_high),
+            # What receivers have been asked for and have not returned, over all accounts.
+            "awaited_bytes": Level.of(awaited, None),
+            "queued_bytes": Level.of(self._queued_bytes, config.queue_bytes_max, high=self._queued_high),
+            "queued_frames": Level.of(self._queued_frames, config.queue_frames_max),
+            "backlog_bytes": Level.of(self._backlog_bytes, config.backlog_bytes_max, steps, self._backlog_high),
+        }
 
 
 def _without_mark(frame: Frame) -> Frame:

@@ -16,6 +16,7 @@ from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES, Codec
 from sitestack.wire.size import fixed_bytes
@@ -42,17 +43,11 @@ class FragmentConfig:
 
 @dataclass(frozen=True, slots=True)
 class FragmentStatistics:
-    """What was cut and put together, what waits, and the bounds."""
+    """What was cut and put together."""
 
     frames_cut: int
     fragments_sent: int
     frames_reassembled: int
-    partials: int
-    partials_max: int
-    partial_bytes: int
-    partial_bytes_high: int
-    partial_bytes_max: int
-    fragment_bytes_max: int
 
 
 class Fragment(Layer):
@@ -117,17 +112,11 @@ class Fragment(Layer):
 
     def statistics(self) -> FragmentStatistics:
         """Numbers for operators."""
-        return FragmentStatistics(
-            frames_cut=self._frames_cut,
-            fragments_sent=self._fragments_sent,
-            frames_reassembled=self._frames_reassembled,
-            partials=len(self._partials),
-            partials_max=self._config.partials_max,
-            partial_bytes=self._partials.bytes,
-            partial_bytes_high=self._partials.bytes_high,
-            partial_bytes_max=self._config.partial_bytes_max,
-            fragment_bytes_max=self._config.fragment_bytes_max,
-        )
+        return FragmentStatistics(self._frames_cut, self._fragments_sent, self._frames_reassembled)
+
+    def levels(self) -> dict[str, Level]:
+        """Frames of which pieces wait, and those pieces."""
+        return {"partials": Level.of(len(self._partials), self._config.partials_max), "partial_bytes": self._partials.bytes}
 
     # -- cutting ---------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sitestack.layers.fragment.headers import FragmentHeader
 from sitestack.model.address import Address
+from sitestack.model.level import Level
 
 #: A sender, and whether this is its multicast stream.
 Key = tuple[Address, bool]
@@ -32,12 +33,10 @@ class Partials:
     def __init__(self, partials_max: int, bytes_max: int, frame_bytes_max: int, idle_s: float) -> None:
         """So many frames, and so many bytes of all together and of each; a unicast waits so long for its next piece."""
         self._partials_max = partials_max
-        self._bytes_max = bytes_max
         self._frame_bytes_max = frame_bytes_max
         self._idle_s = idle_s
         self._partials: dict[Key, _Partial] = {}
-        self.bytes = 0
-        self.bytes_high = 0
+        self.bytes = Level(bytes_max)
 
     def __len__(self) -> int:
         return len(self._partials)
@@ -55,7 +54,7 @@ class Partials:
         partial.heard_at = now
         partial.pieces.append(header.data)
         partial.size += len(header.data)
-        self.bytes += len(header.data)
+        self.bytes.add(len(header.data))
         if len(partial.pieces) == partial.count:
             self._discard(key)
             return partial.pieces, dropped
@@ -69,9 +68,8 @@ class Partials:
 
     def _keep_bounds(self) -> int:
         """Discard the frames that wait longest: those of dead senders, if the bounds are what they should be."""
-        self.bytes_high = max(self.bytes_high, self.bytes)
         dropped = 0
-        while self.bytes > self._bytes_max or len(self._partials) > self._partials_max:
+        while self.bytes.is_over or len(self._partials) > self._partials_max:
             dropped += self._discard(next(iter(self._partials)))
         return dropped
 
@@ -80,7 +78,7 @@ class Partials:
 
     def _forget(self, partial: _Partial) -> int:
         """Account for a partial that is no longer held; answers how many pieces it had."""
-        self.bytes -= partial.size
+        self.bytes.now -= partial.size
         return len(partial.pieces)
 
     def discard_multicasts(self) -> None:

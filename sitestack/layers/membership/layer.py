@@ -39,6 +39,7 @@ from sitestack.model.events import (
     ViewInstalled,
 )
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Up
 
@@ -70,13 +71,7 @@ class MembershipStatistics:
     views_installed: int
     flushes_started: int
     merges_started: int
-    suspected: int
-    held_frames: int
-    held_frames_max: int
-    joiners: int
-    joiners_max: int
     join_attempts: int
-    blocked: bool
 
 
 class Membership(Layer):
@@ -185,14 +180,17 @@ class Membership(Layer):
             views_installed=self._follower.views_installed,
             flushes_started=self._leader.flushes_started,
             merges_started=self._merging.merges_started,
-            suspected=len(self._leader.suspected),
-            held_frames=len(self._tags),
-            held_frames_max=self._config.held_frames_max,
-            joiners=self._leader.joiners,
-            joiners_max=self._config.leader.joiners_max,
             join_attempts=self._joining.attempts,
-            blocked=self._member.blocked_since is not None,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """Those that are suspected are members of the view; blocked is at most the one flush that this member stands in."""
+        return {
+            "blocked": Level.of(int(self._member.blocked_since is not None), 1),
+            "suspected": Level.of(len(self._leader.suspected), None),
+            "held_frames": Level.of(len(self._tags), self._config.held_frames_max),
+            "joiners": Level.of(self._leader.joiners, self._config.leader.joiners_max),
+        }
 
     # -- frames ----------------------------------------------------------------------------------------------------
 

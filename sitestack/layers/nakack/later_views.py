@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sitestack.layers.nakack.window import frame_bytes
 from sitestack.model.frame import Frame
+from sitestack.model.level import Level
 from sitestack.model.view import ViewId
 
 
@@ -15,26 +16,23 @@ class LaterViews:
     """Holds a bounded number of frames by view. At the bound the earliest view gives way: it is the least likely to come."""
 
     def __init__(self, count_max: int, bytes_max: int) -> None:
-        self._count_max = count_max
-        self._bytes_max = bytes_max
         self._frames: dict[ViewId, list[Frame]] = {}
-        self.count = 0
-        self.bytes = 0
-        self.bytes_high = 0
+        why = "a joiner hears views that it never becomes a member of; they go when a later one is installed"
+        self.count = Level(count_max, why)
+        self.bytes = Level(bytes_max, why)
 
     def hold(self, view: ViewId, frame: Frame) -> int:
         """Keep a frame of a later view; answers how many frames had to go for it, itself included when it is not kept."""
         size = frame_bytes(frame)
         evicted = 0
-        while self.count >= self._count_max or self.bytes + size > self._bytes_max:
+        while not (self.count.fits(1) and self.bytes.fits(size)):
             earliest = min(self._frames, default=view)
             if earliest >= view:
                 return evicted + 1
             evicted += len(self._discard(earliest))
         self._frames.setdefault(view, []).append(frame)
-        self.count += 1
-        self.bytes += size
-        self.bytes_high = max(self.bytes_high, self.bytes)
+        self.count.add(1)
+        self.bytes.add(size)
         return evicted
 
     def release(self, view: ViewId) -> tuple[list[Frame], int]:
@@ -44,6 +42,6 @@ class LaterViews:
 
     def _discard(self, view: ViewId) -> list[Frame]:
         frames = self._frames.pop(view, [])
-        self.count -= len(frames)
-        self.bytes -= sum(map(frame_bytes, frames))
+        self.count.now -= len(frames)
+        self.bytes.now -= sum(map(frame_bytes, frames))
         return frames

@@ -22,6 +22,7 @@ from sitestack.layers.nakack.retransmission import Announcer, Answers, Hole, Hol
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, Event, ReachCut, Stable, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
@@ -58,7 +59,7 @@ class NakAckConfig:
 
 @dataclass(frozen=True, slots=True)
 class NakAckStatistics:
-    """What NAKACK has done, what it holds now, and its bounds."""
+    """What NAKACK has done."""
 
     sent: int
     delivered: int
@@ -66,20 +67,6 @@ class NakAckStatistics:
     requests_received: int
     retransmitted: int
     highest_sent: int
-    streams_with_gaps: int
-    retained_count: int
-    retained_bytes: int
-    retained_bytes_high: int
-    ahead_bytes: int
-    later_count: int
-    later_bytes: int
-    later_bytes_high: int
-    #: Of the stream that has most.
-    window_count: int
-    window_count_max: int
-    ahead_bytes_max: int
-    later_count_max: int
-    later_bytes_max: int
 
 
 class NakAck(Layer):
@@ -98,12 +85,13 @@ class NakAck(Layer):
         self._me = local.address
         self._config = config
         self._view: View | None = None
-        self._streams = ReceiverWindows((), config.window_count_max, config.ahead_bytes_max)
+        #: Without a bound here: flow control, above, decides how much is on its way.
+        self._retained = Level(None)
+        self._streams = ReceiverWindows((), config.window_count_max, config.ahead_bytes_max, self._retained)
         self._gaps = Holes(local.rng, config.ask_delay_s, config.ask_interval_s_max)
         self._answers = Answers(config.answer_period_s, config.answer_bytes_max, config.ask_count_max)
         self._announcer = Announcer(config.quiet_interval_s, config.quiet_interval_s_max, config.stuck_interval_s)
         self._later = LaterViews(config.later_count_max, config.later_bytes_max)
-        self._retained_bytes_high = 0
         self._sent = self._delivered = self._requests_sent = self._requests_received = 0
         self._retransmitted = self._highest_sent = 0
 
@@ -159,8 +147,7 @@ class NakAck(Layer):
         return min(dues, default=None)
 
     def statistics(self) -> NakAckStatistics:
-        """Counters since the start, and what is held now."""
-        windows, later, config = self._streams.windows.values(), self._later, self._config
+        """Counters since the start."""
         return NakAckStatistics(
             sent=self._sent,
             delivered=self._delivered,
@@ -168,20 +155,20 @@ class NakAck(Layer):
             requests_received=self._requests_received,
             retransmitted=self._retransmitted,
             highest_sent=self._highest_sent,
-            streams_with_gaps=len(self._gaps),
-            retained_count=sum(len(window.frames) for window in windows),
-            retained_bytes=self._streams.bytes,
-            retained_bytes_high=max(self._retained_bytes_high, self._streams.bytes_high),
-            ahead_bytes=sum(window.ahead_bytes for window in windows),
-            later_count=later.count,
-            later_bytes=later.bytes,
-            later_bytes_high=later.bytes_high,
-            window_count=max([len(window.frames) for window in windows], default=0),
-            window_count_max=config.window_count_max,
-            ahead_bytes_max=config.ahead_bytes_max,
-            later_count_max=config.later_count_max,
-            later_bytes_max=config.later_bytes_max,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """What is bounded per stream is of the stream that has most."""
+        windows, later, config = self._streams.windows.values(), self._later, self._config
+        ahead = max([window.ahead_bytes for window in windows], default=0)
+        return {
+            "streams_with_gaps": Level.of(len(self._gaps), None),
+            "retained_bytes": self._retained,
+            "window_count": Level.of(max([len(each.frames) for each in windows], default=0), config.window_count_max),
+            "ahead_bytes": Level.of(ahead, config.ahead_bytes_max),
+            "later_count": later.count,
+            "later_bytes": later.bytes,
+        }
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -286,9 +273,9 @@ class NakAck(Layer):
     def _install(self, event: ViewInstalled, now: float) -> list[Effect]:
         """Start again at number 1. The old view's frames are of no use to anybody: its members were all at the cut."""
         config, view = self._config, event.view
-        self._retained_bytes_high = max(self._retained_bytes_high, self._streams.bytes_high)
         self._view = view
-        self._streams = ReceiverWindows(view.members, config.window_count_max, config.ahead_bytes_max, event.blocked)
+        maxima = (config.window_count_max, config.ahead_bytes_max)
+        self._streams = ReceiverWindows(view.members, *maxima, self._retained, event.blocked)
         self._announcer.stop()
         rank = view.rank(self._me)
         self._gaps.enter(view.members[rank + 1 :] + view.members[:rank])

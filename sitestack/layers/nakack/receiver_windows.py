@@ -8,16 +8,20 @@ from __future__ import annotations
 from sitestack.layers.nakack.window import Window, frame_bytes
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
+from sitestack.model.level import Level
 
 
 class ReceiverWindows:
     """One window a member of the view, and the cut while there is one."""
 
-    def __init__(self, members: tuple[Address, ...], count_max: int, ahead_bytes_max: int, blocked: bool = False) -> None:
+    def __init__(
+        self, members: tuple[Address, ...], count_max: int, ahead_bytes_max: int, retained: Level, blocked: bool = False
+    ) -> None:
+        """`retained` counts the bytes of all windows, from view to view."""
         self.windows = {member: Window(count_max, ahead_bytes_max) for member in members}
         self.blocked = blocked
-        self.bytes = 0
-        self.bytes_high = 0
+        self._retained = retained
+        retained.now = 0
         #: The streams that are not at the cut yet, and where it is; None as long as there is no cut to reach.
         self.cut: dict[Address, int] | None = None
 
@@ -26,8 +30,7 @@ class ReceiverWindows:
         size = frame_bytes(frame)
         refused = self.windows[frame.source].add(frame, size)
         if refused is None:
-            self.bytes += size
-            self.bytes_high = max(self.bytes_high, self.bytes)
+            self._retained.add(size)
         return refused
 
     def append(self, frame: Frame) -> None:
@@ -86,4 +89,4 @@ class ReceiverWindows:
         """Forget what everybody has."""
         for owner, stable in vector.items():
             if owner in self.windows:
-                self.bytes -= self.windows[owner].purge(stable)
+                self._retained.now -= self.windows[owner].purge(stable)

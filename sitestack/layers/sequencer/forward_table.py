@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 
+from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope
 
 #: More delivered but unstable entries than this are not remembered: the oldest then counts as stable. It costs nothing but
-#: the number in the statistics, since a flush gives to all what one of them has delivered.
+#: the number in the levels, since a flush gives to all what one of them has delivered.
 UNSTABLE_MAX = 65_536
 
 
@@ -20,21 +21,19 @@ class ForwardTable:
     """Entries leave when they are stable, or when a view comes after they were delivered here (S6; SEQ-3 gives way)."""
 
     def __init__(self, undelivered_bytes_max: int) -> None:
-        self._undelivered_bytes_max = undelivered_bytes_max
+        self.bytes = Level(undelivered_bytes_max)
         #: In order of sending; bounded by the window of the layer that sends, which the assertion in `add` watches.
         self._undelivered: dict[tuple[Scope, int], Batch] = {}
         #: The last of them, which are still (or again) to be forwarded.
         self._waiting: deque[Batch] = deque()
         #: The places in the stream of what is delivered here. NAKACK holds the frames, and a flush takes them from there.
         self._unstable: deque[int] = deque(maxlen=UNSTABLE_MAX)
-        self.undelivered_bytes = 0
-        self.undelivered_bytes_high = 0
 
     def add(self, batch: Batch) -> None:
         """Put a batch of mine at the end."""
-        self.undelivered_bytes += len(batch.body)
-        assert self.undelivered_bytes <= self._undelivered_bytes_max, "the layer above sends beyond every window (S18)"
-        self.undelivered_bytes_high = max(self.undelivered_bytes_high, self.undelivered_bytes)
+        size = len(batch.body)
+        assert self.bytes.fits(size), "the layer above sends beyond every window (S18)"
+        self.bytes.add(size)
         self._undelivered[batch.scope, batch.first] = batch
         self._waiting.append(batch)
 
@@ -51,7 +50,7 @@ class ForwardTable:
         entry = self._undelivered.pop((batch.scope, batch.first), None)
         if entry is None:
             return False
-        self.undelivered_bytes -= len(entry.body)
+        self.bytes.now -= len(entry.body)
         self._unstable.append(seqno)
         return True
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from sitestack.layers.sequencer.forward_table import ForwardTable
+from sitestack.layers.sequencer.forward_table import UNSTABLE_MAX, ForwardTable
 from sitestack.layers.sequencer.received_table import Numbers, Receipt, ReceivedTable
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Event, Stable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
@@ -63,16 +64,8 @@ class SequencerConfig:
 
 @dataclass(frozen=True, slots=True)
 class SequencerStatistics:
-    """`undelivered` and `unstable` are batches of mine in the forward-table; both are zero at rest."""
+    """What became of batches."""
 
-    undelivered: int
-    undelivered_bytes: int
-    undelivered_bytes_high: int
-    undelivered_bytes_max: int
-    unstable: int
-    received: int
-    tombstones: int
-    tombstones_max: int
     forwarded: int
     sequenced: int
     delivered: int
@@ -259,16 +252,8 @@ class Sequencer(Layer):
         self._received.merge(state.numbers, self._members)
 
     def statistics(self) -> SequencerStatistics:
-        """Bounds, levels and high-water marks."""
+        """Counters since the start."""
         return SequencerStatistics(
-            undelivered=self._table.undelivered,
-            undelivered_bytes=self._table.undelivered_bytes,
-            undelivered_bytes_high=self._table.undelivered_bytes_high,
-            undelivered_bytes_max=self._config.undelivered_bytes_max,
-            unstable=self._table.unstable,
-            received=len(self._received),
-            tombstones=self._received.tombstones,
-            tombstones_max=self._config.tombstones_max,
             forwarded=self._forwarded,
             sequenced=self._sequenced,
             delivered=self._delivered,
@@ -276,3 +261,13 @@ class Sequencer(Layer):
             holes=self._rejected[Receipt.HOLE],
             resends=self._resends,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """`undelivered` and `unstable` are batches of mine in the forward-table."""
+        why = "members of earlier views, remembered so that what they say late is not taken for new"
+        return {
+            "undelivered": Level.of(self._table.undelivered, None),
+            "undelivered_bytes": self._table.bytes,
+            "unstable": Level.of(self._table.unstable, UNSTABLE_MAX),
+            "tombstones": Level.of(self._received.tombstones, self._config.tombstones_max, why),
+        }

@@ -41,6 +41,7 @@ from sitestack.model.events import (
     ViewInstalled,
 )
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
@@ -59,15 +60,9 @@ class StateTransferConfig:
 
 @dataclass(frozen=True, slots=True)
 class StateTransferStatistics:
-    """`snapshot_bytes` is what is held for joiners, `arrived_bytes` what this member has got of a state on its way."""
+    """Who has the state, and what was given and taken."""
 
     holders: int
-    waiting: int
-    snapshot_bytes: int
-    arrived_bytes: int
-    arrived_bytes_max: int
-    snapshot_bytes_max: int
-    state_bytes_max: int
     given_chunks: int
     given_states: int
     taken_states: int
@@ -293,17 +288,20 @@ class StateTransfer(Layer):
         return [Up(StateNotGiven(source))]
 
     def statistics(self) -> StateTransferStatistics:
-        """Bounds, levels and counters."""
+        """Counters since the start."""
         return StateTransferStatistics(
             holders=self._holders.count,
-            waiting=len(self._holders.waiting()) if self._holders else 0,
-            snapshot_bytes=0 if self._snapshot is None else len(self._snapshot),
-            arrived_bytes=self._arrived_bytes,
-            arrived_bytes_max=self._config.state_bytes_max,
-            snapshot_bytes_max=self._config.state_bytes_max,
-            state_bytes_max=self._config.state_bytes_max,
             given_chunks=self._given_chunks,
             given_states=self._given_states,
             taken_states=self._taken_states,
             restarts=self._restarts,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """What is held for joiners, which are members of the view, and what this member has got of a state on its way."""
+        bound, snapshot = self._config.state_bytes_max, self._snapshot
+        return {
+            "waiting": Level.of(len(self._holders.waiting()) if self._holders else 0, None),
+            "snapshot_bytes": Level.of(0 if snapshot is None else len(snapshot), bound),
+            "arrived_bytes": Level.of(self._arrived_bytes, bound),
+        }

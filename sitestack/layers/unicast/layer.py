@@ -18,6 +18,7 @@ from sitestack.layers.unicast.sender import Sender
 from sitestack.model.address import Address
 from sitestack.model.events import CloseConnection, Event, Left, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 __all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
@@ -25,44 +26,16 @@ __all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
 
 @dataclass(frozen=True, slots=True)
 class UnicastStatistics:
-    """What unicast has done, what it holds now for all peers together, and its bounds per peer."""
+    """What unicast has done, and with how many peers."""
 
     senders: int
     windows_open: int
     tombstones: int
-    #: Those that something came from; of a living one its window, of another its tombstone.
-    peers: int
-    peers_max: int
     connections_opened: int
-    unacked_frames: int
-    unacked_bytes: int
-    unacked_bytes_high: int
-    queued_frames: int
-    queued_bytes: int
-    queued_bytes_high: int
-    reordered_frames: int
-    reordered_bytes: int
-    reordered_bytes_high: int
-    #: Messages out of band that were delivered before their turn; bounded as `reordered_frames`.
-    early_delivered: int
     retransmitted: int
     acks_sent: int
     asked_first: int
     given_up_frames: int
-    #: Bounds are per peer; these are of the peer that has most.
-    window_frames: int
-    window_frames_max: int
-    window_bytes: int
-    window_bytes_high: int
-    window_bytes_max: int
-    queue_bytes: int
-    queue_bytes_high: int
-    queue_bytes_max: int
-    reorder_frames: int
-    reorder_frames_max: int
-    reorder_bytes: int
-    reorder_bytes_high: int
-    reorder_bytes_max: int
 
 
 class Unicast(Layer):
@@ -98,7 +71,7 @@ class Unicast(Layer):
         #: Not later than the earliest deadline of all; senders and receivers are looked through only then.
         self._due: float | None = None
         self._opened = self._acks_sent = self._asked_first = self._given_up = self._retransmitted = 0
-        self._unacked_bytes_high = self._queued_bytes_high = self._reordered_bytes_high = 0
+        self._window_bytes_high = self._queue_bytes_high = self._reorder_bytes_high = 0
 
     # -- the layer's contract --------------------------------------------------------------------------------------
 
@@ -179,8 +152,8 @@ class Unicast(Layer):
             sender = Sender(self._local, peer, self._next_conn_id(), self._mids_used + 1, self._config)
             self._senders[peer] = sender
         effects = sender.send(frame, now)
-        self._unacked_bytes_high = max(self._unacked_bytes_high, sender.window_bytes)
-        self._queued_bytes_high = max(self._queued_bytes_high, sender.queue_bytes)
+        self._window_bytes_high = max(self._window_bytes_high, sender.window_bytes)
+        self._queue_bytes_high = max(self._queue_bytes_high, sender.queue_bytes)
         self._arm(sender.deadline())
         return effects
 
@@ -214,7 +187,7 @@ class Unicast(Layer):
         if isinstance(header, UnicastSync):
             return receiver.handle_sync(header, now)
         effects = receiver.handle_data(frame, header, now)
-        self._reordered_bytes_high = max(self._reordered_bytes_high, receiver.buffer_bytes)
+        self._reorder_bytes_high = max(self._reorder_bytes_high, receiver.buffer_bytes)
         return effects
 
     def _remember(self, peer: Address, now: float) -> Receiver:
@@ -269,40 +242,35 @@ class Unicast(Layer):
 
     def statistics(self) -> UnicastStatistics:
         """Numbers for operators."""
-        senders, receivers, config = self._senders.values(), self._receivers.values(), self._config
+        senders, receivers = self._senders.values(), self._receivers.values()
         windows_open = sum(receiver.is_open for receiver in receivers)
         return UnicastStatistics(
             senders=len(senders),
             windows_open=windows_open,
             tombstones=len(receivers) - windows_open,
-            peers=len(receivers),
-            peers_max=config.peers_max,
             connections_opened=self._opened,
-            unacked_frames=sum(len(sender.window) for sender in senders),
-            unacked_bytes=sum(sender.window_bytes for sender in senders),
-            unacked_bytes_high=self._unacked_bytes_high,
-            queued_frames=sum(len(sender.queue) for sender in senders),
-            queued_bytes=sum(sender.queue_bytes for sender in senders),
-            queued_bytes_high=self._queued_bytes_high,
-            reordered_frames=sum(len(receiver.buffer) for receiver in receivers),
-            reordered_bytes=sum(receiver.buffer_bytes for receiver in receivers),
-            reordered_bytes_high=self._reordered_bytes_high,
-            early_delivered=sum(len(receiver.early) for receiver in receivers),
             retransmitted=self._retransmitted + sum(sender.retransmitted for sender in senders),
             acks_sent=self._acks_sent,
             asked_first=self._asked_first,
             given_up_frames=self._given_up,
-            window_frames=max([len(sender.window) for sender in senders], default=0),
-            window_frames_max=config.window_frames_max,
-            window_bytes=max([sender.window_bytes for sender in senders], default=0),
-            window_bytes_high=self._unacked_bytes_high,
-            window_bytes_max=config.window_bytes_max,
-            queue_bytes=max([sender.queue_bytes for sender in senders], default=0),
-            queue_bytes_high=self._queued_bytes_high,
-            queue_bytes_max=config.queue_bytes_max,
-            reorder_frames=max([len(receiver.buffer) for receiver in receivers], default=0),
-            reorder_frames_max=config.reorder_frames_max,
-            reorder_bytes=max([receiver.buffer_bytes for receiver in receivers], default=0),
-            reorder_bytes_high=self._reordered_bytes_high,
-            reorder_bytes_max=config.reorder_bytes_max,
         )
+
+    def levels(self) -> dict[str, Level]:
+        """Bounds are per peer, and these are of the peer that has most."""
+        senders, receivers, config = self._senders.values(), self._receivers.values(), self._config
+        windows = max([len(sender.window) for sender in senders], default=0)
+        window_bytes = max([sender.window_bytes for sender in senders], default=0)
+        queue_bytes = max([sender.queue_bytes for sender in senders], default=0)
+        buffers = max([len(receiver.buffer) for receiver in receivers], default=0)
+        buffer_bytes = max([receiver.buffer_bytes for receiver in receivers], default=0)
+        early = max([len(receiver.early) for receiver in receivers], default=0)
+        return {
+            "peers": Level.of(len(receivers), config.peers_max, "peers that something came from, in a window or a tombstone"),
+            "window_frames": Level.of(windows, config.window_frames_max),
+            "window_bytes": Level.of(window_bytes, config.window_bytes_max, high=self._window_bytes_high),
+            "queue_bytes": Level.of(queue_bytes, config.queue_bytes_max, high=self._queue_bytes_high),
+            "reorder_frames": Level.of(buffers, config.reorder_frames_max),
+            "reorder_bytes": Level.of(buffer_bytes, config.reorder_bytes_max, high=self._reorder_bytes_high),
+            # Messages out of band that were delivered before their turn.
+            "early_delivered": Level.of(early, config.reorder_frames_max),
+        }

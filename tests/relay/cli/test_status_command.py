@@ -26,8 +26,9 @@ STATUS: dict[str, Any] = {
     "global_view": {"sites": {"NYC": ["A", "B"], "SFO": ["D"]}, "down": ["LON"]},
     "messages": {"sent": 5, "delivered": {"NYC": 5, "SFO": 7}, "gaps": 2},
     "queues": [
-        {"queue": "stack.nakack.held", "now": 3, "high": 9, "max": 10},
-        {"queue": "stack.unicast.held", "now": 0, "high": 0, "max": 11},
+        {"queue": "stack.nakack.held", "now": 3, "high": 9, "max": 10, "stands": ""},
+        {"queue": "stack.unicast.held", "now": 0, "high": 0, "max": 11, "stands": ""},
+        {"queue": "stack.batching.open_bytes", "now": 77, "high": None, "max": None, "stands": ""},
     ],
     "drops": {"late": 4},
     "links": [
@@ -52,6 +53,9 @@ def test_everything_an_operator_asks_for_is_there() -> None:
     for words in (*nodes, "late", "cannot listen", "linked", "31", "1.2 s"):
         assert words in text
     assert "stack.nakack.held" in text
+    row = next(line for line in text.splitlines() if "stack.batching.open_bytes" in line)
+    assert "77" in row
+    assert "None" not in row
     assert "stack.unicast.held" not in text  # never used, so it does not crowd the table
 
 

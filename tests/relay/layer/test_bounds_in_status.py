@@ -1,7 +1,7 @@
-"""B1: whatever holds things has a bound, and the bound and the level are in the status of a node.
+"""B1: whatever holds things has a bound, and its level is in the status of a node.
 
-The test walks all containers in all layers of a node. Each stands here with the queue of the status that shows it, or with
-what bounds it otherwise. One that is new is not in the table, and the test fails.
+The test walks all containers in all layers of a node. Each stands here with the level that shows it, or with what bounds it
+otherwise. One that is new is not in the table, and the test fails.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import pytest
 
 from relay.layer import RelayLayer
 from relay.node.settings import NodeConfig
-from relay.node.status import find_queues
 from sitestack.assembly import build_stack
 from sitestack.model.address import Address
 from sitestack.stack.layer import Local
@@ -27,7 +26,7 @@ TURN = "empty at the end of every turn"
 SITES = "one for each configured site, lineage or address of one"
 WINDOW = "what flow control lets be on its way in the stream"
 
-#: The queue that shows it, which begins with the layer's name; or why none has to.
+#: The level that shows it, which begins with the layer's name; or why none has to.
 SHOWN = {
     "batching.targets.lines": "batching.targets",
     "batching.targets.open": "batching.credit_bytes",
@@ -126,20 +125,6 @@ SHOWN = {
     "resolver.picked": "resolver.contacts",
     "resolver.waiting": "resolver.queued_bytes",
 }
-#: Inside one peer's, one link's or one origin's object, which the walk does not come to; with B1's own list.
-BESIDES = (
-    "unicast.window_bytes",
-    "unicast.window_frames",
-    "unicast.queue_bytes",
-    "unicast.reorder_bytes",
-    "unicast.reorder_frames",
-    "nakack.window_count",
-    "nakack.ahead_bytes",
-    "fragment.partial_bytes",
-    "resolver.waiting_members",
-    "relay.routed_bytes",
-    "flow_control.backlog_bytes",
-)
 
 
 @pytest.fixture(scope="module")
@@ -177,17 +162,12 @@ def test_every_container_of_every_layer_is_accounted_for(stack: Stack) -> None:
     assert sorted(found) == sorted(SHOWN)
 
 
-def test_what_shows_a_container_has_a_level_a_bound_and_for_bytes_a_high_water_mark(stack: Stack) -> None:
+def test_what_shows_a_container_is_a_level_with_a_bound(stack: Stack) -> None:
     layers = {layer.name for layer in stack.layers}
-    queues = {queue["queue"]: queue for queue in find_queues(stack.statistics())}
-    shown = [name for name in (*SHOWN.values(), *BESIDES) if name.split(".")[0] in layers]
-    assert len(shown) > 40
+    levels = stack.levels()
+    shown = {name for name in SHOWN.values() if name.split(".")[0] in layers}
+    assert len(shown) > 20
     for name in shown:
-        assert name in queues, name
-        assert 0 <= queues[name]["now"] <= queues[name]["max"], name
-    for name in ("relay.buffer_bytes", "relay.waiting_bytes", "relay.pending_bytes", "relay.routed_bytes"):
-        assert queues[name]["high"] is not None, name
-    for name in ("sequencer.undelivered_bytes", "flow_control.queued_bytes", "fragment.partial_bytes", "nakack.later_bytes"):
-        assert queues[name]["high"] is not None, name
-    for name in ("unicast.window_bytes", "unicast.queue_bytes", "unicast.reorder_bytes", "resolver.queued_bytes"):
-        assert queues[name]["high"] is not None, name
+        bound = levels[name].bound
+        assert bound is not None, name
+        assert 0 <= levels[name].now <= bound, name

@@ -136,7 +136,7 @@ async def test_a_closed_connection_still_sends_its_farewell_and_is_never_heard_o
         assert nyc.told == []
         nyc.bridge.carry_out(BridgeSend(to_sfo, b"too late"))
         nyc.bridge.carry_out(BridgeClose(to_sfo, "twice"))
-        assert nyc.bridge.statistics().connections == 0
+        assert nyc.bridge.levels()["connections"].now == 0
 
 
 async def test_a_farewell_returns_when_everything_has_left() -> None:
@@ -149,7 +149,7 @@ async def test_a_farewell_returns_when_everything_has_left() -> None:
         last_words = os.urandom(5_000_000)
         nyc.bridge.carry_out(BridgeSend(number, last_words))
         await nyc.bridge.farewell()
-        assert nyc.bridge.statistics().connections == 0
+        assert nyc.bridge.levels()["connections"].now == 0
         other.cancel_scope.cancel()
         assert await sfo.receives(len(last_words)) == last_words
 
@@ -175,7 +175,7 @@ async def test_both_sides_hear_when_a_connection_breaks() -> None:
             number = (await nyc.hears(BridgeConnected)).connection
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         assert await nyc.hears(BridgeClosed) == BridgeClosed(number)
-        assert nyc.bridge.statistics().connections == 1, f"{to_sfo} and {to_nyc} are another matter"
+        assert nyc.bridge.levels()["connections"].now == 1, f"{to_sfo} and {to_nyc} are another matter"
 
 
 async def test_nobody_at_the_address_is_a_failed_dial() -> None:
@@ -235,7 +235,7 @@ async def test_more_connections_than_allowed_are_closed_at_once() -> None:
         for _ in range(3):
             sfo.bridge.carry_out(Dial("NYC", nyc.address))
         await sfo.hears(BridgeClosed)
-        assert (nyc.bridge.statistics().connections, nyc.bridge.statistics().refused) == (2, 1)
+        assert (nyc.bridge.levels()["connections"].now, nyc.bridge.statistics().refused) == (2, 1)
 
 
 async def test_a_site_without_a_bind_address_only_dials() -> None:

@@ -130,7 +130,7 @@ async def test_roles_global_views_and_what_cannot_be_reached_are_told_and_record
         a, b = channels["A"], channels["B"]
         assert a.role is not None
         assert (a.role.duty, a.role.sites, b.role) == (Duty.RELAY, ("SFO",), None)
-        assert a.statistics().bridge.connections == 1
+        assert a.levels()["bridge.connections"].now == 1
         assert a.global_view == channels["E"].global_view
         stranger = ProxyUUID(a.address, "SFO")
         await b.send(b"for nobody", target=stranger)
@@ -204,7 +204,7 @@ async def test_leaving_and_cancelling_leave_no_task_and_no_descriptor() -> None:
     before = set(os.listdir("/proc/self/fd"))
     tasks = trio.lowlevel.current_statistics().tasks_living
     async with two_sites() as (_, channels):
-        assert channels["A"].statistics().bridge.connections == 1
+        assert channels["A"].levels()["bridge.connections"].now == 1
     with trio.CancelScope() as scope:
         async with two_sites():
             scope.cancel()

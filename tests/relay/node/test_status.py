@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay.events import Duty, Gap, GlobalView, Role
-from relay.node.status import Identity, NodeStatus, find_queues
+from relay.node.status import Identity, NodeStatus
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
 
@@ -19,12 +20,7 @@ VIEW = View(ViewId(3, A), ViewId(1, A), (A,), ("A",))
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    held: int = 2
-    held_high: int = 5
-    held_max: int = 10
-    peers: int = 1
-    peers_max: int = 4
-    chunk_max: int = 9
+    sent: int = 2
     view: ViewId = VIEW.id
 
 
@@ -36,9 +32,9 @@ def delivery(site: str, count: int, scope: Scope = Scope.ALL) -> Delivery:
     return Delivery(A, Batch(site, A, scope, 1, count, pack_body([b""] * count)))
 
 
-def plain(status: NodeStatus, statistics: object = None) -> dict[str, Any]:
+def plain(status: NodeStatus, statistics: object = None, levels: dict[str, Level] | None = None) -> dict[str, Any]:
     """As it arrives at whoever asked."""
-    answer: dict[str, Any] = json.loads(json.dumps(status.to_json(statistics, None, [], now=12.5)))
+    answer: dict[str, Any] = json.loads(json.dumps(status.to_json(statistics, levels or {}, None, [], now=12.5)))
     return answer
 
 
@@ -103,10 +99,15 @@ def test_who_founds_a_site_has_taken_nothing_over() -> None:
     assert plain(status)["takeovers"] == 0
 
 
-def test_everything_bounded_is_a_queue() -> None:
-    assert list(find_queues({"stack": {"nakack": Numbers()}})) == [
-        {"queue": "stack.nakack.held", "now": 2, "high": 5, "max": 10},
-        {"queue": "stack.nakack.peers", "now": 1, "high": None, "max": 4},
+def test_every_level_is_a_queue_that_says_why_something_stands_in_it() -> None:
+    held = Level(10)
+    held.add(5)
+    held.now -= 3
+    levels = {"a.held": held, "a.peers": Level.of(1, 4, "they are remembered"), "a.open": Level.of(7, None)}
+    assert plain(node(), levels=levels)["queues"] == [
+        {"queue": "a.held", "now": 2, "high": 5, "max": 10, "stands": ""},
+        {"queue": "a.peers", "now": 1, "high": None, "max": 4, "stands": "they are remembered"},
+        {"queue": "a.open", "now": 7, "high": None, "max": None, "stands": ""},
     ]
 
 

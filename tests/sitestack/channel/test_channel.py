@@ -187,7 +187,7 @@ async def test_a_reader_that_does_not_read_stops_the_senders(autojump_clock: Moc
             nursery.start_soon(take, a, 1_000)
             await trio.sleep(10)
             assert 100 <= sent <= 300
-            assert b.statistics().backlog_bytes <= 250_000
+            assert b.levels()["backlog_bytes"].now <= 250_000
             assert len(await take(b, 1_000)) == 1_000
 
 
@@ -396,4 +396,4 @@ async def test_a_multicast_that_its_sender_does_not_want_back_is_one_like_all_ot
         for channel in (a, b):
             batching = channel.statistics().stack["batching"]
             assert isinstance(batching, BatchingStatistics)
-            assert (batching.outstanding_bytes, batching.messages) == (0, 100)
+            assert (channel.levels()["stack.batching.outstanding_bytes"].now, batching.messages) == (0, 100)

@@ -111,6 +111,6 @@ async def test_who_leaves_its_block_with_a_full_inbox_stops_nobody(autojump_cloc
         assert seen["l"] == 1
         assert seen["x"] > before
         assert "uncertain_at_stop" not in b._stack.drops
-        assert b.statistics().backlog_bytes == 0
+        assert b.levels()["backlog_bytes"].now == 0
         assert [event async for event in b] == []
         nursery.cancel_scope.cancel()

@@ -121,6 +121,11 @@ def statistics(log: Log) -> StateTransferStatistics:
     return found
 
 
+def level(log: Log, name: str) -> int:
+    assert log.channel is not None
+    return log.channel.levels()[f"stack.state_transfer.{name}"].now
+
+
 async def until(condition: Callable[[], bool]) -> None:
     with trio.fail_after(120):
         while not condition():  # noqa: ASYNC110 (the channels are read by other tasks)
@@ -148,7 +153,7 @@ async def test_nothing_is_given_or_taken_twice_or_kept_when_everybody_has_it(aut
         await until(lambda: all(log.lines == a.lines for log in others))
         await trio.sleep(5)
         assert [statistics(log).holders for log in (a, *others)] == [4, 4, 4, 4]
-        assert [statistics(log).snapshot_bytes for log in (a, *others)] == [0, 0, 0, 0]
+        assert [level(log, "snapshot_bytes") for log in (a, *others)] == [0, 0, 0, 0]
         assert [statistics(log).taken_states for log in (a, *others)] == [0, 1, 1, 1]
         assert [log.gave for log in (a, *others)] == [3, 0, 0, 0]
 
@@ -194,7 +199,7 @@ async def test_when_the_provider_dies_half_way_the_next_one_provides(autojump_cl
 
     def allow(source: Physical, to: Physical) -> bool:
         """When C has got a part of the state, it hears no more of A, which is about to die."""
-        half = c is not None and c.channel is not None and statistics(c).arrived_bytes > 0
+        half = c is not None and c.channel is not None and level(c, "arrived_bytes") > 0
         return not (half and source.port == 1 and to.port == 3)
 
     network.allow = allow
@@ -204,7 +209,7 @@ async def test_when_the_provider_dies_half_way_the_next_one_provides(autojump_cl
         async with trio.open_nursery() as nursery:
             nursery.start_soon(write, b, "b", 200, 0.05)
             c = await start("C")
-            await until(lambda: statistics(c).arrived_bytes > 0)
+            await until(lambda: level(c, "arrived_bytes") > 0)
             assert c.seen == []
             a.crash.cancel()
             await until(lambda: c.seen != [])
@@ -291,7 +296,7 @@ async def test_a_joiner_that_waits_slows_the_writers_down_instead_of_growing(aut
                 with trio.move_on_after(0.1):
                     await a.channel.send(b"u" * 1_000, target=c.channel.address)
             await trio.sleep(10)
-            assert c.channel.statistics().backlog_bytes <= 200_000
+            assert c.channel.levels()["backlog_bytes"].now <= 200_000
             a.pause.set()
         await until(lambda: len(a.lines) == len(b.lines) == len(c.lines) == 500)
         assert c.lines == b.lines == a.lines
@@ -364,7 +369,7 @@ async def test_an_application_without_callbacks_takes_no_part(autojump_clock: Mo
             assert (await take(b, 1))[0].payload == b"b"
             await until(lambda: len(c.lines) == 6)
             await trio.sleep(1)
-            assert statistics(a).waiting == 0
+            assert level(a, "waiting") == 0
         nursery.cancel_scope.cancel()
 
 
@@ -375,8 +380,8 @@ async def test_a_site_without_callbacks_sends_nothing_about_state(autojump_clock
         await trio.sleep(1)
         for channel in (a, b):
             found = channel.statistics().stack["state_transfer"]
-            bound = StateTransferConfig().state_bytes_max
-            assert found == StateTransferStatistics(0, 0, 0, 0, bound, bound, bound, 0, 0, 0, 0)
+            assert found == StateTransferStatistics(0, 0, 0, 0, 0)
+            assert not any(level.now for name, level in channel.levels().items() if name.startswith("stack.state_transfer."))
 
 
 async def test_a_member_that_only_gives_or_only_takes_is_refused(autojump_clock: MockClock) -> None:

@@ -196,9 +196,9 @@ class Node:
     @property
     def table(self) -> tuple[int, int]:
         """(undelivered, unstable) batches in the forward-table."""
-        numbers = self.sequencer.statistics()
-        assert bool(numbers.undelivered) is bool(numbers.undelivered_bytes)
-        return numbers.undelivered, numbers.unstable
+        levels = self.sequencer.levels()
+        assert bool(levels["undelivered"].now) is bool(levels["undelivered_bytes"].now)
+        return levels["undelivered"].now, levels["unstable"].now
 
     @property
     def sent(self) -> list[Batch]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers.fragment import FragmentConfig
-from sitestack.layers.nakack import NakAckStatistics
 from sitestack.layers.stability import Stability, StabilityConfig, StabilityReport, StabilityStatistics, StableVector
 from sitestack.model.address import Address
 from sitestack.model.events import Held, Stable, ViewInstalled
@@ -116,7 +115,7 @@ def test_the_coordinator_publishes_the_minimum_when_it_advances() -> None:
     layer.up(report(B, {A: 6}, known=7), 2.0)  # an older one, late
     layer.up(report(C, {A: 8}, known=7), 2.0)
     assert layer.flush(2.0) == [*becomes_stable({A: 8, B: 2}), Down(vector({A: 8, B: 2}))]
-    assert statistics_of(layer).unstable_count == 2
+    assert layer.levels()["unstable_count"].now == 2
 
 
 def test_a_vector_that_was_put_off_is_published_without_further_input() -> None:
@@ -197,8 +196,7 @@ def test_each_view_starts_again_at_nothing() -> None:
 
 def retained(world: World) -> list[int]:
     """What each member's NAKACK holds."""
-    numbers = [member.stack.layers[-2].statistics() for member in world.living()]
-    return [each.retained_count for each in numbers if isinstance(each, NakAckStatistics)]
+    return [member.stack.levels()["nakack.retained_bytes"].now for member in world.living()]
 
 
 def last(member: Member, kind: type[Stable] | type[Held]) -> dict[Address, int]:

@@ -91,13 +91,13 @@ async def bring(transport: TcpTransport, stream: bytes, sizes: list[int]) -> lis
     places = [0, *[each for each in accumulate(sizes) if each < len(stream)], len(stream)]
     with socket.create_connection(place(transport)) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        await until(lambda: transport.statistics().connections == 1, transport.receive)
+        await until(lambda: transport.levels()["connections"].now == 1, transport.receive)
         with suppress(OSError):  # it has hung up already
             for start, end in pairwise(places):
                 sock.sendall(stream[start:end])
                 arrived += transport.receive()
             sock.shutdown(socket.SHUT_WR)
-        await until(lambda: transport.statistics().connections == 0, lambda: arrived.extend(transport.receive()))
+        await until(lambda: transport.levels()["connections"].now == 0, lambda: arrived.extend(transport.receive()))
     return arrived
 
 
@@ -170,7 +170,7 @@ async def talked_to(said: bytes) -> bytes:
                 await stream.send_all(said)
                 while part := await stream.receive_some(64):
                     heard += part
-        await site.until(lambda: site.watcher.statistics().watchers == 0)
+        await site.until(lambda: site.watcher.levels()["watchers"].now == 0)
         assert site.heard == []
     return heard
 

@@ -208,10 +208,10 @@ async def test_the_next_targets_replace_those_before() -> None:
         b.watcher.watch([(C, c.place), (A, a.place)])
         await b.watching(2)
         b.watcher.watch([(C, c.place)])
-        await b.until(lambda: a.watcher.statistics().watchers == 0)
-        assert (c.watcher.statistics().watchers, b.watcher.statistics().attempts) == (1, 2)
+        await b.until(lambda: a.watcher.levels()["watchers"].now == 0)
+        assert (c.watcher.levels()["watchers"].now, b.watcher.statistics().attempts) == (1, 2)
         b.watcher.watch([])
-        await b.until(lambda: c.watcher.statistics().watchers == 0)
+        await b.until(lambda: c.watcher.levels()["watchers"].now == 0)
         assert b.heard == []
 
 
@@ -231,7 +231,7 @@ async def test_whoever_speaks_to_a_member_is_cut_off() -> None:
         async with stream:
             assert await stream.receive_some() == MAGIC + A
             await stream.send_all(b"x" * 1_000)
-            await a.until(lambda: a.watcher.statistics().watchers == 0)
+            await a.until(lambda: a.watcher.levels()["watchers"].now == 0)
             with trio.fail_after(5), suppress(trio.BrokenResourceError):
                 assert await stream.receive_some() == b""
         assert a.heard == []

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from relay.instruments.drills.layout import draw_group
 from relay.instruments.drills.plan import Seat, seat_members
-from relay.instruments.drills.rest import QUEUES, STANDING, queues, unrest
+from relay.instruments.drills.rest import queues, unrest
 from relay.node.channel import open_channel
 from relay.node.settings import NodeConfig
-from relay.node.status import find_queues
+from relay.node.status import Identity, NodeStatus
 from sitestack.config import TransportConfig
 
 SEATS = seat_members(("NYC", "SFO"), 2)
 SITES = {"NYC": ["A", "B"], "SFO": ["C", "D"]}
 
 
-def statistics(**numbers: int) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for name in QUEUES:
-        *way, last = name.split(".")
-        place = plain
-        for key in way:
-            place = place.setdefault(key, {})
-        place[last] = numbers.get(last, 0)
-    return plain
+def queue(name: str, now: int, stands: str = "") -> dict[str, Any]:
+    return {"queue": name, "now": now, "high": None, "max": 64, "stands": stands}
 
 
 def status(seat: Seat, **more: Any) -> dict[str, Any]:
@@ -35,8 +27,7 @@ def status(seat: Seat, **more: Any) -> dict[str, Any]:
         "role": "relay" if relay else "member",
         "links": [{"site": "x", "linked": relay}],
         "global_view": {"sites": SITES},
-        "statistics": statistics(),
-        "queues": [{"queue": "stack.relay.connections", "now": 1, "high": None, "max": 64}],
+        "queues": [queue("stack.relay.connections", 1, "a relay has one for each link"), queue("stack.nakack.ahead_bytes", 0)],
     }
     return {**plain, **more}
 
@@ -49,34 +40,26 @@ def test_all_is_well() -> None:
     assert unrest(all_well(), SEATS) == []
 
 
-def test_a_queue_that_is_not_empty_is_named_with_its_sum() -> None:
-    full = statistics(retained_count=3)
-    statuses = {seat: status(seat, statistics=full) for seat in SEATS}
-    assert queues(statuses)["stack.nakack.retained_count"] == 12
-    assert unrest(statuses, SEATS) == ["stack.nakack.retained_count: 12."]
+def test_a_queue_that_is_not_empty_is_named_with_its_sum_unless_it_says_why_something_stands_in_it() -> None:
+    filled = [queue("stack.nakack.retained_bytes", 3), queue("stack.discovery.contacts", 4, "addresses that were found")]
+    statuses = {seat: status(seat, queues=filled) for seat in SEATS}
+    assert queues(statuses) == {"stack.nakack.retained_bytes": 12}
+    assert unrest(statuses, SEATS) == ["stack.nakack.retained_bytes: 12."]
 
 
-def test_whatever_has_a_bound_is_a_queue_unless_it_is_said_to_stand() -> None:
-    new = [{"queue": "stack.tomorrow.held_bytes", "now": 7, "high": 9, "max": 64}]
-    statuses = {seat: status(seat, queues=new) for seat in SEATS}
-    assert unrest(statuses, SEATS) == ["stack.tomorrow.held_bytes: 28."]
-
-
-async def test_every_queue_in_the_status_of_a_real_node_is_known() -> None:
+async def test_a_real_node_that_is_alone_is_at_rest_and_a_leak_in_it_is_named() -> None:
     group, port = draw_group()
     transport = TransportConfig(interface="127.0.0.1", multicast_group=group, multicast_port=port)
-    config = NodeConfig(site="NYC", name="A", transport=transport)
-    async with open_channel(config) as channel:
-        statistics = channel.statistics()
-        shown = {queue["queue"]: queue for queue in find_queues(statistics)}
-        plain = asdict(statistics)
-    assert set(STANDING) <= set(shown)
-    assert not [name for name, queue in shown.items() if name not in STANDING and queue["now"]]
-    for name in QUEUES:
-        place: Any = plain
-        for key in name.split("."):
-            place = place[key]
-        assert place == 0, name
+    async with open_channel(NodeConfig(site="NYC", name="A", transport=transport)) as channel:
+        node = NodeStatus(Identity("NYC", "A", 1, "1", secure=False), started=0.0)
+
+        def told() -> dict[Seat, dict[str, Any]]:
+            return {SEATS[0]: node.to_json(None, channel.levels(), None, [], now=0.0)}
+
+        assert len(queues(told())) > 30
+        assert not any(queues(told()).values())
+        channel._inbox.backlog_bytes.add(7)
+        assert "backlog_bytes: 7." in unrest(told(), SEATS[:1])
 
 
 def test_a_member_that_is_missing_or_sees_something_else_is_named() -> None:

@@ -21,6 +21,7 @@ from relay.node.http.server import serve_http
 from relay.node.status import Identity, NodeStatus
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
+from sitestack.model.level import Level
 from sitestack.model.view import View, ViewId
 
 ANY_PORT = Physical("127.0.0.1", 0)
@@ -55,7 +56,8 @@ class FakeNode:
     def describe(self) -> dict[str, Any]:
         assert not self.broken
         stack = {"relay": {"sites": [{**LINK, "linked": self.linked}]}, "drops": {"late": 3}}
-        return self.status.to_json({"stack": {**stack, "nakack": {"retransmitted": 9}}}, None, [], now=2.0)
+        levels = {"stack.nakack.held": Level.of(2, 10, high=5), "stack.batching.open_bytes": Level.of(7, None)}
+        return self.status.to_json({"stack": {**stack, "nakack": {"retransmitted": 9}}}, levels, None, [], now=2.0)
 
 
 @asynccontextmanager
@@ -123,6 +125,7 @@ async def test_metrics_tell_views_role_links_lag_queues_drops_and_retransmission
         for sample in family.samples
     }
     assert {key: samples[key] for key in EXPECTED} == EXPECTED
+    assert ("relay_queue_max", "stack.batching.open_bytes") not in samples
     assert samples["process_resident_memory_bytes",] > 0
 
 
@@ -139,6 +142,10 @@ EXPECTED: dict[tuple[str, ...], float] = {
     ("relay_lag_messages", "SFO"): 70,
     ("relay_lag_seconds", "SFO"): 1.5,
     ("relay_lost_parts_entries", "SFO"): 4,
+    ("relay_queue", "stack.nakack.held"): 2,
+    ("relay_queue_high", "stack.nakack.held"): 5,
+    ("relay_queue_max", "stack.nakack.held"): 10,
+    ("relay_queue", "stack.batching.open_bytes"): 7,
     ("relay_dropped_total", "late"): 3,
     ("relay_retransmitted_total", "nakack"): 9,
 }

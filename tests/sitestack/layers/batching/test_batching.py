@@ -92,7 +92,7 @@ def test_full_batches_wait_when_the_window_is_used_up_and_follow_in_order() -> N
     append(batching, *[b"%095d" % n for n in range(6)])
     sent = batches(batching.flush(0.0))
     assert [batch.first for batch in sent] == [1, 2, 3]
-    assert batching.statistics().outstanding_bytes == 297
+    assert batching.levels()["outstanding_bytes"].now == 297
     assert batching.flush(0.0) == []
     come_back(batching, sent.pop(0))
     assert [batch.first for batch in batches(batching.flush(0.0))] == [4]
@@ -111,7 +111,7 @@ def test_a_message_larger_than_a_batch_is_a_batch_of_its_own_and_always_finds_a_
         for batch in sent:
             come_back(batching, batch)
     assert counts == [[1, 1], [1], []]
-    assert batching.statistics().outstanding_bytes == batching.statistics().open_bytes == 0
+    assert batching.levels()["outstanding_bytes"].now == batching.levels()["open_bytes"].now == 0
 
 
 def test_a_payload_above_the_maximum_is_refused() -> None:
@@ -345,7 +345,7 @@ def test_messages_of_others_and_events_pass() -> None:
     assert batching.up(other, 0.0) == [Up(other)]
     to_me = Frame(B, A, (), Batch(SITE, B, Scope.UNICAST, 1, 1, b"\0\0\0\0", A, SITE))
     assert batching.up(to_me, 0.0) == [Up(to_me)]
-    assert batching.statistics().outstanding_bytes == 0
+    assert batching.levels()["outstanding_bytes"].now == 0
 
 
 def test_what_another_site_sends_in_my_name_is_not_mine() -> None:
@@ -355,8 +355,8 @@ def test_what_another_site_sends_in_my_name_is_not_mine() -> None:
     mine = batches(batching.flush(0.0))[0]
     forged = replace(mine, site="SFO")
     assert come_back(batching, forged) == [Up(Frame(A, None, (), forged, False, 1))]
-    assert batching.statistics().outstanding_bytes == len(mine.body)
+    assert batching.levels()["outstanding_bytes"].now == len(mine.body)
     assert not batching.is_silent(forged)
     come_back(batching, mine)
-    assert batching.statistics().outstanding_bytes == 0
+    assert batching.levels()["outstanding_bytes"].now == 0
     assert batching.is_silent(mine)

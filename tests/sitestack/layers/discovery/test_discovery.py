@@ -238,7 +238,7 @@ def test_nobody_speaks_for_another_and_addresses_must_make_sense() -> None:
     many = (contact_of("B", 1),) * (CONTACTS_PER_FRAME + 1)
     assert drops(hear(discovery, "B", IHave(many))) == ["too_many_contacts"]
     assert drops(hear(discovery, "B", answer("B", 1, others=many))) == ["too_many_contacts"]
-    assert discovery.statistics().contacts == 1
+    assert discovery.levels()["contacts"].now == 1
 
 
 @pytest.mark.conforms("LA-1")
@@ -393,6 +393,6 @@ def test_contacts_are_bounded() -> None:
         stranger = Address(number.to_bytes(16, "big"))
         contact = Contact(stranger, "s", (Physical("s", 1),), 1)
         reasons += drops(discovery.up(Frame(stranger, None, (WhoIsThere(contact, None, None, ""),)), 0.0))
-    numbers = discovery.statistics()
-    assert (numbers.contacts, numbers.answered) == (10, 10)
+    levels = discovery.levels()
+    assert (levels["contacts"].now, levels["answered"].now) == (10, 10)
     assert reasons == ["too_many_peers"] * 90

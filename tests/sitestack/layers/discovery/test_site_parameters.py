@@ -116,4 +116,4 @@ def test_a_member_complains_once_a_minute_of_each_and_goes_on_searching() -> Non
     assert told(hear(discovery, "B", member("B", "theirs"), COMPLAINT_INTERVAL_S)) == [OtherParameters(B, "B", "theirs")]
     for n in range(2 * COMPLAINTS_MAX):
         hear(discovery, "C", member("C", "theirs"), 100.0 + n)
-    assert discovery.statistics().complaints <= COMPLAINTS_MAX
+    assert discovery.levels()["complaints"].now <= COMPLAINTS_MAX

@@ -78,7 +78,7 @@ def test_a_sender_is_never_more_than_a_window_and_a_frame_ahead_of_the_slowest_r
     assert sent(flow.up(credits_from(C, 1_000), 0.0)) == [11]
     assert sent(flow.down(frame(13), 0.0)) == []
     assert sent(flow.up(credits_from(C, 5_000), 0.0)) == [12, 13]
-    assert flow.statistics().ahead_bytes_high == 10_000
+    assert flow.levels()["ahead_bytes"].high == 10_000
 
 
 def test_with_nothing_on_its_way_one_frame_passes_however_large_it_is() -> None:
@@ -117,7 +117,7 @@ def test_each_receiver_of_unicasts_has_its_own_window_and_its_own_order() -> Non
     flow = flow_of()
     for n in range(1, 13):
         flow.down(frame(n, B), 0.0)
-    assert flow.statistics().queued_frames == 2
+    assert flow.levels()["queued_frames"].now == 2
     assert sent(flow.down(frame(1, C), 0.0)) == [1]
     assert sent(flow.down(frame(1), 0.0)) == [1]
     assert sent(flow.up(credits_from(C, 0, 1_000), 0.0)) == []
@@ -132,10 +132,10 @@ def test_what_cannot_be_delivered_does_not_use_up_the_window() -> None:
     flow.up(credits_from(B, 0, 2_500), 0.0)
     given_up = Undeliverable(B, tuple(frames[2:]))
     assert flow.up(given_up, 0.0) == [Up(given_up)]
-    assert flow.statistics().awaited_bytes == 0
+    assert flow.levels()["awaited_bytes"].now == 0
     assert [sent(flow.down(frame(n, B), 0.0)) for n in range(13, 24)] == [[n] for n in range(13, 23)] + [[]]
     flow.up(Undeliverable(B, ()), 0.0)
-    assert flow.statistics().queued_frames == 0
+    assert flow.levels()["queued_frames"].now == 0
     stranger = Undeliverable(address("X"), tuple(frames))
     assert flow.up(stranger, 0.0) == [Up(stranger)]
 
@@ -196,7 +196,7 @@ def test_what_waited_is_marked_as_it_goes_and_frames_without_a_batch_never_are()
     for member in (A, B, C):
         effects = flow.up(credits_from(member, 1_000), 0.0)
     assert marks(effects) == [2_000, None]
-    assert flow.statistics().awaited_bytes == 1_000
+    assert flow.levels()["awaited_bytes"].now == 1_000
 
 
 # -- receivers -----------------------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_forwards_are_credited_only_as_the_coordinator_gets_to_multicast_them() 
     flow = flow_of()
     for n in range(1, 31):
         flow.down(frame(n), 0.0)
-    assert flow.statistics().queued_bytes == 20_000
+    assert flow.levels()["queued_bytes"].now == 20_000
     flow.up(marked(3_000, dest=A), 0.0)
     assert flow.flush(0.0) == [Up(Waiting(20_000))]
     for member in (A, B, C):
@@ -304,5 +304,5 @@ def test_the_queues_have_a_bound_and_what_is_beyond_is_counted(config: FlowContr
     refused = frame(2, B)
     assert flow.down(refused, 0.0) == [Dropped("flow_control_queue_full"), Up(Undeliverable(B, (refused,)))]
     assert flow.down(frame(12), 0.0) == [Dropped("flow_control_queue_full")]
-    assert flow.statistics().queued_frames == 2
-    assert flow.statistics().queued_bytes == 2_000
+    assert flow.levels()["queued_frames"].now == 2
+    assert flow.levels()["queued_bytes"].now == 2_000

@@ -45,8 +45,8 @@ def test_a_view_discards_queued_multicasts_and_starts_their_totals_again() -> No
     assert flow.up(ViewInstalled(view_of(2, "AB"), VIEW), 0.0) == [Dropped("queued_before_view", 2)]
     assert flow.flush(0.0) == []
     assert [sent(flow.down(frame(n), 0.0)) for n in (11, 12)] == [[11], [12]]
-    assert flow.statistics().queued_bytes == 0
-    assert flow.statistics().ahead_bytes == 2_000
+    assert flow.levels()["queued_bytes"].now == 0
+    assert flow.levels()["ahead_bytes"].now == 2_000
 
 
 def test_a_view_keeps_the_queue_of_a_member_that_stays_and_lets_go_that_of_one_that_left() -> None:
@@ -59,7 +59,7 @@ def test_a_view_keeps_the_queue_of_a_member_that_stays_and_lets_go_that_of_one_t
     assert to_c == [Down(frame(n, C)) for n in range(11, 24)]
     assert sent(to_b) == [*range(11, 21)], "in the new account there is a whole window"
     assert marks(to_b)[:3] == [None, None, 3_000]
-    assert flow.statistics().queued_frames == 3
+    assert flow.levels()["queued_frames"].now == 3
     assert sent(flow.up(credits_from(B, 0, 5_000, view=2), 0.0)) == [21, 22, 23]
 
 
@@ -70,7 +70,7 @@ def test_what_was_sent_in_an_earlier_view_uses_up_nothing() -> None:
         assert [sent(flow.down(frame(n, B), 0.0)) for n in range(1, 8)] == [[n] for n in range(1, 8)]
         flow.up(ViewInstalled(view_of(view, "ABC"), None), 0.0)
     assert flow.up(credits_from(B, 0, 3_000, view=3), 0.0) == [Dropped("stale_credits")]
-    assert flow.statistics().awaited_bytes == 0
+    assert flow.levels()["awaited_bytes"].now == 0
 
 
 def test_a_mark_of_an_earlier_view_is_returned_to_nobody() -> None:

@@ -27,8 +27,8 @@ def test_without_credit_it_waits_in_front_of_the_others_and_in_order_among_its_k
     assert sent(flow.up(credits_from(B, 0, 3_000), 0.0)) == [102, 11]
     assert sent(flow.down(urgent(103), 0.0)) == []
     assert sent(flow.up(credits_from(B, 0, 9_000), 0.0)) == [103, 12]
-    assert flow.statistics().queued_frames == 0
-    assert flow.statistics().queued_bytes == 0
+    assert flow.levels()["queued_frames"].now == 0
+    assert flow.levels()["queued_bytes"].now == 0
 
 
 def test_what_waits_for_credit_when_its_sender_leaves_is_reported() -> None:
@@ -37,4 +37,4 @@ def test_what_waits_for_credit_when_its_sender_leaves_is_reported() -> None:
     for each in frames:
         flow.down(each, 0.0)
     assert flow.up(Left(), 0.0) == [Up(Undeliverable(B, tuple(frames[10:]))), Up(Left())]
-    assert flow.statistics().queued_frames == 0
+    assert flow.levels()["queued_frames"].now == 0

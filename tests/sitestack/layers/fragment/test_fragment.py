@@ -101,7 +101,7 @@ def check_round_trip(frame: Frame, limit: int) -> None:
     arrived = [receiver.up(over_the_wire(each, A, 7 + n), 0.0) for n, each in enumerate(sent)]
     assert arrived[:-1] == [[]] * (len(sent) - 1)
     assert arrived[-1] == [Up(Frame(A, None, frame.headers, frame.batch, False, 6 + len(sent)))]
-    assert receiver.statistics().partial_bytes == receiver.statistics().partials == 0
+    assert receiver.levels()["partial_bytes"].now == receiver.levels()["partials"].now == 0
 
 
 @settings(max_examples=150, deadline=None)
@@ -241,7 +241,7 @@ def test_a_view_discards_the_rest_of_a_multicast_and_keeps_the_rest_of_a_unicast
     for each in (*multicast[:-1], *unicast[:-1]):
         assert receiver.up(each, 0.0) == []
     receiver.up(ViewInstalled(VIEW, VIEW), 0.0)
-    assert receiver.statistics().partials == 1
+    assert receiver.levels()["partials"].now == 1
     assert receiver.up(multicast[-1], 0.0) == [Dropped("fragment", 1)]
     assert receiver.up(unicast[-1], 0.0) == [Up(Frame(A, B, frame.headers, frame.batch))]
     again = [receiver.up(each, 0.0) for each in multicast]
@@ -261,7 +261,7 @@ def test_what_a_dead_sender_has_left_of_a_unicast_is_not_kept_for_ever() -> None
     assert receiver.deadline() == 185.0
     assert receiver.expire(185.0) == [Dropped("fragment", 2)]
     assert receiver.deadline() is None
-    assert (receiver.statistics().partials, receiver.statistics().partial_bytes) == (1, 1)
+    assert (receiver.levels()["partials"].now, receiver.levels()["partial_bytes"].now) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_pieces_that_make_no_frame_are_dropped_and_leave_nothing(broken: list[Fr
     effects = [effect for each in broken for effect in receiver.up(each, 0.0)]
     assert all(isinstance(effect, Dropped) and effect.reason == "fragment" for effect in effects)
     assert sum(effect.count for effect in effects if isinstance(effect, Dropped)) >= 1
-    assert receiver.statistics().partials == receiver.statistics().partial_bytes == 0
+    assert receiver.levels()["partials"].now == receiver.levels()["partial_bytes"].now == 0
     good = [Frame(each.source, B, each.headers) for each in pieces_of(cast_of(3_000))]
     assert len(frames_of([effect for each in good for effect in receiver.up(each, 0.0)])) == 1
 
@@ -314,7 +314,7 @@ def test_a_frame_that_grows_beyond_the_maximum_is_discarded() -> None:
     half = bytes(501)
     assert receiver.up(piece(0, 9, half), 0.0) == []
     assert receiver.up(piece(1, 9, half), 0.0) == [Dropped("fragment", 2)]
-    assert receiver.statistics().partial_bytes == 0
+    assert receiver.levels()["partial_bytes"].now == 0
 
 
 def test_memory_is_bounded_whoever_sends() -> None:
@@ -322,12 +322,12 @@ def test_memory_is_bounded_whoever_sends() -> None:
     receiver = layer_of(partial_bytes_max=10_000, partials_max=20)
     for n in range(100):
         receiver.up(piece(0, 2, bytes(900), source=Address(n.to_bytes(16, "big"))), 0.0)
-        assert receiver.statistics().partial_bytes <= 10_000
-    assert receiver.statistics().partials == 11
+        assert receiver.levels()["partial_bytes"].now <= 10_000
+    assert receiver.levels()["partials"].now == 11
     for n in range(100):
         receiver.up(piece(0, 2, b"x", source=Address(n.to_bytes(16, "big"))), 0.0)
-    assert receiver.statistics().partials == 20
-    assert receiver.statistics().partial_bytes == 20
+    assert receiver.levels()["partials"].now == 20
+    assert receiver.levels()["partial_bytes"].now == 20
 
 
 def test_a_frame_that_makes_progress_stays_when_the_bound_is_reached() -> None:

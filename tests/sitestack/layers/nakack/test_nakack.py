@@ -187,17 +187,17 @@ def test_what_is_stable_is_forgotten_and_not_retransmitted() -> None:
     for seqno in (1, 2, 3, 5):
         layer.up(cast_of("A", seqno), 0.0)
     assert layer.down(Stable({A: 2, X: 9}), 0.0) == []
-    assert statistics_of(layer).retained_count == 2
+    assert layer.levels()["window_count"].now == 2
     effects = layer.up(Frame(C, B, (Retransmit(V1.id, A, ((1, 9),)),), None, True), 0.0)
     assert [effect.event.headers[-1] for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)] == [
         Cast(V1.id, A, 3),
         Cast(V1.id, A, 5),
     ]
     layer.down(Stable({A: 5}), 0.0)  # more than was delivered here cannot be: nothing that waits is forgotten
-    assert statistics_of(layer).retained_count == 1
+    assert layer.levels()["window_count"].now == 1
     assert numbers(layer.up(cast_of("A", 4), 0.0)) == [4, 5]
     layer.down(Stable({A: 5}), 0.0)
-    assert statistics_of(layer) == replace(statistics_of(layer), retained_count=0, retained_bytes=0, ahead_bytes=0)
+    assert [name for name, level in layer.levels().items() if level.now] == []
 
 
 def test_the_window_is_bounded_by_count_and_by_bytes_and_recovers() -> None:
@@ -224,7 +224,7 @@ def test_frames_of_a_later_view_wait_for_exactly_that_view() -> None:
     assert numbers(layer.up(cast_of("A", 2, 2), 0.0)) == [2, 3]
     assert layer.up(cast_of("A", 2, 1), 0.0) == [Dropped("nak_old_view")]
     assert numbers(layer.up(ViewInstalled(V3, V2), 0.0)) == [1]
-    assert statistics_of(layer).later_bytes == 0
+    assert layer.levels()["later_bytes"].now == 0
 
 
 def test_requests_and_announcements_of_other_views_are_dropped() -> None:

@@ -35,7 +35,7 @@ def test_duplicates_are_recognised_after_their_origin_has_left_and_returned() ->
     group["C"].send(b"m")
     group.settle()
     group.change_view("AB")
-    assert group["A"].sequencer.statistics().tombstones == 1
+    assert group["A"].sequencer.levels()["tombstones"].now == 1
     group.change_view("ABC")
     group.do("A", Up(Frame(address("C"), address("A"), (Forward(),), group["C"].sent[0])))
     group.settle()

@@ -264,7 +264,7 @@ def test_order_agreement_and_completeness_survive_random_crashes_and_delays(seed
             assert group[name].payloads(sender) == reference.payloads(sender)
         if order == "total":
             assert group[name].delivered == reference.delivered
-        assert group[name].sequencer.statistics().undelivered == 0
+        assert group[name].sequencer.levels()["undelivered"].now == 0
 
 
 # -- the story ----------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_an_empty_state_arrives_too() -> None:
 def test_what_is_no_piece_of_this_state_is_dropped(source: Address, chunk: StateChunk) -> None:
     layer, _ = joiner("B", THREE, A=HOLDS, C=HOLDS)
     assert hear(layer, source, chunk) == [Dropped("state_chunk_astray")]
-    assert layer.statistics().arrived_bytes == 0
+    assert layer.levels()["arrived_bytes"].now == 0
 
 
 def test_a_joiner_to_which_nothing_comes_asks_again() -> None:
@@ -135,11 +135,11 @@ def test_who_asks_before_the_application_has_come_to_the_view_is_answered_when_i
 
 def test_the_snapshot_is_kept_until_everybody_has_the_state() -> None:
     layer = provider()
-    assert layer.statistics().snapshot_bytes == 10
+    assert layer.levels()["snapshot_bytes"].now == 10
     standing(layer, B=WAITS)
-    assert layer.statistics().snapshot_bytes == 10
+    assert layer.levels()["snapshot_bytes"].now == 10
     standing(layer, B=HOLDS)
-    assert layer.statistics().snapshot_bytes == 0
+    assert layer.levels()["snapshot_bytes"].now == 0
     assert install(layer, view_of(3, "AB"), TWO) == []
 
 
@@ -209,7 +209,7 @@ def test_an_application_that_takes_no_part_says_so_when_it_matters_and_is_not_wa
     assert standing(layer, A=HOLDS) == []
     giver = provider()
     standing(giver, B=ABSTAINS)
-    assert giver.statistics().snapshot_bytes == 0
+    assert giver.levels()["snapshot_bytes"].now == 0
     assert install(giver, view_of(3, "AB"), TWO) == []
 
 

@@ -65,7 +65,7 @@ def test_any_lost_message_is_recovered_without_further_traffic(lost: int) -> Non
     world.rule = lambda packet: Fate.PASS
     world.run(0.5)
     assert world["B"].received["A"] == ["1", "2", "3", "4", "5"]
-    assert world.numbers("A").unacked_frames == 0
+    assert world.levels("A")["window_frames"].now == 0
     assert world.numbers("A").retransmitted <= 2
 
 
@@ -187,7 +187,7 @@ def test_both_ways_under_loss_duplication_and_reordering(seed: int) -> None:
     assert world["B"].received == {"A": sent, "C": sent}
     assert world["A"].received == {"B": sent}
     assert world["C"].received == {"A": sent}
-    assert sum(world.numbers(name).unacked_frames for name in "ABC") == 0
+    assert sum(world.levels(name)["window_frames"].now for name in "ABC") == 0
 
 
 # -- connections -------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_delivered_but_unacknowledged_messages_are_not_delivered_again_by_a_new_
         world.send("A", "B", "4")
         world.run(1)
         assert world["B"].received["A"] == ["1", "2", "3", "4"], closing
-        assert world.numbers("A").unacked_frames == 0
+        assert world.levels("A")["window_frames"].now == 0
 
 
 def test_an_acknowledgement_of_an_earlier_window_is_ignored() -> None:
@@ -238,7 +238,7 @@ def test_an_acknowledgement_of_an_earlier_window_is_ignored() -> None:
     assert layer.up(control(UnicastAck(1, 4, 3, ())), 0.0) == [Dropped("unicast_stale_ack")]
     layer.down(CloseConnection(B), 0.0)
     assert layer.up(control(UnicastAck(1, 5, 2, ())), 0.0) == [Dropped("unicast_stale_ack")]
-    assert layer.statistics().unacked_frames == 2
+    assert layer.levels()["window_frames"].now == 2
 
 
 def test_a_receiver_that_forgot_everything_is_acknowledged_again() -> None:
@@ -254,7 +254,7 @@ def test_a_receiver_that_forgot_everything_is_acknowledged_again() -> None:
     world.send("A", "B", "3")
     world.run(1)
     assert world["B"].received["A"] == ["1", "2", "3"]
-    assert world.numbers("A").unacked_frames == 0
+    assert world.levels("A")["window_frames"].now == 0
 
 
 def test_the_start_is_asked_for_at_most_once_per_interval() -> None:
@@ -302,7 +302,7 @@ def test_a_receiver_that_lost_its_tombstone_skips_what_it_had_acknowledged() -> 
         layer.up(data(n, UnicastData(1, n, n, False)), 0.0)
     delivered = layer.up(data(8, UnicastData(1, 8, 8, True)), 0.1)
     assert delivered == [Up(message("B", "A", n, b"%d" % n)) for n in (8, 9)]
-    assert (layer.statistics().reordered_frames, layer.statistics().reordered_bytes) == (0, 0)
+    assert (layer.levels()["reorder_frames"].now, layer.levels()["reorder_bytes"].now) == (0, 0)
     assert layer.flush(0.1)[0] == Down(Frame(A, B, (UnicastAck(1, 1, 9, ()),), unreliable=True))
 
 

@@ -47,8 +47,8 @@ def test_a_peer_that_does_not_exist_is_given_up_and_costs_nothing_afterwards() -
     assert world["A"].undeliverable == ["1", "2"]
     packets = len(world.packets)
     world.run(600)
-    numbers = world.numbers("A")
-    assert (numbers.senders, numbers.tombstones, numbers.unacked_bytes, numbers.queued_bytes) == (0, 0, 0, 0)
+    assert (world.numbers("A").senders, world.numbers("A").tombstones) == (0, 0)
+    assert [level for level in world.levels("A").values() if level.now] == []
     assert len(world.packets) == packets < 80
     assert world["A"].stack.deadline() is None
 
@@ -75,7 +75,7 @@ def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, gi
     world.send("A", "B", "1")
     world.down("A", ViewInstalled(alone, both))
     world.run(4)
-    assert world.numbers("A").unacked_frames == 1
+    assert world.levels("A")["window_frames"].now == 1
     if back:
         world.down("A", ViewInstalled(View(ViewId(3, A), ViewId(1, A), (A, B), ("A", "B")), alone))
     world.run(10)
@@ -93,14 +93,15 @@ def test_beyond_the_window_frames_wait_in_order() -> None:
     world = World(config=config)
     texts = [f"{n:090}" for n in range(40)]
     world.send("A", "B", *texts)
-    numbers = world.numbers("A")
-    assert (numbers.unacked_frames, numbers.queued_frames) == (5, 35)
+    levels = world.levels("A")
+    assert levels["window_frames"].now == 5
+    assert levels["queue_bytes"].now == 35 * levels["window_bytes"].now // 5
     world.run(1)
     assert world["B"].received["A"] == texts
-    numbers = world.numbers("A")
-    assert (numbers.unacked_bytes, numbers.queued_bytes, numbers.queued_frames) == (0, 0, 0)
-    assert numbers.unacked_bytes_high <= numbers.window_bytes_max
-    assert numbers.queued_bytes_high > 0
+    after = world.levels("A")
+    assert (after["window_bytes"].now, after["queue_bytes"].now) == (0, 0)
+    assert after["window_bytes"].high == levels["window_bytes"].now <= config.window_bytes_max
+    assert after["queue_bytes"].high == levels["queue_bytes"].now
 
 
 def test_a_small_frame_does_not_overtake_a_large_one_that_waits_for_room() -> None:
@@ -114,7 +115,7 @@ def test_a_small_frame_does_not_overtake_a_large_one_that_waits_for_room() -> No
 def test_a_frame_larger_than_the_window_goes_alone() -> None:
     world = World(config=UnicastConfig(window_bytes_max=1_000, reorder_bytes_max=1_000))
     world.send("A", "B", "x" * 5_000, "y" * 5_000)
-    assert world.numbers("A").queued_frames == 1
+    assert world.levels("A")["queue_bytes"].now > 0
     world.run(1)
     assert [text[0] for text in world["B"].received["A"]] == ["x", "y"]
 
@@ -136,22 +137,22 @@ def test_beyond_the_receive_window_frames_are_dropped_and_come_again() -> None:
     world.send("A", "B", *texts)
     world.run(0.01)
     assert world["B"].stack.drops == {"unicast_window_full": 7}
-    assert world.numbers("B").reordered_frames == 4
+    assert world.levels("B")["reorder_frames"].now == 4
     world.rule = lambda packet: Fate.PASS
     world.run(5)
     assert world["B"].received["A"] == texts
-    assert world.numbers("B").reordered_bytes == 0
+    assert world.levels("B")["reorder_bytes"].now == 0
 
 
 def test_a_frame_that_waits_already_is_not_counted_twice() -> None:
     layer = layer_of()
     layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
     layer.up(data(3, UnicastData(1, 3, 3, False)), 0.0)
-    waiting = layer.statistics().reordered_bytes
+    waiting = layer.levels()["reorder_bytes"].now
     assert layer.up(data(3, UnicastData(1, 3, 3, False)), 0.0) == [Dropped("unicast_duplicate")]
-    assert layer.statistics().reordered_bytes == waiting
+    assert layer.levels()["reorder_bytes"].now == waiting
     layer.up(data(2, UnicastData(1, 2, 2, False)), 0.0)
-    assert layer.statistics().reordered_bytes == 0
+    assert layer.levels()["reorder_bytes"].now == 0
 
 
 def test_a_request_is_answered_up_to_a_bound() -> None:
@@ -212,7 +213,7 @@ def test_hostile_headers_are_counted_and_change_nothing(header: Header, reason: 
     layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
     assert layer.up(data(1, header), 0.0) == [Dropped(reason)]
     assert layer.up(data(2, UnicastData(1, 2, 2, False)), 0.0) == [Up(message("B", "A", 2, b"2"))]
-    assert layer.statistics().unacked_frames == 1
+    assert layer.levels()["window_frames"].now == 1
 
 
 @pytest.mark.parametrize("missing", [((-5, -1),), ((1, 1 << 62),), ((1 << 62, 1),), ((1, 1),) * 20_000])

@@ -67,7 +67,7 @@ class TwoProcesses(RuleBasedStateMachine):
         self.world.release()
         self.world.run(20)
         assert {way: self.received(way) for way in self.sent} == self.sent
-        assert self.world.numbers("A").unacked_frames == self.world.numbers("B").unacked_frames == 0
+        assert self.world.levels("A")["window_frames"].now == self.world.levels("B")["window_frames"].now == 0
 
 
 TestTwoProcesses = TwoProcesses.TestCase
@@ -107,7 +107,7 @@ def test_all_small_interleavings_with_one_loss_one_duplicate_one_delay_and_one_r
     for case in itertools.product(packets, packets, packets, range(4), "AB"):
         world = play(*case)
         assert world["B"].received == {"A": ["1", "2", "3"]}, case
-        assert world.numbers("A").unacked_frames == 0, case
+        assert world.levels("A")["window_frames"].now == 0, case
 
 
 @pytest.mark.parametrize("seed", range(20))

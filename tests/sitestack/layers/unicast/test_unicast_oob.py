@@ -92,8 +92,8 @@ def test_it_is_not_delivered_again_when_either_side_closes_the_connection(closin
     world.release()
     world.run(2)
     assert world["B"].received == {"A": ["one", "urgent", "two"]}
-    assert world.numbers("A").unacked_frames == 0
-    assert world.numbers("B").early_delivered == 0
+    assert world.levels("A")["window_frames"].now == 0
+    assert world.levels("B")["early_delivered"].now == 0
 
 
 def test_it_is_sent_before_what_waits_for_room_in_the_window() -> None:
@@ -222,7 +222,7 @@ class BothKinds(RuleBasedStateMachine):
         self.world.run(20)
         assert self.received("o") == self.ordered
         assert sorted(self.received("u")) == sorted(self.urgent)
-        assert self.world.numbers("A").unacked_frames == self.world.numbers("B").early_delivered == 0
+        assert self.world.levels("A")["window_frames"].now == self.world.levels("B")["early_delivered"].now == 0
 
 
 TestBothKinds = BothKinds.TestCase

@@ -86,7 +86,7 @@ def test_scenario_3_both_close() -> None:
         B -> A: ack 2.1
         """,
     )
-    assert (world.numbers("A").senders, world.numbers("A").unacked_frames) == (1, 0)
+    assert (world.numbers("A").senders, world.levels("A")["window_frames"].now) == (1, 0)
 
 
 @pytest.mark.conforms("U2-4")

@@ -17,6 +17,7 @@ from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData,
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import CloseConnection, Event, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Transmit
 from sitestack.stack.stack import Stack
@@ -186,6 +187,10 @@ class World:
     def numbers(self, name: str) -> UnicastStatistics:
         """The statistics of a process."""
         return self[name].unicast.statistics()
+
+    def levels(self, name: str) -> dict[str, Level]:
+        """The levels of a process."""
+        return self[name].unicast.levels()
 
     def story(self) -> str:
         """The transcript since the last call."""
