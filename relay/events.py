@@ -126,7 +126,7 @@ class BridgeConnected(Event):
     connection: int
     #: The site and address that were dialed; None for a connection that was accepted.
     dialed: tuple[str, Physical] | None = None
-    #: The site that the peer's certificate names (C9), or the source of a route; None when there is neither.
+    #: The site that the peer's certificate names (C9), None when there is none.
     certified: str | None = None
 
 

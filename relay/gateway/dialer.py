@@ -1,6 +1,6 @@
-"""Dialer: whom to call. Any of the configured addresses of a site may be that of its relay, so all are tried.
+"""Dialer: whom to call. Any of the configured places of a site may be that of its relay, so all are tried.
 
-Each address has its own back-off with jitter; while a site is linked none of its addresses is tried (F23). When a link ends
+Each place has its own back-off with jitter; while a site is linked none of its places is tried (F23). When a link ends
 the next relay of its site is expected within moments, so the first calls are made in haste: perhaps only this side can call.
 """
 
@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sitestack.model.address import Physical
+from relay.gateway.connections import Place
 
 #: So often the pause after a lost link doubles until it is the usual first one.
 HASTE = 2
@@ -19,50 +19,48 @@ HASTE = 2
 @dataclass(slots=True)
 class _Target:
     site: str
-    address: Physical
+    place: Place
     due: float
     failures: int = 0
     underway: bool = False
 
 
 class Dialer:
-    """Bound: one attempt at a time per configured address."""
+    """Bound: one attempt at a time per configured place."""
 
-    def __init__(
-        self, peers: Mapping[str, tuple[Physical, ...]], retry_s: float, retry_s_max: float, rng: random.Random
-    ) -> None:
+    def __init__(self, peers: Mapping[str, tuple[Place, ...]], retry_s: float, retry_s_max: float, rng: random.Random) -> None:
         self.attempts = 0
         self._peers = peers
         self._retry_s = retry_s
         self._retry_s_max = retry_s_max
         self._rng = rng
         self._linked: dict[str, None] = {}
-        self._targets: dict[tuple[str, Physical], _Target] = {}
+        self._targets: dict[tuple[str, Place], _Target] = {}
 
     def start(self, now: float) -> None:
         """Begin to call everybody."""
         self._linked.clear()
         self._targets = {
-            (site, address): _Target(site, address, now) for site in sorted(self._peers) for address in self._peers[site]
+            (site, place): _Target(site, place, now) for site in sorted(self._peers) for place in self._peers[site]
         }
 
     def stop(self) -> None:
         """Call nobody any more."""
         self._targets.clear()
 
-    def due(self, now: float) -> list[tuple[str, Physical]]:
+    def due(self, now: float) -> list[tuple[str, Place]]:
         """The calls to make now."""
-        calls: list[tuple[str, Physical]] = []
+        calls: list[tuple[str, Place]] = []
         for target in self._targets.values():
             if target.due <= now and not target.underway and target.site not in self._linked:
                 target.underway = True
-                calls.append((target.site, target.address))
+                calls.append((target.site, target.place))
         self.attempts += len(calls)
         return calls
 
-    def failed(self, site: str, address: Physical, now: float) -> None:
+    def failed(self, site: str, place: Place, now: float) -> None:
         """A call was not answered, or its connection has ended."""
-        target = self._targets.get((site, address))
+        target = self._targets.get((site, place))
         if target is not None:
             wait = min(self._retry_s * 2**target.failures, self._retry_s_max)
             target.failures = min(target.failures + 1, 32)

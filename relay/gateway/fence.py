@@ -80,7 +80,7 @@ def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tu
     if link.certified is not None and link.certified != site:
         return "certificate", f"A relay calls itself site {site!r}, but its certificate or route says {link.certified!r}."
     if link.dialed is not None and link.dialed[0] != site:
-        return "wrong_site", f"At the address {link.dialed[1]} of site {link.dialed[0]!r} is a relay of site {site!r}."
+        return "wrong_site", f"At {link.dialed[1]} should be a relay of site {link.dialed[0]!r}, and is one of site {site!r}."
     return None
 
 

@@ -7,10 +7,12 @@ to do as effects for the shell. An older link is closed before a newer HELLO of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from relay.events import BridgeClose, BridgeConnected, Dial, Duty, Listen, Role, StopListening
+from relay.events import Duty, Listen, Role, StopListening
 from relay.gateway.acknowledgements import Acknowledgements
+from relay.gateway.connections import Call, Close, ConnectionId, LinkEffect, Place, Via
 from relay.gateway.dialer import Dialer
 from relay.gateway.fence import Fence
 from relay.gateway.grace import Grace
@@ -28,14 +30,14 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Dropped, Effect, Local, Up
+from sitestack.stack.layer import Dropped, Local, Up
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
     """The other sites. All members of a site have the same."""
 
-    #: Addresses at which the relay of each other site may be found: those of all its members, or of a service before them.
+    #: Addresses at which the relay of each neighbour may be found: those of all its members, or of a service before them.
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
     link: LinkConfig = field(default_factory=LinkConfig)
     #: A site without a link keeps its members in the global view for this long; longer than a failover takes (G6).
@@ -53,20 +55,25 @@ class GatewayConfig:
 class Gateway:
     """This site's relay. Bounds: `connections_max` sessions and one for each call and route, each bounded by `LinkConfig`."""
 
-    def __init__(self, local: Local, config: GatewayConfig, state: ReplicatedState, injector: Injector) -> None:
+    def __init__(
+        self, local: Local, config: GatewayConfig, via: Mapping[str, str], state: ReplicatedState, injector: Injector
+    ) -> None:
+        """`via`: sites without a connection to this one, and the neighbour by way of which each is reached."""
+        places: dict[str, tuple[Place, ...]] = {**config.peers, **{site: (Via(each),) for site, each in via.items()}}
+        self.sites = tuple(sorted(places))
         self.config = config
         self.watermarks = Watermarks(state)
         self.view: View | None = None
         #: Unicasts, replies and pieces that have arrived, with the site they came from; the relay layer takes them.
         self.arrived: list[tuple[str, RemoteUnicast | UnicastReply | Routed]] = []
-        self.retention = Retention(local.address, config.peers, state)
+        self.retention = Retention(local.address, places, state)
         self._site = local.site
         self._state = state
         self._injector = injector
         self._links = LinkTable(local, config.link, state, self.watermarks)
-        self._fence = Fence(config.peers, state, self._links)
+        self._fence = Fence(places, state, self._links)
         self._receiver = LinkReceiver(local.site, state, injector)
-        self._dialer = Dialer(config.peers, config.dial_s, config.dial_s_max, local.rng)
+        self._dialer = Dialer(places, config.dial_s, config.dial_s_max, local.rng)
         self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
         self._acks = Acknowledgements(state)
         self._trimming = -1
@@ -78,19 +85,19 @@ class Gateway:
         return self.view is not None
 
     @property
-    def connections(self) -> dict[int, Connection]:
-        """All of them by their numbers, those that are no link yet included."""
+    def connections(self) -> dict[ConnectionId, Connection]:
+        """All of them, those that are no link yet included."""
         return self._links.connections
 
     @property
     def accepted(self) -> int:
         """How many connections others have made to this relay: those that count against `connections_max`."""
-        return sum(number > 0 and each.dialed is None for number, each in self.connections.items())
+        return sum(_is_accepted(connection, each.dialed) for connection, each in self.connections.items())
 
     @property
-    def links(self) -> dict[Key, int]:
-        """The number of the connection that is the link to each lineage."""
-        return self._links.numbers
+    def links(self) -> dict[Key, ConnectionId]:
+        """The connection that is the link to each lineage."""
+        return self._links.links
 
     def linked(self, site: str) -> bool:
         """True when the relay of some lineage of the site is linked."""
@@ -98,12 +105,12 @@ class Gateway:
 
     # -- role ----------------------------------------------------------------------------------------------------------
 
-    def installed(self, view: View, now: float) -> list[Effect]:
+    def installed(self, view: View, now: float) -> list[LinkEffect]:
         """This member coordinates a view."""
         old, self.view = self.view, view
         self._links.acknowledge(self.watermarks.installed(len(view.members) == 1))
         self._trimming = -1
-        effects: list[Effect] = []
+        effects: list[LinkEffect] = []
         if old is None:
             self._dialer.start(now)
             self._grace.start(now)
@@ -114,7 +121,7 @@ class Gateway:
             effects += self._close_all("lineage", now)
         return [*effects, *self._announce_role()]
 
-    def start_over(self, now: float) -> list[Effect]:
+    def start_over(self, now: float) -> list[LinkEffect]:
         """The parts of this site have become one: what it has is to be asked and answered anew, on every link."""
         effects = self._close_all("merged", now)
         self._receiver.clear()
@@ -123,7 +130,7 @@ class Gateway:
         self.retention.start_over()
         return effects
 
-    def resign(self, reason: str, now: float) -> list[Effect]:
+    def resign(self, reason: str, now: float) -> list[LinkEffect]:
         """This member relays no more: say farewell everywhere. The peers ask the next relay what it needs all the same (R8)."""
         if self.view is None:
             return []
@@ -136,7 +143,7 @@ class Gateway:
         self._role = self.view = None
         return effects
 
-    def _announce_role(self) -> list[Effect]:
+    def _announce_role(self) -> list[LinkEffect]:
         assert self.view is not None
         sites = self._links.sites()
         role = Role(Duty.RELAY if sites else Duty.COORDINATOR, self.view.id, sites)
@@ -147,16 +154,18 @@ class Gateway:
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
-    def connected(self, event: BridgeConnected, now: float) -> list[Effect]:
-        """A connection is ready: say HELLO at once."""
-        incoming = event.dialed is None and event.connection > 0
-        if self.view is None or (incoming and self.accepted >= self.config.connections_max):
-            self._hung_up(event.dialed, now)
-            return [Dropped("bridge_refused"), Up(BridgeClose(event.connection, "not_relay"))]
-        self._links.greet(event, self.view, now)
+    def connected(
+        self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, now: float
+    ) -> list[LinkEffect]:
+        """A connection is ready, called or accepted, with the site that is proven to be at its other end: say HELLO at once."""
+        too_many = _is_accepted(connection, dialed) and self.accepted >= self.config.connections_max
+        if self.view is None or too_many:
+            self._hung_up(dialed, now)
+            return [Dropped("bridge_refused"), Close(connection, "not_relay")]
+        self._links.greet(connection, dialed, certified, self.view, now)
         return []
 
-    def closed(self, connection: int, now: float) -> list[Effect]:
+    def closed(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
         """The connection has ended."""
         return self._forget(connection, now) if connection in self.connections else []
 
@@ -165,24 +174,24 @@ class Gateway:
         if not self.linked(site):
             self._dialer.lost(site, now)
 
-    def dial_failed(self, site: str, address: Physical, now: float) -> list[Effect]:
+    def dial_failed(self, site: str, place: Place, now: float) -> list[LinkEffect]:
         """A call was not answered."""
-        self._dialer.failed(site, address, now)
+        self._dialer.failed(site, place, now)
         return []
 
-    def written(self, connection: int) -> list[Effect]:
+    def written(self, connection: ConnectionId) -> list[LinkEffect]:
         """The kernel has taken the last chunk."""
         if connection in self.connections:
             self.connections[connection].session.written()
         return []
 
-    def _close(self, connection: int, reason: str, now: float) -> list[Effect]:
+    def _close(self, connection: ConnectionId, reason: str, now: float) -> list[LinkEffect]:
         return [*self._links.farewell(connection, reason), *self._forget(connection, now)]
 
-    def _close_all(self, reason: str, now: float) -> list[Effect]:
+    def _close_all(self, reason: str, now: float) -> list[LinkEffect]:
         return [effect for connection in list(self.connections) for effect in self._close(connection, reason, now)]
 
-    def _forget(self, connection: int, now: float) -> list[Effect]:
+    def _forget(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
         gone, key = self._links.forget(connection)
         if key is not None:
             self._grace.lost(key, now)
@@ -191,18 +200,18 @@ class Gateway:
         self._hung_up(gone.dialed, now)
         return self._announce_role()
 
-    def _hung_up(self, dialed: tuple[str, Physical] | None, now: float) -> None:
+    def _hung_up(self, dialed: tuple[str, Place] | None, now: float) -> None:
         if dialed is not None:
             self._dialer.failed(*dialed, now)
 
     # -- what arrives --------------------------------------------------------------------------------------------------
 
-    def received(self, connection: int, data: bytes, now: float) -> list[Effect]:
+    def received(self, connection: ConnectionId, data: bytes, now: float) -> list[LinkEffect]:
         """Bytes of a connection. One that was closed is not listened to any more (R6)."""
         found = self.connections.get(connection)
         if found is None:
             return [Dropped("bridge_late")]
-        effects: list[Effect] = []
+        effects: list[LinkEffect] = []
         try:
             for frame in found.session.receive(data, now):
                 effects += self._handle(connection, found, frame, now)
@@ -214,11 +223,11 @@ class Gateway:
             return [*effects, Dropped("bridge_overrun"), *self._close(connection, "overrun", now)]
         return effects
 
-    def _handle(self, connection: int, link: Connection, frame: Header, now: float) -> list[Effect]:
+    def _handle(self, connection: ConnectionId, link: Connection, frame: Header, now: float) -> list[LinkEffect]:
         if isinstance(frame, Hello):
             return self._hello(connection, link, frame, now)
         if isinstance(frame, Bye):
-            return [Up(BridgeClose(connection, f"peer: {frame.reason}")), *self._forget(connection, now)]
+            return [Close(connection, f"peer: {frame.reason}"), *self._forget(connection, now)]
         peer = link.session.peer
         assert peer is not None
         if isinstance(frame, Ack):
@@ -234,11 +243,11 @@ class Gateway:
 
     # -- HELLO ---------------------------------------------------------------------------------------------------------
 
-    def _hello(self, connection: int, link: Connection, hello: Hello, now: float) -> list[Effect]:
+    def _hello(self, connection: ConnectionId, link: Connection, hello: Hello, now: float) -> list[LinkEffect]:
         refusal = self._fence.refusal(link, hello)
         if refusal is not None:
             reason, problem = refusal
-            said: list[Effect] = [] if problem is None else [Up(problem)]
+            said = [] if problem is None else [Up(problem)]
             return [Dropped(f"hello_{reason}"), *self._close(connection, reason, now), *said]
         key = (hello.site, hello.lineage)
         is_news = self._fence.is_news(hello)
@@ -281,7 +290,7 @@ class Gateway:
         if key not in self.links:
             self._grace.shown(key, now)
 
-    def ended(self, site: str, lineages: list[ViewId], now: float) -> list[Effect]:
+    def ended(self, site: str, lineages: list[ViewId], now: float) -> list[LinkEffect]:
         """A merge view has ended these. Who still speaks for one has not got that view: linked anew, it is held for again."""
         links = [self.links[site, name] for name in lineages if (site, name) in self.links]
         return [effect for connection in links for effect in self._close(connection, "ended", now)]
@@ -298,14 +307,14 @@ class Gateway:
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 
-    def pump(self, now: float) -> list[Effect]:
+    def pump(self, now: float) -> list[LinkEffect]:
         """Everything that is due, then what may be sent: called once a turn and at deadlines."""
         if self.view is None:
             return []
-        effects: list[Effect] = []
+        effects: list[LinkEffect] = []
         for connection, reason in self._links.overdue(now):
             effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
-        effects += [Up(Dial(site, address)) for site, address in self._dialer.due(now)]
+        effects += [Call(site, place) for site, place in self._dialer.due(now)]
         for entry in self._grace.due(self.links, now):
             self._injector.cast(entry)
         for acked in self._acks.take():
@@ -334,3 +343,8 @@ class Gateway:
             self._links.deadline(),
         ]
         return min([due for due in dues if due is not None], default=None)
+
+
+def _is_accepted(connection: ConnectionId, dialed: tuple[str, Place] | None) -> bool:
+    """Whether another relay has made this connection; those at the other end of a route are counted there."""
+    return dialed is None and isinstance(connection, int)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from relay.gateway.link_table import Key
 from relay.replica.entries import SiteDown
 from relay.replica.state import ReplicatedState
@@ -46,14 +48,14 @@ class Grace:
         if entry.forget:
             self._since.pop((entry.site, entry.lineage), None)
 
-    def due(self, links: dict[Key, int], now: float) -> list[SiteDown]:
+    def due(self, links: Collection[Key], now: float) -> list[SiteDown]:
         """What has to be sequenced now."""
         entries = [entry for entry, due in self._waiting(links) if due <= now]
         for entry in entries:
             self._cast[entry] = None
         return entries
 
-    def deadline(self, links: dict[Key, int]) -> float | None:
+    def deadline(self, links: Collection[Key]) -> float | None:
         """When something will be due."""
         return min([due for _, due in self._waiting(links)], default=None)
 
@@ -64,7 +66,7 @@ class Grace:
                 del self._since[site, lineage]
         self._since[key] = now
 
-    def _waiting(self, links: dict[Key, int]) -> list[tuple[SiteDown, float]]:
+    def _waiting(self, links: Collection[Key]) -> list[tuple[SiteDown, float]]:
         """A lineage that is shown goes down after the grace time.
 
         One that is gone while its site lives on in another lineage is forgotten after the budget's age: nothing is held for it

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay.events import BridgeClose, BridgeConnected, BridgeSend
+from relay.gateway.connections import Close, ConnectionId, LinkEffect, Place, RouteId, Send
 from relay.gateway.session import LinkConfig, LinkSession
 from relay.gateway.watermarks import Admitted, Watermarks
 from relay.gateway.wire import VERSION, Hello
 from relay.replica.entries import SiteVector
 from relay.replica.state import ReplicatedState
-from sitestack.model.address import Physical
 from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Effect, Local, Up
+from sitestack.stack.layer import Local
 
-#: On a route (`relay/gateway/routes.py`), whose connections have negative numbers: what may wait at the sites in between.
+#: On a route (`relay/gateway/routes.py`): what may wait at the sites in between.
 ROUTE_WINDOW_BYTES = 1024 * 1024
 
 Key = tuple[str, ViewId]
@@ -27,11 +26,11 @@ Key = tuple[str, ViewId]
 
 @dataclass(slots=True)
 class Connection:
-    """One TCP connection and how it came about."""
+    """One connection and how it came about."""
 
     session: LinkSession
-    #: The site and address that this side dialed; None when it accepted.
-    dialed: tuple[str, Physical] | None
+    #: The site and place that this side called; None when it accepted.
+    dialed: tuple[str, Place] | None
     #: The site that the peer has proven to be: by its certificate, or for a route as the site at the far end.
     certified: str | None
 
@@ -45,10 +44,10 @@ class LinkTable:
     """Who is connected. Bounds: the gateway's, and for each connection `LinkConfig`."""
 
     def __init__(self, local: Local, config: LinkConfig, state: ReplicatedState, watermarks: Watermarks) -> None:
-        #: By their numbers, those that are no link yet included.
-        self.connections: dict[int, Connection] = {}
-        #: The number of the connection that is the link to each lineage.
-        self.numbers: dict[Key, int] = {}
+        #: All of them, those that are no link yet included.
+        self.connections: dict[ConnectionId, Connection] = {}
+        #: The connection that is the link to each lineage.
+        self.links: dict[Key, ConnectionId] = {}
         self._local = local
         self._config = config
         self._state = state
@@ -57,46 +56,47 @@ class LinkTable:
 
     # -- from HELLO to BYE ---------------------------------------------------------------------------------------------
 
-    def greet(self, event: BridgeConnected, view: View, now: float) -> None:
+    def greet(
+        self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, view: View, now: float
+    ) -> None:
         """A connection is ready: say HELLO at once."""
         self._made += 1
         local, config = self._local, self._config
-        window = min(config.window_bytes, ROUTE_WINDOW_BYTES if event.connection < 0 else 1 << 62)
+        window = min(config.window_bytes, ROUTE_WINDOW_BYTES if isinstance(connection, RouteId) else 1 << 62)
         frame_max = config.frame_bytes_max
         hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, self._made, window, frame_max)
         session = LinkSession(hello, self._state, self._watermarks, config, now)
-        self.connections[event.connection] = Connection(session, event.dialed, event.certified)
+        self.connections[connection] = Connection(session, dialed, certified)
 
-    def accept(self, number: int, key: Key) -> None:
+    def accept(self, connection: ConnectionId, key: Key) -> None:
         """This connection is the link to a lineage from now on."""
-        self.numbers[key] = number
-        self.connections[number].session.accept(self._state.admitted_vector(*key), self._watermarks.stable_vector(*key))
+        self.links[key] = connection
+        self.connections[connection].session.accept(self._state.admitted_vector(*key), self._watermarks.stable_vector(*key))
 
-    def farewell(self, number: int, reason: str) -> list[Effect]:
+    def farewell(self, connection: ConnectionId, reason: str) -> list[LinkEffect]:
         """Say BYE, if it can still be said, and close a connection."""
-        farewell = self.connections[number].session.farewell(reason)
-        effects: list[Effect] = [Up(BridgeSend(number, farewell))] if farewell else []
-        return [*effects, Up(BridgeClose(number, reason))]
+        farewell = self.connections[connection].session.farewell(reason)
+        return [*([Send(connection, farewell)] if farewell else []), Close(connection, reason)]
 
-    def forget(self, number: int) -> tuple[Connection, Key | None]:
+    def forget(self, connection: ConnectionId) -> tuple[Connection, Key | None]:
         """A connection has ended: with the lineage that has no link any more, if it was one."""
-        gone = self.connections.pop(number)
+        gone = self.connections.pop(connection)
         key = gone.key()
-        if key is None or self.numbers.get(key) != number:
+        if key is None or self.links.get(key) != connection:
             return gone, None
-        del self.numbers[key]
+        del self.links[key]
         return gone, key
 
     # -- who is linked -------------------------------------------------------------------------------------------------
 
     def sites(self) -> tuple[str, ...]:
         """The sites that are linked, in order of their names."""
-        return tuple(sorted({site: None for site, _ in self.numbers}))
+        return tuple(sorted({site: None for site, _ in self.links}))
 
     def at(self, key: Key) -> Connection | None:
         """The link to a lineage."""
-        number = self.numbers.get(key)
-        return None if number is None else self.connections[number]
+        connection = self.links.get(key)
+        return None if connection is None else self.connections[connection]
 
     def epoch(self, key: Key) -> ViewId | None:
         """In which epoch the relay of a lineage has linked; None when it has not."""
@@ -105,7 +105,7 @@ class LinkTable:
 
     def sessions(self, site: str) -> list[LinkSession]:
         """The links to a site, one for each part of it that relays."""
-        return [self.connections[number].session for (linked, _), number in self.numbers.items() if linked == site]
+        return [self.connections[each].session for (linked, _), each in self.links.items() if linked == site]
 
     def session_to(self, site: str, parts: Sequence[ViewId]) -> LinkSession | None:
         """The link to the first of these parts of a site that has one, else any to the site."""
@@ -119,27 +119,27 @@ class LinkTable:
 
     def acknowledge(self, settled: Sequence[Admitted]) -> None:
         """Say to each site what of it has become stable here; views to the part that they are of."""
-        for (site, lineage), number in self.numbers.items() if settled else ():
+        for (site, lineage), connection in self.links.items() if settled else ():
             origins = {each.origin: each.n for each in settled if each.site == site and each.origin is not None}
             views = [each.view for each in settled if each.site == site and each.lineage == lineage]
             if origins or views:
-                self.connections[number].session.acknowledge(SiteVector(origins, views[-1] if views else None))
+                self.connections[connection].session.acknowledge(SiteVector(origins, views[-1] if views else None))
 
-    def overdue(self, now: float) -> list[tuple[int, str]]:
+    def overdue(self, now: float) -> list[tuple[ConnectionId, str]]:
         """The connections that are to be closed by now, and why."""
-        reasons = [(number, link.session.overdue(now)) for number, link in self.connections.items()]
-        return [(number, reason) for number, reason in reasons if reason is not None]
+        reasons = [(connection, link.session.overdue(now)) for connection, link in self.connections.items()]
+        return [(connection, reason) for connection, reason in reasons if reason is not None]
 
-    def fill(self, now: float) -> list[Effect]:
+    def fill(self, now: float) -> list[Send]:
         """What may be sent, a chunk on each connection."""
-        effects: list[Effect] = []
-        for number, link in self.connections.items():
+        effects: list[Send] = []
+        for connection, link in self.connections.items():
             key = link.key()
             if key is not None:
                 link.session.resync(self._state.admitted_vector(*key), now)
             data = link.session.take(now)
             if data:
-                effects.append(Up(BridgeSend(number, data)))
+                effects.append(Send(connection, data))
         return effects
 
     def deadline(self) -> float | None:

@@ -13,15 +13,15 @@ Loops: a piece carries the sites that have handed it on; none does so twice, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from relay.events import BridgeClose, BridgeConnected, BridgeSend, Dial
+from relay.events import BridgeClose, BridgeSend, Dial
+from relay.gateway.connections import Call, Close, LinkEffect, RouteId, Send, Via
 from relay.gateway.gateway import Gateway
 from relay.gateway.receiver import HOPS_MAX
 from relay.gateway.session import LinkSession
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed
-from sitestack.model.address import Address, Physical
 from sitestack.stack.layer import Dropped, Effect, Local, Up
 
 #: While more than this waits on the link that a route goes over, the route waits too; sooner when the link's bound is near.
@@ -40,16 +40,10 @@ class RoutesConfig:
     forward: tuple[str, ...] = ()
 
 
-def route_places(via: Mapping[str, str]) -> dict[str, tuple[Physical, ...]]:
-    """What stands for the addresses of these sites among those of the peers: there is one way to each."""
-    return {site: (Physical(f"by way of {hop}", 0),) for site, hop in via.items()}
-
-
 @dataclass(slots=True)
 class _Route:
     """One end of a route."""
 
-    key: tuple[Address, int]
     site: str
     #: The connection that it goes over. When that ends, so does the route.
     hop: int
@@ -62,8 +56,7 @@ class _Route:
 class Routes:
     """The ends of routes at this relay, and what it hands on. Bounds: `ROUTES_MAX`, and the queue of each link for pieces.
 
-    The gateway's effects pass through `carry`, which does for routes what the shell does for connections; they have negative
-    numbers. It does nothing for a site without `via` and `forward`.
+    The gateway's effects pass through `carry`, which does for routes what the shell does for TCP connections.
     """
 
     def __init__(self, local: Local, config: RoutesConfig, gateway: Gateway) -> None:
@@ -74,10 +67,8 @@ class Routes:
         self._me = local.address
         self._config = config
         self._gateway = gateway
-        self._routes: dict[int, _Route] = {}
-        self._numbers: dict[tuple[Address, int], int] = {}
+        self._routes: dict[RouteId, _Route] = {}
         self._opened = 0
-        self._last = 0
         #: The hops that had a link when it was looked last.
         self._hops: list[str] = []
         link = gateway.config.link
@@ -96,21 +87,19 @@ class Routes:
 
     # -- the gateway's shell -------------------------------------------------------------------------------------------
 
-    def carry(self, effects: list[Effect], now: float) -> list[Effect]:
+    def carry(self, effects: Sequence[LinkEffect], now: float) -> list[Effect]:
         """Carry out what is about routes; the rest is the shell's."""
-        if not self._config.via:
-            return effects
         rest: list[Effect] = []
         for effect in effects:
-            event = effect.event if isinstance(effect, Up) else None
-            if isinstance(event, Dial) and event.site in self._config.via:
-                rest += self._dial(event, now)
-            elif isinstance(event, BridgeSend) and event.connection < 0:
-                rest += self._write(event.connection, event.data, now)
-            elif isinstance(event, BridgeClose) and event.connection < 0:
-                rest += self._end(event.connection)
-            else:
-                rest.append(effect)
+            match effect:
+                case Call(site, place):
+                    rest += self._dial(site, place, now) if isinstance(place, Via) else [Up(Dial(site, place))]
+                case Send(to, data):
+                    rest += self._write(to, data, now) if isinstance(to, RouteId) else [Up(BridgeSend(to, data))]
+                case Close(to, reason):
+                    rest += self._end(to) if isinstance(to, RouteId) else [Up(BridgeClose(to, reason))]
+                case _:
+                    rest.append(effect)
         return rest
 
     def pump(self, now: float) -> list[Effect]:
@@ -131,7 +120,7 @@ class Routes:
         effects: list[Effect] = []
         for connection, route in list(self._routes.items()):
             if route.hop not in self._gateway.connections:
-                self._forget(connection)
+                del self._routes[connection]
                 effects += self.carry(self._gateway.closed(connection, now), now)
         hops = [hop for hop in dict.fromkeys(self._config.via.values()) if self._link(hop) is not None]
         for site, hop in self._config.via.items():
@@ -140,22 +129,17 @@ class Routes:
         self._hops = hops
         return effects
 
-    def _dial(self, dial: Dial, now: float) -> list[Effect]:
-        hop = self._link(self._config.via[dial.site])
+    def _dial(self, site: str, place: Via, now: float) -> list[Effect]:
+        hop = self._link(place.neighbour)
         if hop is None or len(self._routes) >= ROUTES_MAX:
-            return self.carry(self._gateway.dial_failed(dial.site, dial.address, now), now)
+            return self.carry(self._gateway.dial_failed(site, place, now), now)
         self._opened += 1
-        connection = self._open((self._me, self._opened), dial.site, hop)
+        connection = RouteId(self._me, self._opened)
+        self._routes[connection] = _Route(site, hop)
         self._moved = True
-        return self.carry(self._gateway.connected(BridgeConnected(connection, (dial.site, dial.address)), now), now)
+        return self.carry(self._gateway.connected(connection, (site, place), None, now), now)
 
-    def _open(self, key: tuple[Address, int], site: str, hop: int) -> int:
-        self._last -= 1
-        self._routes[self._last] = _Route(key, site, hop)
-        self._numbers[key] = self._last
-        return self._last
-
-    def _write(self, connection: int, data: bytes, now: float) -> list[Effect]:
+    def _write(self, connection: RouteId, data: bytes, now: float) -> list[Effect]:
         """Send a chunk, or let it wait for room: then the gateway gives no other, and a farewell goes behind it.
 
         A chunk that the link does not take although there is room ends the route: without it the rest is worth nothing.
@@ -167,16 +151,15 @@ class Routes:
         if route.waiting or session.routed_bytes >= self._room:
             route.waiting += data
             return []
-        if not self._send(route, session, data, ended=False):
+        if not self._send(connection, route, session, data, ended=False):
             lost = [Dropped("route_full"), *self._end(connection)]
             return [*lost, *self.carry(self._gateway.closed(connection, now), now)]
         self._gateway.written(connection)
         return []
 
-    def _send(self, route: _Route, session: LinkSession, data: bytes, ended: bool) -> bool:
+    def _send(self, connection: RouteId, route: _Route, session: LinkSession, data: bytes, ended: bool) -> bool:
         """False when the data is lost. A lost piece uses up its number too, so that the far end sees the hole."""
-        opener, number = route.key
-        piece = Routed(self._site, route.site, opener, number, route.sent, (), ended, data)
+        piece = Routed(self._site, route.site, connection.opener, connection.number, route.sent, (), ended, data)
         route.sent += 1
         self._moved = True
         return self._queue(session, piece)
@@ -189,18 +172,12 @@ class Routes:
         self.queued_bytes_high = max(self.queued_bytes_high, session.routed_bytes)
         return whole
 
-    def _end(self, connection: int) -> list[Effect]:
-        route = self._forget(connection)
+    def _end(self, connection: RouteId) -> list[Effect]:
+        route = self._routes.pop(connection, None)
         session = None if route is None else self._session(route.hop)
-        if route is None or session is None or self._send(route, session, route.waiting, ended=True):
+        if route is None or session is None or self._send(connection, route, session, route.waiting, ended=True):
             return []
         return [Dropped("route_full")]
-
-    def _forget(self, connection: int) -> _Route | None:
-        route = self._routes.pop(connection, None)
-        if route is not None:
-            del self._numbers[route.key]
-        return route
 
     # -- what arrives --------------------------------------------------------------------------------------------------
 
@@ -210,17 +187,16 @@ class Routes:
             return [Dropped("route_foreign")]
         if piece.target != self._site:
             return self._hand_on(site, piece)
-        connection = self._numbers.get((piece.opener, piece.number))
+        connection = RouteId(piece.opener, piece.number)
         effects: list[Effect] = []
-        if connection is None:
+        if connection not in self._routes:
             hop = self._link(site)
             wanted = piece.source in self._config.via and piece.at == 0 and not piece.ended and piece.opener != self._me
             if not wanted or hop is None or len(self._routes) >= ROUTES_MAX:
                 return self._refuse(site, piece, "route_unknown")
-            connection = self._open((piece.opener, piece.number), piece.source, hop)
+            self._routes[connection] = _Route(piece.source, hop)
             # It comes by the way to its source, and may speak for no other site.
-            connected = BridgeConnected(connection, certified=piece.source)
-            effects = self.carry(self._gateway.connected(connected, now), now)
+            effects = self.carry(self._gateway.connected(connection, None, piece.source, now), now)
         route = self._routes.get(connection)
         if route is None:
             return effects
@@ -230,7 +206,7 @@ class Routes:
         elif not piece.ended:
             effects += [Dropped("route_hole"), *self._end(connection)]
             return [*effects, *self.carry(self._gateway.closed(connection, now), now)]
-        if piece.ended and self._forget(connection) is not None:
+        if piece.ended and self._routes.pop(connection, None) is not None:
             effects += self.carry(self._gateway.closed(connection, now), now)
         return effects
 
@@ -264,7 +240,8 @@ class Routes:
 
     def _link(self, neighbour: str) -> int | None:
         """The connection to a neighbour; when both parts of it are linked, to the one with the newer lineage."""
-        found = [(key[1], each) for key, each in self._gateway.links.items() if key[0] == neighbour and each > 0]
+        links = self._gateway.links.items()
+        found = [(key[1], each) for key, each in links if key[0] == neighbour and isinstance(each, int)]
         return max(found)[1] if found else None
 
     def _session(self, connection: int) -> LinkSession | None:

@@ -6,9 +6,11 @@ missing, where a site begins, and the global view. The gateway of the relay is t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from relay.events import Baseline, Gap, GlobalView
+from relay.gateway.connections import LinkEffect
 from relay.gateway.gateway import Gateway
 from relay.gateway.watermarks import Admitted
 from relay.replica.entries import Acked, HeldFor, LinkUp, Relayed, RemoteBaseline, RemoteGap, RemoteView, SiteDown, Trim
@@ -38,7 +40,7 @@ class Applier:
         self._proxies.clear()
         return self._show()
 
-    def apply(self, frame: Frame, header: Header, now: float) -> list[Effect]:
+    def apply(self, frame: Frame, header: Header, now: float) -> Sequence[LinkEffect]:
         """One entry, with its header; what passes up. Part of it are effects for the shell, when this member relays."""
         state = self._state
         if frame.batch is not None:
@@ -106,7 +108,7 @@ class Applier:
         fresh = {origin: n for origin, n in fresh.items() if self._reach(baseline.site, origin, n)[0] < n}
         return [Up(Baseline(baseline.site, fresh))] if fresh else []
 
-    def _remote_view(self, frame: Frame, entry: RemoteView, now: float) -> list[Effect]:
+    def _remote_view(self, frame: Frame, entry: RemoteView, now: float) -> Sequence[LinkEffect]:
         before = list(self._state.remote(entry.site).lineages)
         if not self._state.apply_view(entry):
             return [Dropped("relay_view_duplicate")]

@@ -23,6 +23,7 @@ from relay.events import (
     DialFailed,
     Unreachable,
 )
+from relay.gateway.connections import LinkEffect
 from relay.gateway.gateway import Gateway, GatewayConfig
 from relay.gateway.injector import Injector
 from relay.gateway.routes import Routes, RoutesConfig
@@ -52,6 +53,11 @@ class RelayConfig:
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
     routes: RoutesConfig = field(default_factory=RoutesConfig)
 
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """All other sites, the neighbours and those behind them, in order of their names."""
+        return tuple(sorted({**self.gateway.peers, **self.routes.via}))
+
 
 class RelayLayer(Layer):
     """The layer (traps R1 to R29). Bounds: those of the buffer, the gateway, the two parts of the unicasts."""
@@ -61,9 +67,9 @@ class RelayLayer(Layer):
     FRAMES_DOWN = "unicasts"
 
     def __init__(self, local: Local, config: RelayConfig) -> None:
-        self.state = ReplicatedState(local.site, config.buffer, tuple(sorted(config.gateway.peers)))
+        self.state = ReplicatedState(local.site, config.buffer, config.sites)
         self.injector = Injector(local.address)
-        self.gateway = Gateway(local, config.gateway, self.state, self.injector)
+        self.gateway = Gateway(local, config.gateway, config.routes.via, self.state, self.injector)
         self.routes = Routes(local, config.routes, self.gateway)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
         self.sender = self.unicasts.sender
@@ -86,19 +92,20 @@ class RelayLayer(Layer):
         self._now = now
         if isinstance(event, Frame):
             return self._forward(event, now) if isinstance(event.dest, ProxyUUID) else [Down(event)]
-        return self.routes.carry(self._hear(event, now), now)
+        return self._hear(event, now)
 
     def _hear(self, event: Event, now: float) -> list[Effect]:
         if isinstance(event, BridgeReceived):
-            return [*self.gateway.received(event.connection, event.data, now), *self._settle(now)]
+            effects = self.gateway.received(event.connection, event.data, now)
+            return self.routes.carry([*effects, *self._settle(now)], now)
         if isinstance(event, BridgeWritten):
-            return self.gateway.written(event.connection)
+            return self.routes.carry(self.gateway.written(event.connection), now)
         if isinstance(event, BridgeConnected):
-            return self.gateway.connected(event, now)
+            return self.routes.carry(self.gateway.connected(event.connection, event.dialed, event.certified, now), now)
         if isinstance(event, BridgeClosed):
-            return self.gateway.closed(event.connection, now)
+            return self.routes.carry(self.gateway.closed(event.connection, now), now)
         if isinstance(event, DialFailed):
-            return self.gateway.dial_failed(event.site, event.address, now)
+            return self.routes.carry(self.gateway.dial_failed(event.site, event.address, now), now)
         if isinstance(event, Disconnect):
             self._leave_due = now if self.sender.deadline() is None else now + self.sender.config.leave_wait_s
             return self._leave(now) if self._leave_due == now else []
@@ -108,7 +115,7 @@ class RelayLayer(Layer):
         """Go, and say of every unicast that is still on its way that nobody will ever know (X10)."""
         self._leave_due, self._leaving = None, True
         self.sender.abandon()
-        return [*self.unicasts.forward(now), *self.gateway.resign("leaving", now), Down(Disconnect())]
+        return [*self.unicasts.forward(now), *self.routes.carry(self.gateway.resign("leaving", now), now), Down(Disconnect())]
 
     def _forward(self, frame: Frame, now: float) -> list[Effect]:
         dest, batch = frame.dest, frame.batch
@@ -186,10 +193,10 @@ class RelayLayer(Layer):
 
     # -- views ---------------------------------------------------------------------------------------------------------
 
-    def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
+    def _installed(self, event: ViewInstalled, now: float) -> list[LinkEffect]:
         """RELAY's "Becoming coordinator", "Ceasing to be coordinator" and "Local view changed"."""
         old, view = self.state.view, event.view
-        effects: list[Effect] = []
+        effects: list[LinkEffect] = []
         if self._parts:
             members = {part.id: part.members for part in view.subviews}
             begun = self.state.merge(self._parts, members, now)
@@ -234,7 +241,7 @@ class RelayLayer(Layer):
         self._now, self._waiting_since = now, None
         effects = [*self.unicasts.acknowledge(now), *self.routes.pump(now), *self.injector.take()]
         if self._leave_due is not None and (now >= self._leave_due or self.sender.deadline() is None):
-            effects += self.routes.carry(self._leave(now), now)
+            effects += self._leave(now)
         return effects
 
     def expire(self, now: float) -> list[Effect]:

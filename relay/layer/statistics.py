@@ -48,7 +48,7 @@ class RelayStatistics:
 
 def relay_statistics(state: ReplicatedState, gateway: Gateway, now: float) -> RelayStatistics:
     """Every other site that is configured or known."""
-    names = sorted({*gateway.config.peers, *state.sites, *state.remotes})
+    names = sorted({*gateway.sites, *state.sites, *state.remotes})
     return RelayStatistics(tuple([_site(name, state, gateway, now) for name in names]))
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.link_table import ROUTE_WINDOW_BYTES
-from relay.gateway.routes import RoutesConfig, route_places
+from relay.gateway.routes import RoutesConfig
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
@@ -133,7 +133,7 @@ class NodeConfig(SiteConfig):
         peers = {site: places for site, places in relay.bridge.peers.items() if site != self.site}
         return RelayConfig(
             gateway=GatewayConfig(
-                peers={**peers, **route_places(via)},
+                peers=peers,
                 link=relay.link,
                 grace_s=relay.grace_s,
                 dial_s=relay.dial_s,

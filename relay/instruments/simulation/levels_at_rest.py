@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from relay.gateway.connections import RouteId
 from relay.instruments.simulation.process import RelayProcess
 from sitestack.sim.process import Process
 
@@ -25,7 +26,7 @@ def _relay_buffer(process: RelayProcess) -> list[str]:
     buffer, links = process.relay.state.buffer, coordinator.relay.gateway.links
     entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
     # For a site that has never been linked everything is held, within the budget.
-    lost = not all(map(process.relay.state.pinning, coordinator.relay.gateway.config.peers))
+    lost = not all(map(process.relay.state.pinning, coordinator.relay.gateway.sites))
     for site in process.relay.state.remotes:
         for name, lineage in process.relay.state.remotes[site].lineages.items():
             if (site, name) not in links:
@@ -38,5 +39,5 @@ def _relay_buffer(process: RelayProcess) -> list[str]:
 def _routes(process: RelayProcess) -> list[str]:
     """Each route is a link, so of two that once were tried one is left; who does not relay has none."""
     routes = len(process.relay.routes)
-    links = sum(number < 0 for number in process.relay.gateway.links.values())
+    links = sum(isinstance(each, RouteId) for each in process.relay.gateway.links.values())
     return [f"relay has {routes} ends of routes at rest, and {links} links over routes"] if routes != links else []

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
+from relay.gateway.connections import RouteId
 from relay.instruments.simulation.faults import (
     Burst,
     CutStream,
@@ -145,7 +146,8 @@ class Nemesis:
     def _carries(self, end: Process, between: str) -> bool:
         """Whether entries of this member are on their way over a route by way of that site."""
         assert isinstance(end, RelayProcess)
-        routed = [each.session for number, each in end.relay.gateway.connections.items() if number < 0]
+        connections = end.relay.gateway.connections.items()
+        routed = [each.session for connection, each in connections if isinstance(connection, RouteId)]
         via = self._routes[end.local.site].via
         return any(each.in_flight_bytes and each.peer is not None and via.get(each.peer.site) == between for each in routed)
 

@@ -19,6 +19,7 @@ from relay.events import (
     Listen,
     StopListening,
 )
+from relay.gateway.connections import ConnectionId
 from relay.gateway.link_table import Key
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayConfig, RelayLayer
@@ -60,7 +61,7 @@ class RelayProcess(Process):
         self._numbers = 0
         #: Relays of other sites that this one believed although it knew of a later one (R9), in words.
         self.stale_epochs: list[str] = []
-        self._believed: dict[Key, int] = {}
+        self._believed: dict[Key, ConnectionId] = {}
 
     def kill(self) -> None:
         """Gone; the kernel closes its connections."""
@@ -133,9 +134,9 @@ class RelayProcess(Process):
         gateway = self.relay.gateway
         if gateway.links == self._believed:
             return
-        for key, number in gateway.links.items():
-            peer = gateway.connections[number].session.peer
-            if self._believed.get(key) == number or peer is None:
+        for key, connection in gateway.links.items():
+            peer = gateway.connections[connection].session.peer
+            if self._believed.get(key) == connection or peer is None:
                 continue
             known = self.relay.state.remote(key[0]).lineage(key[1]).epoch
             if known is not None and peer.epoch < known:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from relay.gateway.gateway import GatewayConfig
-from relay.gateway.routes import route_places
 from relay.instruments.simulation.levels_at_rest import unsettled
 from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import LOAD_S, Plan
@@ -215,5 +214,5 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
     if plan.window_bytes is not None:
         protocols = replace(protocols, flow_control=replace(protocols.flow_control, window_bytes=plan.window_bytes))
     config = replace(config, protocols=protocols)
-    gateway = GatewayConfig(peers={**peers, **route_places(routes.via)}, link=plan.link)
+    gateway = GatewayConfig(peers=peers, link=plan.link)
     return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
+from relay.gateway.connections import Place
 from relay.gateway.dialer import Dialer
 from sitestack.model.address import Physical
 
@@ -19,9 +20,9 @@ def dialer() -> Dialer:
     return started
 
 
-def refuse(calls: Dialer, since: float, until: float) -> dict[Physical, list[float]]:
+def refuse(calls: Dialer, since: float, until: float) -> dict[Place, list[float]]:
     """Nobody answers: when each address was called."""
-    times: dict[Physical, list[float]] = {D: [], E: [], F: []}
+    times: dict[Place, list[float]] = {D: [], E: [], F: []}
     now = since
     while now <= until:
         for site, address in calls.due(now):

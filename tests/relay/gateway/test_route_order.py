@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from relay.events import BridgeClose, BridgeSend
+from relay.events import BridgeSend
+from relay.gateway.connections import Close, ConnectionId, Send
 from relay.gateway.routes import ROOM_BYTES
 from relay.gateway.session import LinkSession
 from relay.gateway.wire import FrameParser, Routed
@@ -31,15 +32,15 @@ def waiting(link: LinkSession) -> list[Routed]:
     return found
 
 
-def held_back(world: World, a: FakeSite) -> int:
+def held_back(world: World, a: FakeSite) -> ConnectionId:
     """A chunk and the farewell after it are to be sent on the route to C; there was no room for the chunk only."""
     link, gateway = link_of(a, "B"), a.relay.layer.gateway
     route = next(each for key, each in gateway.links.items() if key[0] == "C")
     link.routed_bytes = ROOM_BYTES
-    a.relay.layer.routes.carry([Up(BridgeSend(route, b"chunk,"))], world.now)
+    a.relay.layer.routes.carry([Send(route, b"chunk,")], world.now)
     assert waiting(link) == []
     link.routed_bytes = 0
-    a.relay.layer.routes.carry([Up(BridgeSend(route, b"farewell"))], world.now)
+    a.relay.layer.routes.carry([Send(route, b"farewell")], world.now)
     return route
 
 
@@ -47,7 +48,7 @@ def test_a_farewell_does_not_overtake_the_chunk_that_waits_when_the_route_ends()
     world, (a, *_) = chain("A", "B", "C")
     world.run(3)
     route = held_back(world, a)
-    a.relay.layer.routes.carry([Up(BridgeClose(route, "leaving"))], world.now)
+    a.relay.layer.routes.carry([Close(route, "leaving")], world.now)
     sent = waiting(link_of(a, "B"))
     assert b"".join(each.data for each in sent) == b"chunk,farewell"
     assert [each.ended for each in sent] == [True]

@@ -43,5 +43,6 @@ def test_a_route_is_configured_at_its_ends_and_in_between(tmp_path: Path) -> Non
     config = load_config(file, environment={})
     layer = config.relay_layer()
     assert layer.routes == RoutesConfig({"LON": "SFO"}, ("SFO", "LON"))
-    assert list(layer.gateway.peers) == ["SFO", "LON"]
+    assert list(layer.gateway.peers) == ["SFO"]
+    assert layer.sites == ("LON", "SFO")
     assert config.peer_sites() == ("SFO", "LON")

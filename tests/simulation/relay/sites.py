@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from relay.events import BridgeSend
 from relay.gateway.gateway import GatewayConfig
-from relay.gateway.routes import RoutesConfig, route_places
+from relay.gateway.routes import RoutesConfig
 from relay.gateway.wire import FrameParser
 from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.layer import RelayConfig
@@ -48,7 +48,7 @@ class Sites(Script):
         self.configs = configs = dict[str, tuple[SiteConfig, RelayConfig]]()
         for site in sites:
             way = routes.get(site, RoutesConfig())
-            peers = {other: bridges[other] for other in sites if other != site} | route_places(way.via)
+            peers = {other: bridges[other] for other in sites if other != site and other not in way.via}
             configs[site] = (one_each(site), RelayConfig(GatewayConfig(peers), budget, routes=way))
         super().__init__(World(1, relay_maker(configs)), *shown)
         self._shown_frames = shown
