@@ -8,7 +8,7 @@ Connections are named by numbers that the shell chooses and never uses twice.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import ClassVar
 
 from sitestack.model.address import Address, Physical, ProxyUUID
@@ -75,6 +75,23 @@ class Certainty(Enum):
     UNKNOWN = "unknown"
 
 
+class Failure(StrEnum):
+    """Why a unicast was given up."""
+
+    #: No part of its site has the target.
+    NO_MEMBER = "no_member"
+    #: No frame of the link can hold it.
+    TOO_LARGE = "too_large"
+    #: There was no room for it at its origin.
+    QUEUE_FULL = "queue_full"
+    #: It was not acknowledged for too long.
+    TIMEOUT = "timeout"
+    #: Its origin has left.
+    LEFT = "left"
+    #: Its target is in the own site, and has not acknowledged it.
+    UNACKNOWLEDGED = "unacknowledged"
+
+
 @dataclass(frozen=True, slots=True)
 class Unreachable(Event):
     """Unicasts of mine were given up."""
@@ -82,7 +99,7 @@ class Unreachable(Event):
     target: ProxyUUID
     first: int
     last: int
-    reason: str
+    reason: Failure
     certainty: Certainty
     #: UNICAST or OOB: which of the target's counters numbers them.
     scope: Scope = Scope.UNICAST

@@ -7,6 +7,7 @@ other sites, for two sites that have no TCP connection. A link session talks ove
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from sitestack.model.address import Address, Physical
@@ -35,6 +36,25 @@ class Via(NamedTuple):
 
 #: Where the relay of a site may be found.
 Place = Physical | Via
+
+
+class Ending(StrEnum):
+    """Why this end closes a connection that has done no wrong; the peer hears it in the farewell."""
+
+    #: This member does not relay, or no more, or there are too many connections.
+    NOT_RELAY = "not_relay"
+    LEAVING = "leaving"
+    LEFT = "left"
+    #: This side is of another lineage now.
+    LINEAGE = "lineage"
+    #: The parts of this side have become one.
+    MERGED = "merged"
+    #: The peer's lineage has another link.
+    SUPERSEDED = "superseded"
+    #: A merge has ended the peer's lineage.
+    ENDED = "ended"
+    #: More waits to be sequenced here than may.
+    OVERRUN = "overrun"
 
 
 @dataclass(frozen=True, slots=True)

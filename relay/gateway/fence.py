@@ -7,6 +7,7 @@ it is believed in place of the older link (R6, R9, R25).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
 from relay.events import Misconfigured
@@ -20,10 +21,29 @@ from sitestack.model.view import ViewId
 _SENTENCES_MAX = 64
 
 
-class Refusal(NamedTuple):
-    """Why a HELLO is not believed: a word, and what the operator should hear of it, if it is news."""
+class HelloRefusal(StrEnum):
+    """Why a HELLO is not believed."""
 
-    reason: str
+    #: The peer can never be right: it speaks another version, ...
+    VERSION = "version"
+    #: ... calls itself as this site is called, ...
+    OWN_SITE = "own_site"
+    #: ... is of a site that is not configured here, ...
+    UNKNOWN_SITE = "unknown_site"
+    #: ... has not proven to be of the site that it names, ...
+    CERTIFICATE = "certificate"
+    #: ... or was found where another site should be.
+    WRONG_SITE = "wrong_site"
+    #: A later relay of its lineage is known.
+    STALE_EPOCH = "stale_epoch"
+    #: Its lineage has a link already, and that one is preferred.
+    TWIN = "twin"
+
+
+class Refusal(NamedTuple):
+    """A HELLO is not believed: why, and what the operator should hear of it, if it is news."""
+
+    reason: HelloRefusal
     problem: Misconfigured | None = None
 
 
@@ -45,10 +65,10 @@ class Fence:
         key = (hello.site, hello.lineage)
         epoch = self._known_epoch(key)
         if epoch is not None and hello.epoch < epoch:
-            return Refusal("stale_epoch")
+            return Refusal(HelloRefusal.STALE_EPOCH)
         older = self._links.at(key)
         if older is not None and not is_preferred(link, older):
-            return Refusal("twin")
+            return Refusal(HelloRefusal.TWIN)
         return None
 
     def is_news(self, hello: Hello) -> bool:
@@ -68,19 +88,23 @@ class Fence:
         return Misconfigured(site, sentence)
 
 
-def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tuple[str, str] | None:
-    """Why this peer can never be right: a word, and a sentence for the operator."""
+def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tuple[HelloRefusal, str] | None:
+    """Why this peer can never be right, for the peer and in a sentence for the operator."""
     site, mine = hello.site, link.session.local.site
     if hello.version != VERSION:
-        return "version", f"The relay of site {site!r} speaks bridge version {hello.version}, this one {VERSION}."
+        sentence = f"The relay of site {site!r} speaks bridge version {hello.version}, this one {VERSION}."
+        return HelloRefusal.VERSION, sentence
     if site == mine:
-        return "own_site", f"A relay of another cluster calls itself {mine!r} too: site names must differ."
+        return HelloRefusal.OWN_SITE, f"A relay of another cluster calls itself {mine!r} too: site names must differ."
     if site not in peers:
-        return "unknown_site", f"A relay calls itself site {site!r}, which is not among the configured peers."
+        sentence = f"A relay calls itself site {site!r}, which is not among the configured peers."
+        return HelloRefusal.UNKNOWN_SITE, sentence
     if link.certified is not None and link.certified != site:
-        return "certificate", f"A relay calls itself site {site!r}, but its certificate or route says {link.certified!r}."
+        sentence = f"A relay calls itself site {site!r}, but its certificate or route says {link.certified!r}."
+        return HelloRefusal.CERTIFICATE, sentence
     if link.dialed is not None and link.dialed[0] != site:
-        return "wrong_site", f"At {link.dialed[1]} should be a relay of site {link.dialed[0]!r}, and is one of site {site!r}."
+        sentence = f"At {link.dialed[1]} should be a relay of site {link.dialed[0]!r}, and is one of site {site!r}."
+        return HelloRefusal.WRONG_SITE, sentence
     return None
 
 

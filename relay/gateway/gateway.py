@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from relay.events import Duty, Listen, Role, StopListening
 from relay.gateway.acknowledgements import Acknowledgements
-from relay.gateway.connections import Call, Close, ConnectionId, LinkEffect, Place, Via
+from relay.gateway.connections import Call, Close, ConnectionId, Ending, LinkEffect, Place, Via
 from relay.gateway.dialer import Dialer
 from relay.gateway.fence import Fence
 from relay.gateway.grace import Grace
@@ -23,7 +23,7 @@ from relay.gateway.retention import Retention
 from relay.gateway.session import LinkConfig
 from relay.gateway.watermarks import Admitted, Watermarks
 from relay.gateway.wire import Ack, Bye, Hello, RemoteUnicast, Routed
-from relay.replica.entries import LinkUp, SiteDown, Trim, UnicastReply
+from relay.replica.entries import LinkUp, SiteDown, Trim, UnicastRefusal, UnicastReply
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address, Physical
@@ -118,19 +118,19 @@ class Gateway:
             effects.append(Up(Listen()))
         elif old.lineage != view.lineage:
             # Links are keyed by lineage: the other part of a split site may continue the old one.
-            effects += self._close_all("lineage", now)
+            effects += self._close_all(Ending.LINEAGE, now)
         return [*effects, *self._announce_role()]
 
     def start_over(self, now: float) -> list[LinkEffect]:
         """The parts of this site have become one: what it has is to be asked and answered anew, on every link."""
-        effects = self._close_all("merged", now)
+        effects = self._close_all(Ending.MERGED, now)
         self._receiver.clear()
         self._acks.clear()
         self._grace.start(now)
         self.retention.start_over()
         return effects
 
-    def resign(self, reason: str, now: float) -> list[LinkEffect]:
+    def resign(self, reason: Ending, now: float) -> list[LinkEffect]:
         """This member relays no more: say farewell everywhere. The peers ask the next relay what it needs all the same (R8)."""
         if self.view is None:
             return []
@@ -161,7 +161,7 @@ class Gateway:
         too_many = _is_accepted(connection, dialed) and self.accepted >= self.config.connections_max
         if self.view is None or too_many:
             self._hung_up(dialed, now)
-            return [Dropped("bridge_refused"), Close(connection, "not_relay")]
+            return [Dropped("bridge_refused"), Close(connection, Ending.NOT_RELAY)]
         self._links.greet(connection, dialed, certified, self.view, now)
         return []
 
@@ -188,7 +188,7 @@ class Gateway:
     def _close(self, connection: ConnectionId, reason: str, now: float) -> list[LinkEffect]:
         return [*self._links.farewell(connection, reason), *self._forget(connection, now)]
 
-    def _close_all(self, reason: str, now: float) -> list[LinkEffect]:
+    def _close_all(self, reason: Ending, now: float) -> list[LinkEffect]:
         return [effect for connection in list(self.connections) for effect in self._close(connection, reason, now)]
 
     def _forget(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
@@ -220,7 +220,7 @@ class Gateway:
         except ProtocolError as error:
             return [*effects, Dropped(error.reason), *self._close(connection, error.reason, now)]
         if self._injector.waiting_bytes > self.config.waiting_bytes_max:
-            return [*effects, Dropped("bridge_overrun"), *self._close(connection, "overrun", now)]
+            return [*effects, Dropped("bridge_overrun"), *self._close(connection, Ending.OVERRUN, now)]
         return effects
 
     def _handle(self, connection: ConnectionId, link: Connection, frame: Header, now: float) -> list[LinkEffect]:
@@ -239,7 +239,7 @@ class Gateway:
         answer = self._receiver.admit(peer.site, frame)
         if answer is Admission.HOLE:
             link.session.report_hole()
-        return [Dropped(answer.value)] if answer.value else []
+        return [] if answer is Admission.NEXT else [Dropped(answer.value)]
 
     # -- HELLO ---------------------------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class Gateway:
         key = (hello.site, hello.lineage)
         is_news = self._fence.is_news(hello)
         older = self.links.get(key)
-        effects = [] if older is None else self._close(older, "superseded", now)
+        effects = [] if older is None else self._close(older, Ending.SUPERSEDED, now)
         self._links.accept(connection, key)
         self._grace.linked(key)
         self._dialer.linked(hello.site)
@@ -293,17 +293,17 @@ class Gateway:
     def ended(self, site: str, lineages: list[ViewId], now: float) -> list[LinkEffect]:
         """A merge view has ended these. Who still speaks for one has not got that view: linked anew, it is held for again."""
         links = [self.links[site, name] for name in lineages if (site, name) in self.links]
-        return [effect for connection in links for effect in self._close(connection, "ended", now)]
+        return [effect for connection in links for effect in self._close(connection, Ending.ENDED, now)]
 
     def _resync(self, site: str) -> None:
         for session in self._links.sessions(site):
             session.report_hole()
 
-    def send_unicast(self, site: str, member: Address, frame: RemoteUnicast | UnicastReply) -> str:
-        """Put it on the link to the part of the site in which the member is; why not, or an empty string."""
+    def send_unicast(self, site: str, member: Address, frame: RemoteUnicast | UnicastReply) -> UnicastRefusal | None:
+        """Put it on the link to the part of the site in which the member is; why not, or None."""
         remote = self._state.remotes.get(site)
         session = self._links.session_to(site, [] if remote is None else remote.lineages_of(member))
-        return "no_link" if session is None else session.send_unicast(frame)
+        return UnicastRefusal.NO_LINK if session is None else session.send_unicast(frame)
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 

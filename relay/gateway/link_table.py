@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relay.gateway.connections import Close, ConnectionId, LinkEffect, Place, RouteId, Send
-from relay.gateway.session import LinkConfig, LinkSession
+from relay.gateway.session import LinkConfig, LinkSession, Overdue
 from relay.gateway.watermarks import Admitted, Watermarks
 from relay.gateway.wire import VERSION, Hello
 from relay.replica.entries import SiteVector
@@ -125,7 +125,7 @@ class LinkTable:
             if origins or views:
                 self.connections[connection].session.acknowledge(SiteVector(origins, views[-1] if views else None))
 
-    def overdue(self, now: float) -> list[tuple[ConnectionId, str]]:
+    def overdue(self, now: float) -> list[tuple[ConnectionId, Overdue]]:
         """The connections that are to be closed by now, and why."""
         reasons = [(connection, link.session.overdue(now)) for connection, link in self.connections.items()]
         return [(connection, reason) for connection, reason in reasons if reason is not None]

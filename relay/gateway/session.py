@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from enum import StrEnum
 
 from relay.gateway.sender import LinkSender
 from relay.gateway.watermarks import Watermarks
@@ -26,7 +27,7 @@ from relay.gateway.wire import (
     State,
     encode,
 )
-from relay.replica.entries import SiteVector, UnicastReply
+from relay.replica.entries import SiteVector, UnicastRefusal, UnicastReply
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later, raise_to
 from sitestack.model.address import Address
@@ -36,6 +37,17 @@ from sitestack.model.view import ViewId
 
 #: Above `routed_bytes_max` there is room for ends of routes without data only: hundreds of them, then they are dropped too.
 ROUTE_ENDS_BYTES = 64 * 1024
+
+
+class Overdue(StrEnum):
+    """Why a link is closed for what has not happened in time."""
+
+    #: HELLO, or STATE after it.
+    HELLO_TIMEOUT = "hello_timeout"
+    #: Nothing at all has come.
+    SILENT = "silent"
+    #: The kernel does not take what is to be sent.
+    STUCK = "stuck"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +180,16 @@ class LinkSession:
             self._hole, self._resynced = False, now
             self._answers.append(self._state_frame(admitted))
 
-    def send_unicast(self, frame: RemoteUnicast | UnicastReply) -> str:
-        """Queue a unicast or its answer; why not, or an empty string. What is too large for a frame will always be."""
+    def send_unicast(self, frame: RemoteUnicast | UnicastReply) -> UnicastRefusal | None:
+        """Queue a unicast or its answer; why not, or None. What is too large for a frame will always be."""
         data = encode(frame)
         if len(data) > self._frame_bytes_max:
-            return "too_large"
+            return UnicastRefusal.TOO_LARGE
         if self._unicast_bytes >= self._config.unicast_bytes_max:
-            return "queue_full"
+            return UnicastRefusal.QUEUE_FULL
         self._unicasts.append(data)
         self._unicast_bytes += len(data)
-        return ""
+        return None
 
     def send_routed(self, piece: Routed) -> bool:
         """Queue a piece of a route; False when it is full, or the piece too large. An end without data has a small reserve."""
@@ -262,15 +274,15 @@ class LinkSession:
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
-    def overdue(self, now: float) -> str | None:
+    def overdue(self, now: float) -> Overdue | None:
         """Why the link is to be closed by now, or None."""
         config = self._config
         if not self.answered and now >= self._hello_due:
-            return "hello_timeout"
+            return Overdue.HELLO_TIMEOUT
         if now >= self._heard + config.timeout_s:
-            return "silent"
+            return Overdue.SILENT
         if self._writing_since is not None and now >= self._writing_since + config.write_s:
-            return "stuck"
+            return Overdue.STUCK
         return None
 
     def deadline(self) -> float:

@@ -39,7 +39,7 @@ def _unreachable(recorder: Recorder, event: Unreachable) -> None:
             event.last - event.first + 1,
             event.target.original,
             event.target.site,
-            event.reason,
+            event.reason.value,
             event.certainty.value,
         )
     )

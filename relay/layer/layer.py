@@ -21,9 +21,10 @@ from relay.events import (
     BridgeWritten,
     Certainty,
     DialFailed,
+    Failure,
     Unreachable,
 )
-from relay.gateway.connections import LinkEffect
+from relay.gateway.connections import Ending, LinkEffect
 from relay.gateway.gateway import Gateway, GatewayConfig
 from relay.gateway.injector import Injector
 from relay.gateway.routes import Routes, RoutesConfig
@@ -115,7 +116,9 @@ class RelayLayer(Layer):
         """Go, and say of every unicast that is still on its way that nobody will ever know (X10)."""
         self._leave_due, self._leaving = None, True
         self.sender.abandon()
-        return [*self.unicasts.forward(now), *self.routes.carry(self.gateway.resign("leaving", now), now), Down(Disconnect())]
+        effects = self.unicasts.forward(now)
+        effects += self.routes.carry(self.gateway.resign(Ending.LEAVING, now), now)
+        return [*effects, Down(Disconnect())]
 
     def _forward(self, frame: Frame, now: float) -> list[Effect]:
         dest, batch = frame.dest, frame.batch
@@ -141,7 +144,7 @@ class RelayLayer(Layer):
             self.state.inherit(event.provider, self._me)
             return []
         if isinstance(event, Left):
-            return self.routes.carry(self.gateway.resign("left", now), now)
+            return self.routes.carry(self.gateway.resign(Ending.LEFT, now), now)
         if isinstance(event, Undeliverable):
             return [Up(_unreachable(batch)) for batch in own_unicasts(event, self._site, self._me)]
         if isinstance(event, Held | Stable):
@@ -211,7 +214,7 @@ class RelayLayer(Layer):
             effects += self.gateway.installed(view, now)
             self.injector.reopen(event.blocked)
         else:
-            effects += self.gateway.resign("not_relay", now)
+            effects += self.gateway.resign(Ending.NOT_RELAY, now)
             self.injector.close()
         effects += [*self._applier.installed(), *self.gateway.retention.installed(view)]
         if old is None or old.coordinator != view.coordinator:
@@ -283,4 +286,4 @@ def _unreachable(batch: Batch) -> Unreachable:
     """Unicasts inside this site that were not acknowledged in time: the sender hears of them as of those to other sites."""
     assert batch.target is not None, "a unicast has a target"
     target = ProxyUUID(batch.target, batch.target_site)
-    return Unreachable(target, batch.first, batch.last, "unacknowledged", Certainty.UNKNOWN, batch.scope)
+    return Unreachable(target, batch.first, batch.last, Failure.UNACKNOWLEDGED, Certainty.UNKNOWN, batch.scope)

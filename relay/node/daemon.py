@@ -185,7 +185,7 @@ class _Node:
             lost = item.last - item.first + 1
             self._log.warning("gap", site=item.site, origin=str(item.origin), messages=lost, reason=item.reason)
         elif isinstance(item, Unreachable):
-            self._log.warning("unreachable", target=str(item.target), reason=item.reason, certainty=item.certainty.value)
+            self._log.warning("unreachable", target=str(item.target), reason=item.reason.value, certainty=item.certainty.value)
 
 
 async def _start_http(

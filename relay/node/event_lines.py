@@ -90,7 +90,7 @@ class EventLines:
             count,
             target.original,
             target.site,
-            item.reason,
+            item.reason.value,
             item.certainty.value,
         )
 

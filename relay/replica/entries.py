@@ -6,6 +6,7 @@ Ids: block 0x100-0x13f. Nothing here is limited to two sites: whatever speaks of
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
@@ -135,11 +136,34 @@ class DeliverUnicast(Header):
     attempt: int
 
 
+class UnicastRefusal(StrEnum):
+    """Why an attempt to bring a unicast to its target certainly came to nothing."""
+
+    #: No part of its site has the target. Trying again is useless: a uuid seldom comes back.
+    NO_MEMBER = "no_member"
+    #: The site that says NO_MEMBER is only a part of it, as far as the origin's site knows: worth another try.
+    OTHER_PART = "other_part"
+    #: No frame of the link can hold it, however often it is tried.
+    TOO_LARGE = "too_large"
+    #: There is no room on the link just now.
+    QUEUE_FULL = "queue_full"
+    #: The relay has no link to the site.
+    NO_LINK = "no_link"
+    #: Who was asked does not relay, or nobody does.
+    NOT_RELAY = "not_relay"
+    #: A word of a later version.
+    OTHER = "other"
+
+    @classmethod
+    def _missing_(cls, value: object) -> UnicastRefusal:
+        return cls.OTHER
+
+
 @dataclass(frozen=True, slots=True)
 class UnicastReply(Header):
     """The way back to the origin, inside a site and on the bridge.
 
-    Without a reason: the target has everything up to `n`. With one: the attempt with the batch that ends in `n` certainly
+    Without a refusal: the target has everything up to `n`. With one: the attempt with the batch that ends in `n` certainly
     came to nothing.
     """
 
@@ -149,7 +173,7 @@ class UnicastReply(Header):
     target: Address
     n: int
     attempt: int
-    reason: str
+    refusal: UnicastRefusal | None
 
 
 # -- for a joiner ----------------------------------------------------------------------------------------------------------

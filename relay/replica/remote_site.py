@@ -23,10 +23,10 @@ REACHED_MAX = 64
 
 
 class Admission(Enum):
-    """What becomes of a batch or a gap from another site; the value is the reason of the drop."""
+    """What becomes of a batch or a gap from another site; unless it is admitted, the value is the reason of the drop."""
 
     #: It is the next one.
-    NEXT = ""
+    NEXT = "admitted"
     #: It is not above what has been admitted.
     DUPLICATE = "relay_duplicate"
     #: Something before it is missing, and no gap accounts for it.

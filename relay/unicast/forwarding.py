@@ -11,10 +11,10 @@ from dataclasses import replace
 from relay.events import Unreachable
 from relay.gateway.gateway import Gateway
 from relay.gateway.wire import RemoteUnicast
-from relay.replica.entries import DeliverUnicast, ForwardUnicast, UnicastReply
+from relay.replica.entries import DeliverUnicast, ForwardUnicast, UnicastRefusal, UnicastReply
 from relay.replica.state import ReplicatedState
 from relay.unicast.receiver import UnicastReceiver
-from relay.unicast.sender import NO_MEMBER, QUEUE_FULL, TOO_LARGE, RemoteUnicastConfig, UnicastSender
+from relay.unicast.sender import RemoteUnicastConfig, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch
@@ -53,15 +53,15 @@ class UnicastRoutes:
     def _forward(self, unicast: RemoteUnicast, now: float) -> list[Effect]:
         view = self._state.view
         if self._gateway.active:
-            reason = self._send(unicast)
+            refusal = self._send(unicast)
         elif view is None or view.coordinator == self._me:
-            reason = "no_relay"
+            refusal = UnicastRefusal.NOT_RELAY
         else:
             header = ForwardUnicast(unicast.after, unicast.attempt)
             return [Down(Frame(self._me, view.coordinator, (header,), unicast.batch))]
-        if reason:
-            self.sender.handle_reply(_refusal(unicast, reason), now)
-        return _count(reason)
+        if refusal is not None:
+            self.sender.handle_reply(_refusal(unicast, refusal), now)
+        return _count(refusal)
 
     # -- the relays ----------------------------------------------------------------------------------------------------
 
@@ -71,11 +71,13 @@ class UnicastRoutes:
         if batch is None or batch.target is None or batch.origin != frame.source:
             return [Dropped("relay_malformed")]
         unicast = RemoteUnicast(header.after, header.attempt, batch)
-        reason = self._send(unicast) if self._gateway.active else "not_relay"
-        return [*_count(reason), Down(Frame(self._me, frame.source, (_refusal(unicast, reason),)))] if reason else []
+        refusal = self._send(unicast) if self._gateway.active else UnicastRefusal.NOT_RELAY
+        if refusal is None:
+            return []
+        return [*_count(refusal), Down(Frame(self._me, frame.source, (_refusal(unicast, refusal),)))]
 
-    def _send(self, unicast: RemoteUnicast) -> str:
-        """Onto the bridge; why not, or an empty string."""
+    def _send(self, unicast: RemoteUnicast) -> UnicastRefusal | None:
+        """Onto the bridge; why not, or None."""
         batch = unicast.batch
         assert batch.target is not None
         return self._gateway.send_unicast(batch.target_site, batch.target, unicast)
@@ -92,7 +94,7 @@ class UnicastRoutes:
             return self.deliver(frame.after, batch)
         view = self._state.view
         if view is None or view.rank(batch.target) < 0:
-            return self.reply(_refusal(frame, NO_MEMBER), now)
+            return self.reply(_refusal(frame, UnicastRefusal.NO_MEMBER), now)
         return [Down(Frame(self._me, batch.target, (DeliverUnicast(frame.after, frame.attempt),), batch))]
 
     # -- the target ----------------------------------------------------------------------------------------------------
@@ -117,8 +119,8 @@ class UnicastRoutes:
         view, relaying = self._state.view, self._gateway.active
         if reply.site == self._site and reply.origin == self._me:
             remote = self._state.remotes.get(reply.target_site)
-            if reply.reason == NO_MEMBER and remote is not None and remote.lineages_of(reply.target):
-                reply = replace(reply, reason="other_part")  # as far as this site knows it lives: worth another try
+            if reply.refusal is UnicastRefusal.NO_MEMBER and remote is not None and remote.lineages_of(reply.target):
+                reply = replace(reply, refusal=UnicastRefusal.OTHER_PART)
             self.sender.handle_reply(reply, now)
             return []
         if view is None:
@@ -126,19 +128,20 @@ class UnicastRoutes:
         if reply.site == self._site and relaying and view.rank(reply.origin) >= 0:
             return [Down(Frame(self._me, reply.origin, (reply,)))]
         if reply.site != self._site and relaying:
-            reason = self._gateway.send_unicast(reply.site, reply.origin, reply)
-            return [Dropped(f"relay_reply_{reason}")] if reason else []
+            refusal = self._gateway.send_unicast(reply.site, reply.origin, reply)
+            return [] if refusal is None else [Dropped(f"relay_reply_{refusal}")]
         if reply.target == self._me and view.coordinator != self._me:
             return [Down(Frame(self._me, view.coordinator, (reply,)))]
         return [Dropped("relay_reply_no_relay")]
 
 
-def _count(reason: str) -> list[Effect]:
+def _count(refusal: UnicastRefusal | None) -> list[Effect]:
     """What a link has no room for, now or ever, is a drop. Where there is none yet a unicast waits at its origin."""
-    return [Dropped(f"relay_unicast_{reason}")] if reason in (QUEUE_FULL, TOO_LARGE) else []
+    counted = refusal in (UnicastRefusal.QUEUE_FULL, UnicastRefusal.TOO_LARGE)
+    return [Dropped(f"relay_unicast_{refusal}")] if counted else []
 
 
-def _refusal(unicast: RemoteUnicast, reason: str) -> UnicastReply:
+def _refusal(unicast: RemoteUnicast, refusal: UnicastRefusal) -> UnicastReply:
     batch = unicast.batch
     assert batch.target is not None
-    return UnicastReply(batch.site, batch.origin, batch.target_site, batch.target, batch.last, unicast.attempt, reason)
+    return UnicastReply(batch.site, batch.origin, batch.target_site, batch.target, batch.last, unicast.attempt, refusal)

@@ -42,7 +42,7 @@ class UnicastReceiver:
     def take_replies(self) -> list[UnicastReply]:
         """The acknowledgements that are due."""
         replies = [
-            UnicastReply(site, origin, self._site, self._address, self._reached.get((site, origin), 0), 0, "")
+            UnicastReply(site, origin, self._site, self._address, self._reached.get((site, origin), 0), 0, None)
             for site, origin in self._owed
         ]
         self._owed.clear()

@@ -11,18 +11,11 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from relay.events import Certainty, Unreachable
+from relay.events import Certainty, Failure, Unreachable
 from relay.gateway.wire import RemoteUnicast
-from relay.replica.entries import UnicastReply
+from relay.replica.entries import UnicastRefusal, UnicastReply
 from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Batch
-
-#: Reason of a refusal after which trying again is useless: no part of its site has the target, and a uuid seldom comes back.
-NO_MEMBER = "no_member"
-#: Reason of a refusal for one that no frame of the link can hold, however often it is tried; it alone is given up.
-TOO_LARGE = "too_large"
-#: There is no room just now, at the origin or on the link.
-QUEUE_FULL = "queue_full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +71,7 @@ class UnicastSender:
         if batch.target != dest.original or batch.target_site != dest.site:
             batch = replace(batch, target=dest.original, target_site=dest.site)
         if self.pending_bytes and self.pending_bytes + len(batch.body) > self.config.pending_bytes_max:
-            self.failures.append(_failure(dest, batch, QUEUE_FULL, Certainty.NOT_DELIVERED))
+            self.failures.append(_failure(dest, batch, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED))
             return False
         line = self._lines.get(dest)
         if line is None:
@@ -126,7 +119,7 @@ class UnicastSender:
         line = self._lines.get(dest)
         if line is None:
             return
-        if reply.reason:
+        if reply.refusal is not None:
             self._refused(dest, line, reply, now)
         else:
             while line.pending and line.pending[0].batch.last <= reply.n:
@@ -142,10 +135,11 @@ class UnicastSender:
         if reply.attempt == line.attempt and now + line.refused_s < line.due:
             line.due = now + line.refused_s
             line.refused_s *= 2
-        if reply.reason == NO_MEMBER:
-            self._give_up(dest, line, len(line.pending), NO_MEMBER)
-        if reply.reason == TOO_LARGE:
-            self._pass_over(dest, line, reply.n, now)
+        match reply.refusal:
+            case UnicastRefusal.NO_MEMBER:
+                self._give_up(dest, line, len(line.pending), Failure.NO_MEMBER)
+            case UnicastRefusal.TOO_LARGE:
+                self._pass_over(dest, line, reply.n, now)
 
     def _pass_over(self, dest: ProxyUUID, line: _Line, n: int, now: float) -> None:
         """One alone is given up. What is behind it was to be delivered after it, so it is forwarded again without that."""
@@ -154,7 +148,7 @@ class UnicastSender:
             return
         each = line.pending[place]
         del line.pending[place]
-        self._fail(dest, each, TOO_LARGE)
+        self._fail(dest, each, Failure.TOO_LARGE)
         if place < len(line.pending):
             self._repeat(line, now, place)
 
@@ -162,7 +156,7 @@ class UnicastSender:
         """Give up what is too old, forward again what has waited long enough."""
         for dest, line in list(self._lines.items()):
             old = sum(1 for each in line.pending if now >= each.since + self.config.give_up_s)
-            self._give_up(dest, line, old, "timeout")
+            self._give_up(dest, line, old, Failure.TIMEOUT)
             if not line.pending:
                 del self._lines[dest]
             elif now >= line.due:
@@ -172,14 +166,14 @@ class UnicastSender:
     def abandon(self) -> None:
         """This member leaves: nobody is there to try again."""
         for dest, line in self._lines.items():
-            self._give_up(dest, line, len(line.pending), "left")
+            self._give_up(dest, line, len(line.pending), Failure.LEFT)
         self._lines.clear()
 
-    def _give_up(self, dest: ProxyUUID, line: _Line, count: int, reason: str) -> None:
+    def _give_up(self, dest: ProxyUUID, line: _Line, count: int, reason: Failure) -> None:
         for _ in range(count):
             self._fail(dest, line.pending.popleft(), reason)
 
-    def _fail(self, dest: ProxyUUID, each: _Pending, reason: str) -> None:
+    def _fail(self, dest: ProxyUUID, each: _Pending, reason: Failure) -> None:
         self.pending_bytes -= len(each.batch.body)
         certainty = Certainty.UNKNOWN if each.open else Certainty.NOT_DELIVERED
         self.failures.append(_failure(dest, each.batch, reason, certainty))
@@ -190,5 +184,5 @@ class UnicastSender:
         return min(dues, default=None)
 
 
-def _failure(dest: ProxyUUID, batch: Batch, reason: str, certainty: Certainty) -> Unreachable:
+def _failure(dest: ProxyUUID, batch: Batch, reason: Failure, certainty: Certainty) -> Unreachable:
     return Unreachable(dest, batch.first, batch.last, reason, certainty)

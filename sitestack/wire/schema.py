@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from operator import attrgetter
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -161,6 +161,8 @@ class Schema:
             return self._mapping(self.converter(args[0]), self.converter(args[1]))
         if isinstance(kind, type) and issubclass(kind, IntEnum):
             return Converter(int, _enum_parser(kind))
+        if isinstance(kind, type) and issubclass(kind, StrEnum):
+            return Converter(str, _word_parser(kind))
         if isinstance(kind, type) and hasattr(kind, "_fields"):
             hints = get_type_hints(kind)
             return self._record(kind, [self.converter(hints[name]) for name in kind._fields])
@@ -177,6 +179,9 @@ class Schema:
         if len(inner) != 1 or len(args) != 2:
             raise TypeError(f"{args!r}: only X | None can travel in a frame")
         pack, parse = self.converter(inner[0])
+        if isinstance(inner[0], type) and issubclass(inner[0], StrEnum):
+            # No word travels as an empty one.
+            return Converter(lambda value: "" if value is None else pack(value), lambda value: parse(value) if value else None)
         return Converter(
             _same if pack is _same else lambda value: None if value is None else pack(value),
             lambda value: None if value is None else parse(value),
@@ -288,5 +293,17 @@ def _enum_parser(kind: type[IntEnum]) -> Parse:
         if type(value) is not int or value not in members:
             raise ProtocolError("field")
         return members[value]
+
+    return parse
+
+
+def _word_parser(kind: type[StrEnum]) -> Parse:
+    """A word that the class does not have is refused, unless the class says what stands for it (`_missing_`)."""
+
+    def parse(value: Any) -> StrEnum:
+        try:
+            return kind(_parse_str(value))
+        except ValueError as error:
+            raise ProtocolError("field") from error
 
     return parse

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -29,6 +29,8 @@ def fixed_bytes(kind: Any) -> int | None:
         return _ATOM_BYTES[kind]
     if isinstance(kind, type) and issubclass(kind, IntEnum):
         return _ATOM_BYTES[int]
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return _ATOM_BYTES[str]
     inner: list[Any]
     if isinstance(kind, type) and is_dataclass(kind) and kind is not Batch:
         hints = get_type_hints(kind)

@@ -7,6 +7,7 @@ import re
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -43,7 +44,11 @@ def _rows(headers: Mapping[int, type[Header]]) -> Iterator[str]:
 
 def _type(kind: Any) -> str:
     origin, inner = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return "str"
     if origin in (Union, types.UnionType):
+        if any(isinstance(each, type) and issubclass(each, StrEnum) for each in inner):
+            return "str, which may be empty"
         return " or ".join(_type(each) for each in inner)
     if origin is tuple:
         return f"[{', '.join(_type(each) for each in inner if each is not ...)}{', ...' if ... in inner else ''}]"

@@ -64,7 +64,7 @@ RELAY = (
         (
             Edit(
                 "relay/gateway/gateway.py",
-                'self._close(older, "superseded", now)',
+                "self._close(older, Ending.SUPERSEDED, now)",
                 "[]",
             ),
             Edit(

@@ -6,7 +6,7 @@ import random
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
@@ -72,7 +72,7 @@ def values(kind: Any, known: Known | None = None) -> st.SearchStrategy[Any]:
         return st.dictionaries(values(args[0], known), values(args[1], known), max_size=3)
     if kind is Header:
         return st.deferred(lambda: headers(SMALL, known))
-    if issubclass(kind, IntEnum):
+    if issubclass(kind, IntEnum | StrEnum):
         return st.sampled_from(kind)
     if kind is View:
         return st.builds(

@@ -18,13 +18,13 @@ COMPUTED = {
     "relay/layer/applier.py: answer.value": "relay/replica/remote_site.py: Admission",
     "relay/gateway/gateway.py: answer.value": "relay/replica/remote_site.py: Admission",
     "relay/gateway/gateway.py: error.reason": "",  # of a ProtocolError, and collected where that is raised
-    "relay/gateway/gateway.py: f'hello_{reason}'": "relay/gateway/fence.py: objection refusal",
-    "relay/gateway/gateway.py: f'link_{reason}'": "relay/gateway/session.py: overdue",
+    "relay/gateway/gateway.py: f'hello_{reason}'": "relay/gateway/fence.py: HelloRefusal",
+    "relay/gateway/gateway.py: f'link_{reason}'": "relay/gateway/session.py: Overdue",
     "relay/gateway/routes.py: reason": "relay/gateway/routes.py: arrived _hand_on",
-    "relay/unicast/forwarding.py: f'relay_reply_{reason}'": (
+    "relay/unicast/forwarding.py: f'relay_reply_{refusal}'": (
         "relay/gateway/gateway.py: send_unicast; relay/gateway/session.py: send_unicast"
     ),
-    "relay/unicast/forwarding.py: f'relay_unicast_{reason}'": "relay/gateway/session.py: send_unicast",
+    "relay/unicast/forwarding.py: f'relay_unicast_{refusal}'": "relay/gateway/session.py: send_unicast",
     "sitestack/layers/batching/layer.py: reason": "sitestack/layers/batching/layer.py: _maybe_leave",
     "sitestack/layers/nakack/layer.py: refused": "sitestack/layers/nakack/window.py: add",
     "sitestack/layers/sequencer/layer.py: verdict.value": "sitestack/layers/sequencer/received_table.py: Receipt",
@@ -92,7 +92,7 @@ def prefix(argument: ast.expr) -> str:
 
 
 def words_at(place: str) -> list[str]:
-    """The strings there that are words: sentences for people are none."""
+    """The strings there that are words, and the members of enums: sentences for people are none."""
     path, _, names = place.partition(": ")
     if not path:
         return []
@@ -101,5 +101,22 @@ def words_at(place: str) -> list[str]:
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names.split()
     ]
-    strings = [node.value for home in homes for node in ast.walk(home) if isinstance(node, ast.Constant)]
-    return [each for each in strings if isinstance(each, str) and WORD.fullmatch(each)]
+    strings = [string for home in homes for node in ast.walk(home) if (string := text_of(node)) is not None]
+    return [each for each in strings if WORD.fullmatch(each)]
+
+
+def text_of(node: ast.AST) -> str | None:
+    """A string, or the one that the member of an enum stands for."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    return enum_members().get(ast.unparse(node)) if named else None
+
+
+@cache
+def enum_members() -> dict[str, str]:
+    """`Class.MEMBER` -> its string, for all enums of words."""
+    classes = [node for path in sources() for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)]
+    enums = [each for each in classes if "StrEnum" in map(ast.unparse, each.bases)]
+    lines = [(each.name, line) for each in enums for line in each.body if isinstance(line, ast.Assign)]
+    return {f"{name}.{ast.unparse(line.targets[0])}": ast.literal_eval(line.value) for name, line in lines}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from relay.events import Certainty, Gap
+from relay.events import Certainty, Failure, Gap
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Hello, Routed, State, encode
 from relay.layer import RelayConfig
-from relay.unicast.sender import TOO_LARGE
 from tests.relay.fake_places import places
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World
@@ -64,7 +63,7 @@ def test_a_unicast_that_the_other_end_does_not_take_is_told_to_its_sender(sender
         here.send(text, dest=proxy(there))
     world.run(0.5)
     assert there.delivered() == ["before", FITS, "after"]
-    assert told(here) == [(3, TOO_LARGE, Certainty.NOT_DELIVERED)]
+    assert told(here) == [(3, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
     assert "bridge_length" not in sfo.relay.drops
 
 

@@ -8,7 +8,7 @@ from relay.gateway.session import LinkConfig, LinkSession
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Bye, FrameParser, Heartbeat, Hello, RemoteUnicast, State, encode
 from relay.replica.buffer import BufferConfig
-from relay.replica.entries import SiteVector
+from relay.replica.entries import SiteVector, UnicastRefusal
 from relay.replica.state import ReplicatedState
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
@@ -151,7 +151,7 @@ def test_unicasts_and_the_stream_share_a_chunk() -> None:
     greet(link)
     unicast = RemoteUnicast(0, 0, Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"x" * 100]), E, "NYC"))
     for _ in range(30):
-        assert link.send_unicast(unicast) == ""
+        assert link.send_unicast(unicast) is None
     sent = frames(b"".join(drain(link)[:3]))
     assert 5 < sum(isinstance(frame, RemoteUnicast) for frame in sent) < 16
     assert len(numbers(sent)) > 3
@@ -161,8 +161,8 @@ def test_more_unicasts_than_may_wait_are_refused() -> None:
     link = session(LinkConfig(unicast_bytes_max=1_000))
     unicast = RemoteUnicast(0, 0, batch(1))
     answers = [link.send_unicast(unicast) for _ in range(100)]
-    assert answers.count("") == -(-1_000 // len(encode(unicast)))
-    assert set(answers) == {"", "queue_full"}
+    assert answers.count(None) == -(-1_000 // len(encode(unicast)))
+    assert set(answers) == {None, UnicastRefusal.QUEUE_FULL}
 
 
 def test_acknowledgements_of_one_turn_are_one_frame() -> None:

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.gateway.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, RemoteUnicast, Routed, State, encode
-from relay.replica.entries import HEADERS, RelayState, RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
+from relay.replica.entries import (
+    HEADERS,
+    RelayState,
+    RemoteBaseline,
+    RemoteGap,
+    RemoteView,
+    SiteVector,
+    UnicastRefusal,
+    UnicastReply,
+)
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope
@@ -30,7 +39,7 @@ EXAMPLES: list[Header] = [
     Ack(VECTORS),
     data(7),
     RemoteUnicast(2, 5, UNICAST),
-    UnicastReply("NYC", D, "SFO", E, 9, 2, "no_member"),
+    UnicastReply("NYC", D, "SFO", E, 9, 2, UnicastRefusal.NO_MEMBER),
     RemoteView("SFO", remote_view(3, D, E)),
     RemoteView("SFO", MERGED),
     RemoteGap("SFO", D, 3, 9, "budget"),
@@ -54,6 +63,19 @@ def parse_all(chunks: list[bytes], bytes_max: int = 1 << 20) -> list[Header]:
 def test_every_kind_of_frame_survives_the_way() -> None:
     assert {type(frame) for frame in EXAMPLES} == set(FRAMES.values())
     assert parse_all([b"".join(map(encode, EXAMPLES))]) == EXAMPLES
+
+
+@pytest.mark.parametrize(
+    ("word", "refusal"),
+    [("", None), ("no_member", UnicastRefusal.NO_MEMBER), ("a_word_of_version_2", UnicastRefusal.OTHER)],
+)
+def test_a_refusal_travels_as_a_word_none_as_an_empty_one_and_one_that_is_unknown_is_a_refusal(
+    word: str, refusal: UnicastRefusal | None
+) -> None:
+    packed: bytes = msgpack.packb([0x112, "NYC", bytes(D), "SFO", bytes(E), 9, 2, word])
+    reply = UnicastReply("NYC", D, "SFO", E, 9, 2, refusal)
+    assert parse_all([len(packed).to_bytes(4, "big") + packed]) == [reply]
+    assert (encode(reply)[4:] == packed) == (refusal is not UnicastRefusal.OTHER)
 
 
 def test_a_byte_at_a_time_gives_the_same_frames() -> None:

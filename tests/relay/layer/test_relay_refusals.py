@@ -53,7 +53,7 @@ def test_a_reply_for_which_the_link_has_no_room_is_counted() -> None:
     puppet = Puppet(nyc)
     puppet.say_without_turn(hello())
     member = nyc.members[1]
-    replies = [UnicastReply("SFO", D, "NYC", member.address, n, 0, "") for n in range(1, 20)]
+    replies = [UnicastReply("SFO", D, "NYC", member.address, n, 0, None) for n in range(1, 20)]
     drops = [
         effect for reply in replies for effect in nyc.relay.layer.up(Frame(member.address, nyc.relay.address, (reply,)), 0.0)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from relay.events import Baseline, Certainty, Duty, Gap, GlobalView, Misconfigured, Role, Unreachable
+from relay.events import Baseline, Certainty, Duty, Failure, Gap, GlobalView, Misconfigured, Role, Unreachable
 from relay.node.event_lines import EventLines
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import Address, ProxyUUID
@@ -64,7 +64,7 @@ def test_roles_gaps_and_failures_have_lines() -> None:
     role, gap, failure = lines(
         Role(Duty.RELAY, VIEW.id, ("SFO",)),
         Gap("SFO", D, 3, 9, "budget"),
-        Unreachable(ProxyUUID(D, "SFO"), 4, 4, "no member", Certainty.NOT_DELIVERED),
+        Unreachable(ProxyUUID(D, "SFO"), 4, 4, Failure.NO_MEMBER, Certainty.NOT_DELIVERED),
     )
     assert (role["ev"], role["role"], role["to"]) == ("role", "relay", ["SFO"])
     assert (gap["ev"], gap["from"], gap["to"]) == ("gap", 3, 9)

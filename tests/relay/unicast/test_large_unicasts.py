@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from relay.events import Certainty, Unreachable
+from relay.events import Certainty, Failure, Unreachable
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import RemoteUnicast, encode
-from relay.replica.entries import UnicastReply
-from relay.unicast.sender import TOO_LARGE, RemoteUnicastConfig, UnicastSender
+from relay.replica.entries import UnicastRefusal, UnicastReply
+from relay.unicast.sender import RemoteUnicastConfig, UnicastSender
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Dropped
 from tests.relay.fake_member import Member
@@ -39,18 +39,18 @@ def test_a_queue_with_room_takes_one_of_any_size_that_has_a_frame() -> None:
     """Otherwise what is larger than the queue would never go, however empty it is."""
     link = session(LinkConfig(unicast_bytes_max=1_000, frame_bytes_max=10_000))
     greet(link)
-    assert link.send_unicast(RemoteUnicast(0, 0, unicast(1))) == ""
-    assert link.send_unicast(RemoteUnicast(0, 0, unicast(2, 5_000))) == ""
-    assert link.send_unicast(RemoteUnicast(0, 0, unicast(3))) == "queue_full"
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(1))) is None
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(2, 5_000))) is None
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(3))) is UnicastRefusal.QUEUE_FULL
     drain(link)
-    assert link.send_unicast(RemoteUnicast(0, 0, unicast(3))) == ""
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(3))) is None
 
 
 def test_what_has_no_frame_is_not_called_a_full_queue() -> None:
     link = session(LinkConfig(frame_bytes_max=10_000))
     room = 10_000 - len(encode(RemoteUnicast(0, 0, unicast(1, 9_000)))) + 9_000
-    assert link.send_unicast(RemoteUnicast(0, 0, unicast(1, room))) == ""
-    assert link.send_unicast(RemoteUnicast(0, 0, unicast(2, room + 1))) == "too_large"
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(1, room))) is None
+    assert link.send_unicast(RemoteUnicast(0, 0, unicast(2, room + 1))) is UnicastRefusal.TOO_LARGE
 
 
 # -- the origin ----------------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def test_a_lone_unicast_waits_however_large_it_is() -> None:
     sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=1_000))
     assert sender.send(TARGET, unicast(1, 1_000), 0.0)
     assert not sender.send(TARGET, unicast(2), 0.0)
-    assert [(each.first, each.reason) for each in sender.failures] == [(2, "queue_full")]
+    assert [(each.first, each.reason) for each in sender.failures] == [(2, Failure.QUEUE_FULL)]
     sender.handle_reply(ack(1), 0.0)
     assert sender.send(TARGET, unicast(3, 2_000), 0.0)
 
@@ -71,7 +71,7 @@ def test_what_the_origin_may_not_keep_is_counted() -> None:
     world.run(1)
     for n in range(3):
         nyc.members[1].send(f"{n}{'x' * 600}", dest=proxy(sfo.members[1]))
-    assert told(nyc.members[1]) == [(n, "queue_full", Certainty.NOT_DELIVERED) for n in (2, 3)]
+    assert told(nyc.members[1]) == [(n, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED) for n in (2, 3)]
     assert nyc.members[1].drops["relay_unicast_pending_full"] == 2
 
 
@@ -80,11 +80,11 @@ def test_one_that_can_never_go_is_given_up_and_the_rest_is_forwarded_without_it(
     for n in (1, 2, 3, 4):
         sender.send(TARGET, unicast(n), 0.0)
     sender.take()
-    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, TOO_LARGE), 0.1)
-    assert sender.failures == [Unreachable(TARGET, 2, 2, TOO_LARGE, Certainty.NOT_DELIVERED)]
+    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, UnicastRefusal.TOO_LARGE), 0.1)
+    assert sender.failures == [Unreachable(TARGET, 2, 2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
     assert [(each.after, each.attempt, each.batch.first) for each in sender.take()] == [(1, 1, 3), (3, 1, 4)]
     assert sender.pending_bytes == 3 * len(unicast(1).body)
-    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, TOO_LARGE), 0.2)
+    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, UnicastRefusal.TOO_LARGE), 0.2)
     assert (len(sender.failures), sender.take()) == (1, []), "said twice"
     sender.handle_reply(ack(4), 0.3)
     assert (sender.pending_bytes, sender.deadline()) == (0, None)
@@ -94,8 +94,8 @@ def test_it_is_uncertain_when_another_attempt_may_have_come_to_something() -> No
     sender = UnicastSender(RemoteUnicastConfig())
     sender.send(TARGET, unicast(1), 0.0)
     sender.again(0.5)
-    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 1, 1, TOO_LARGE), 0.6)
-    assert sender.failures == [Unreachable(TARGET, 1, 1, TOO_LARGE, Certainty.UNKNOWN)]
+    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 1, 1, UnicastRefusal.TOO_LARGE), 0.6)
+    assert sender.failures == [Unreachable(TARGET, 1, 1, Failure.TOO_LARGE, Certainty.UNKNOWN)]
 
 
 # -- all together --------------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_one_without_a_frame_is_told_to_its_sender_at_once_and_blocks_nothing(se
         here.send(text, dest=proxy(there))
     world.run(0.1)
     assert there.delivered() == ["before", "after", "last"]
-    assert told(here) == [(2, TOO_LARGE, Certainty.NOT_DELIVERED), (4, TOO_LARGE, Certainty.NOT_DELIVERED)]
+    assert told(here) == [(2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED), (4, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
     assert nyc.relay.drops["relay_unicast_too_large"] == 2
     assert here.layer.sender.pending_bytes == 0
 
@@ -132,7 +132,7 @@ def test_one_that_waited_for_a_link_is_told_when_there_is_one() -> None:
         nyc.relay.send(text, dest=proxy(sfo.members[1]))
     world.run(0.5)
     assert sfo.members[1].delivered() == ["before", "after"]
-    assert told(nyc.relay) == [(2, TOO_LARGE, Certainty.NOT_DELIVERED)]
+    assert told(nyc.relay) == [(2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
 
 
 def test_what_is_behind_it_does_not_wait_for_the_next_turn() -> None:
@@ -160,6 +160,6 @@ def test_a_reply_that_has_no_frame_is_counted() -> None:
     _world, nyc = alone(frame_bytes_max=50)
     member = nyc.members[1]
     Puppet(nyc).greet()
-    reply = UnicastReply("SFO", D, "NYC", member.address, 1, 0, "")
+    reply = UnicastReply("SFO", D, "NYC", member.address, 1, 0, None)
     drops = nyc.relay.layer.up(Frame(member.address, nyc.relay.address, (reply,)), 0.0)
     assert drops == [Dropped("relay_reply_too_large")]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from relay.events import Certainty, Unreachable
+from relay.events import Certainty, Failure, Unreachable
 from relay.gateway.wire import RemoteUnicast
-from relay.replica.entries import ForwardUnicast, UnicastReply
+from relay.replica.entries import ForwardUnicast, UnicastRefusal, UnicastReply
 from relay.unicast.receiver import UnicastReceiver
 from relay.unicast.sender import RemoteUnicastConfig, UnicastSender
 from sitestack.model.address import ProxyUUID
@@ -24,11 +24,11 @@ def unicast(n: int, size: int = 1) -> Batch:
 
 
 def ack(n: int) -> UnicastReply:
-    return UnicastReply("NYC", D, "SFO", E, n, 0, "")
+    return UnicastReply("NYC", D, "SFO", E, n, 0, None)
 
 
-def refusal(n: int, attempt: int, reason: str = "no_link") -> UnicastReply:
-    return UnicastReply("NYC", D, "SFO", E, n, attempt, reason)
+def refusal(n: int, attempt: int, why: UnicastRefusal = UnicastRefusal.NO_LINK) -> UnicastReply:
+    return UnicastReply("NYC", D, "SFO", E, n, attempt, why)
 
 
 def failures(member: Member) -> list[Unreachable]:
@@ -81,7 +81,7 @@ def test_a_batch_that_was_never_on_its_way_was_certainly_not_delivered() -> None
         assert due is not None
         assert due <= 30.0
         sender.expire(due)
-    assert sender.failures == [Unreachable(TARGET, 1, 1, "timeout", Certainty.NOT_DELIVERED)]
+    assert sender.failures == [Unreachable(TARGET, 1, 1, Failure.TIMEOUT, Certainty.NOT_DELIVERED)]
     assert sender.deadline() is None
 
 
@@ -99,7 +99,7 @@ def test_a_target_that_is_no_member_ends_the_wait_at_once() -> None:
     sender = UnicastSender(RemoteUnicastConfig())
     sender.send(TARGET, unicast(1), 0.0)
     sender.send(TARGET, unicast(2), 0.0)
-    sender.handle_reply(refusal(1, 0, "no_member"), 0.1)
+    sender.handle_reply(refusal(1, 0, UnicastRefusal.NO_MEMBER), 0.1)
     assert [(each.first, each.certainty) for each in sender.failures] == [
         (1, Certainty.NOT_DELIVERED),
         (2, Certainty.UNKNOWN),
@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_reported_at_once_and_leaves_no_hole() -> None:
     for n in (1, 2):
         sender.send(TARGET, unicast(n, 6), 0.0)
     sender.send(TARGET, unicast(3, 6), 0.0)
-    assert sender.failures == [Unreachable(TARGET, 3, 3, "queue_full", Certainty.NOT_DELIVERED)]
+    assert sender.failures == [Unreachable(TARGET, 3, 3, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED)]
     sender.handle_reply(ack(1), 0.0)
     sender.send(TARGET, unicast(4, 6), 0.0)
     assert [(each.after, each.batch.first) for each in sender.take()][-1] == (2, 4)
@@ -124,8 +124,8 @@ def test_who_leaves_says_of_every_unicast_on_its_way_that_nobody_will_know() -> 
     sender.send(ProxyUUID(F, "SFO"), unicast(1), 0.0)
     sender.abandon()
     assert [(each.target, each.first, each.reason, each.certainty) for each in sender.failures] == [
-        (TARGET, 1, "left", Certainty.UNKNOWN),
-        (ProxyUUID(F, "SFO"), 1, "left", Certainty.UNKNOWN),
+        (TARGET, 1, Failure.LEFT, Certainty.UNKNOWN),
+        (ProxyUUID(F, "SFO"), 1, Failure.LEFT, Certainty.UNKNOWN),
     ]
     assert (sender.pending_bytes, sender.deadline()) == (0, None)
 
@@ -224,7 +224,7 @@ def test_a_member_that_has_left_is_told_to_the_sender_at_once() -> None:
     world.run(1)
     nyc.members[1].send("x", dest=proxy(gone))
     world.run(0.5)
-    assert failures(nyc.members[1])[0].reason == "no_member"
+    assert failures(nyc.members[1])[0].reason is Failure.NO_MEMBER
     assert failures(nyc.members[1])[0].certainty is Certainty.NOT_DELIVERED
 
 
@@ -272,7 +272,7 @@ def test_who_relays_no_more_answers_not_me() -> None:
     batch = Batch("NYC", nyc.members[2].address, Scope.UNICAST, 1, 1, pack_body([b""]), E, "SFO")
     effects = other.layer.up(Frame(nyc.members[2].address, other.address, (ForwardUnicast(0, 3),), batch), 0.0)
     assert len(effects) == 1
-    assert "not_relay" in repr(effects[0])
+    assert "NOT_RELAY" in repr(effects[0])
 
 
 def test_a_proxy_of_this_site_is_a_member_of_this_site() -> None:
@@ -306,7 +306,7 @@ def test_a_unicast_for_nobody_of_ours_does_not_come_in() -> None:
         puppet.say(RemoteUnicast(0, 0, batch))
     assert nyc.relay.drops["foreign_site"] == 3
     assert nyc.members[1].delivered() == ["ok"]
-    puppet.say(UnicastReply("NYC", member, "LAX", F, 1, 0, ""))
+    puppet.say(UnicastReply("NYC", member, "LAX", F, 1, 0, None))
     assert nyc.relay.drops["foreign_site"] == 4
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import pytest
@@ -111,3 +112,33 @@ def test_what_is_no_address_is_refused_also_when_it_is_known(value: object) -> N
     SCHEMA.parse_address(bytes(A))
     with pytest.raises(ProtocolError):
         SCHEMA.parse_address(value)
+
+
+class Word(StrEnum):
+    YES = "yes"
+
+
+class Open(StrEnum):
+    KNOWN = "known"
+    OTHER = "other"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Open:
+        return cls.OTHER
+
+
+def test_a_word_travels_as_a_string_and_no_word_as_an_empty_one() -> None:
+    word, maybe = SCHEMA.converter(Word), SCHEMA.converter(Word | None)
+    assert (word.pack(Word.YES), maybe.pack(Word.YES), maybe.pack(None)) == ("yes", "yes", "")
+    assert type(word.pack(Word.YES)) is str
+    assert (word.parse("yes"), maybe.parse("yes"), maybe.parse("")) == (Word.YES, Word.YES, None)
+
+
+def test_a_word_that_nobody_has_is_refused_unless_the_class_has_one_for_it() -> None:
+    for kind in (Word, Word | None):
+        with pytest.raises(ProtocolError, match=r"^field$"):
+            SCHEMA.converter(kind).parse("no")
+    assert SCHEMA.converter(Open).parse("later") is Open.OTHER
+    for value in (1, None, b"known", ["known"]):
+        with pytest.raises(ProtocolError, match=r"^field$"):
+            SCHEMA.converter(Open).parse(value)
