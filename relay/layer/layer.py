@@ -73,8 +73,8 @@ class RelayLayer(Layer):
         self.gateway = Gateway(local, config.gateway, config.routes.via, self.state, self.injector)
         self.routes = Routes(local, config.routes, self.gateway)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
-        self.sender = self.unicasts.sender
         self._applier = Applier(local.address, self.state, self.gateway)
+        self._leave_wait_s = config.unicast.leave_wait_s
         self._site = local.site
         self._me = local.address
         self._leaving = False
@@ -108,15 +108,14 @@ class RelayLayer(Layer):
         if isinstance(event, DialFailed):
             return self.routes.carry(self.gateway.dial_failed(event.site, event.address, now), now)
         if isinstance(event, Disconnect):
-            self._leave_due = now if self.sender.deadline() is None else now + self.sender.config.leave_wait_s
+            self._leave_due = now if self.unicasts.deadline() is None else now + self._leave_wait_s
             return self._leave(now) if self._leave_due == now else []
         return [Down(event)]
 
     def _leave(self, now: float) -> list[Effect]:
-        """Go, and say of every unicast that is still on its way that nobody will ever know (X10)."""
+        """Go, with a farewell to the other sites."""
         self._leave_due, self._leaving = None, True
-        self.sender.abandon()
-        effects = self.unicasts.forward(now)
+        effects = self.unicasts.leave(now)
         effects += self.routes.carry(self.gateway.resign(Ending.LEAVING, now), now)
         return [*effects, Down(Disconnect())]
 
@@ -184,7 +183,7 @@ class RelayLayer(Layer):
             return self.unicasts.relay(frame, header)
         if isinstance(header, DeliverUnicast):
             return self.unicasts.deliver(header.after, frame.batch)
-        return [*self.unicasts.reply(header, now), *self.unicasts.forward(now)]
+        return self.unicasts.reply(header, now)
 
     def _hold(self, frame: Frame, batch: Batch, now: float) -> None:
         """In RELAY the second in line "buffers the last N messages"; here everybody does, until the other sites have them."""
@@ -218,8 +217,7 @@ class RelayLayer(Layer):
             self.injector.close()
         effects += [*self._applier.installed(), *self.gateway.retention.installed(view)]
         if old is None or old.coordinator != view.coordinator:
-            self.sender.again(now)
-            effects += self.unicasts.forward(now)
+            effects += self.unicasts.relay_changed(now)
         # What the injector has waits for the end of the turn: cast here it would overtake, on its way
         # back up through this layer, what the layers below have put into the new view before it.
         self._waiting_since = now
@@ -237,24 +235,23 @@ class RelayLayer(Layer):
                     effects += self.routes.arrived(site, frame, now)
                 else:
                     effects += self.unicasts.arrived(site, frame, now)
-        return [*effects, *self.unicasts.forward(now), *self.injector.take()]
+        return [*effects, *self.injector.take()]
 
     def flush(self, now: float) -> list[Effect]:
         """End of a turn: acknowledge unicasts, fill the links, cast what came of it."""
         self._now, self._waiting_since = now, None
         effects = [*self.unicasts.acknowledge(now), *self.routes.pump(now), *self.injector.take()]
-        if self._leave_due is not None and (now >= self._leave_due or self.sender.deadline() is None):
+        if self._leave_due is not None and (now >= self._leave_due or self.unicasts.deadline() is None):
             effects += self._leave(now)
         return effects
 
     def expire(self, now: float) -> list[Effect]:
         """Forward unicasts again; the links run in `flush`."""
-        self.sender.expire(now)
-        return [*self.unicasts.forward(now), *self.flush(now)]
+        return [*self.unicasts.expire(now), *self.flush(now)]
 
     def deadline(self) -> float | None:
         """The earliest of the links' and the unicasts'; at once when something came after `flush`."""
-        dues = [self._waiting_since, self.gateway.deadline(), self.sender.deadline(), self._leave_due]
+        dues = [self._waiting_since, self.gateway.deadline(), self.unicasts.deadline(), self._leave_due]
         return min([due for due in dues if due is not None], default=None)
 
     def statistics(self) -> RelayStatistics:

@@ -6,6 +6,8 @@ unicast until the target has acknowledged it, so whatever cannot be done is said
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 
 from relay.events import Unreachable
@@ -14,7 +16,7 @@ from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, UnicastRefusal, UnicastReply
 from relay.replica.state import ReplicatedState
 from relay.unicast.receiver import UnicastReceiver
-from relay.unicast.sender import RemoteUnicastConfig, UnicastSender
+from relay.unicast.sender import RemoteUnicastConfig, Step, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch
@@ -36,32 +38,46 @@ class UnicastRoutes:
 
     def send(self, dest: ProxyUUID, batch: Batch, now: float) -> list[Effect]:
         """A batch of mine for a member of another site."""
-        kept = self.sender.send(dest, batch, now)
-        return [*([] if kept else [Dropped("relay_unicast_pending_full")]), *self.forward(now)]
+        step = self.sender.send(dest, batch, now)
+        dropped = [Dropped("relay_unicast_pending_full")] if isinstance(step, Unreachable) else []
+        return [*dropped, *self._carry_out([step], now)]
 
-    def forward(self, now: float) -> list[Effect]:
+    def relay_changed(self, now: float) -> list[Effect]:
+        """Everything goes to the new one."""
+        return self._carry_out(self.sender.again(now), now)
+
+    def expire(self, now: float) -> list[Effect]:
+        """Forward again, or give up."""
+        return self._carry_out(self.sender.expire(now), now)
+
+    def leave(self, now: float) -> list[Effect]:
+        """Say of every unicast that is still on its way that nobody will ever know (X10)."""
+        return self._carry_out(self.sender.abandon(), now)
+
+    def deadline(self) -> float | None:
+        """When `expire` wants to be called; None when nothing waits for an answer."""
+        return self.sender.deadline()
+
+    def _carry_out(self, steps: Sequence[Step], now: float) -> list[Effect]:
         """RELAY's forwardToCoord: to the relay, or at once onto the bridge when that is this member."""
         effects: list[Effect] = []
-        while unicasts := self.sender.take():  # what follows one that can never go is forwarded again
-            for unicast in unicasts:
-                effects += self._forward(unicast, now)
-        failures: list[Unreachable] = self.sender.failures
-        effects += [Up(failure) for failure in failures]
-        failures.clear()
-        return effects
-
-    def _forward(self, unicast: RemoteUnicast, now: float) -> list[Effect]:
-        view = self._state.view
-        if self._gateway.active:
-            refusal = self._send(unicast)
-        elif view is None or view.coordinator == self._me:
-            refusal = UnicastRefusal.NOT_RELAY
-        else:
-            header = ForwardUnicast(unicast.after, unicast.attempt)
-            return [Down(Frame(self._me, view.coordinator, (header,), unicast.batch))]
-        if refusal is not None:
-            self.sender.handle_reply(_refusal(unicast, refusal), now)
-        return _count(refusal)
+        failures: list[Effect] = []
+        waiting = deque(steps)
+        while waiting:
+            step = waiting.popleft()
+            if isinstance(step, Unreachable):
+                failures.append(Up(step))
+                continue
+            view = self._state.view
+            if view is not None and view.coordinator != self._me:
+                header = ForwardUnicast(step.after, step.attempt)
+                effects.append(Down(Frame(self._me, view.coordinator, (header,), step.batch)))
+                continue
+            refusal = self._send(step) if self._gateway.active else UnicastRefusal.NOT_RELAY
+            if refusal is not None:
+                effects += _count(refusal)
+                waiting += self.sender.handle_reply(_refusal(step, refusal), now)
+        return [*effects, *failures]
 
     # -- the relays ----------------------------------------------------------------------------------------------------
 
@@ -121,8 +137,7 @@ class UnicastRoutes:
             remote = self._state.remotes.get(reply.target_site)
             if reply.refusal is UnicastRefusal.NO_MEMBER and remote is not None and remote.lineages_of(reply.target):
                 reply = replace(reply, refusal=UnicastRefusal.OTHER_PART)
-            self.sender.handle_reply(reply, now)
-            return []
+            return self._carry_out(self.sender.handle_reply(reply, now), now)
         if view is None:
             return [Dropped("relay_reply_no_relay")]
         if reply.site == self._site and relaying and view.rank(reply.origin) >= 0:
@@ -135,7 +150,7 @@ class UnicastRoutes:
         return [Dropped("relay_reply_no_relay")]
 
 
-def _count(refusal: UnicastRefusal | None) -> list[Effect]:
+def _count(refusal: UnicastRefusal) -> list[Effect]:
     """What a link has no room for, now or ever, is a drop. Where there is none yet a unicast waits at its origin."""
     counted = refusal in (UnicastRefusal.QUEUE_FULL, UnicastRefusal.TOO_LARGE)
     return [Dropped(f"relay_unicast_{refusal}")] if counted else []

@@ -54,25 +54,26 @@ class _Line:
     attempt: int = 0
 
 
+#: What is to be done about a unicast: forward it now, or tell the application that it was given up.
+Step = RemoteUnicast | Unreachable
+
+
 class UnicastSender:
-    """The origin's part. `take` gives what is to be forwarded; failures collect in `failures`."""
+    """The origin's part: each call answers with what is to be done."""
 
     def __init__(self, config: RemoteUnicastConfig) -> None:
         self.config = config
         self.pending_bytes = 0
         self.pending_bytes_high = 0
         self.forwarded = 0
-        self.failures: list[Unreachable] = []
         self._lines: dict[ProxyUUID, _Line] = {}
-        self._outbox: list[RemoteUnicast] = []
 
-    def send(self, dest: ProxyUUID, batch: Batch, now: float) -> bool:
-        """A new batch of mine for a member of another site; False when it may not wait and has failed."""
+    def send(self, dest: ProxyUUID, batch: Batch, now: float) -> Step:
+        """A new batch of mine for a member of another site; it has failed when there is no room for it."""
         if batch.target != dest.original or batch.target_site != dest.site:
             batch = replace(batch, target=dest.original, target_site=dest.site)
         if self.pending_bytes and self.pending_bytes + len(batch.body) > self.config.pending_bytes_max:
-            self.failures.append(_failure(dest, batch, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED))
-            return False
+            return _failure(dest, batch, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED)
         line = self._lines.get(dest)
         if line is None:
             line = self._lines[dest] = _Line()
@@ -81,54 +82,54 @@ class UnicastSender:
         line.pending.append(_Pending(batch, now, {line.attempt}))
         self.pending_bytes += len(batch.body)
         self.pending_bytes_high = max(self.pending_bytes_high, self.pending_bytes)
-        self._forward(after, line.attempt, batch)
-        return True
+        return self._forward(after, line.attempt, batch)
 
-    def _forward(self, after: int, attempt: int, batch: Batch) -> None:
+    def _forward(self, after: int, attempt: int, batch: Batch) -> RemoteUnicast:
         self.forwarded += 1
-        self._outbox.append(RemoteUnicast(after, attempt, batch))
+        return RemoteUnicast(after, attempt, batch)
 
-    def take(self) -> list[RemoteUnicast]:
-        """What is to be forwarded now."""
-        outbox, self._outbox = self._outbox, []
-        return outbox
-
-    def again(self, now: float) -> None:
+    def again(self, now: float) -> list[Step]:
         """The relay has changed: forward everything to the new one, in order."""
+        steps: list[Step] = []
         for line in self._lines.values():
             self._be_quick(line, now)
-            self._repeat(line, now)
+            steps += self._repeat(line, now)
+        return steps
 
     def _be_quick(self, line: _Line, now: float) -> None:
         line.wait_s, line.refused_s = self.config.retry_s, self.config.retry_s / 8
         line.due = now + line.wait_s
 
-    def _repeat(self, line: _Line, now: float, start: int = 0) -> None:
+    def _repeat(self, line: _Line, now: float, start: int = 0) -> list[Step]:
         """Forward again what waits from this place in the line on."""
         line.attempt += 1
         line.due = now + line.wait_s
         after = line.pending[start - 1].batch.last if start else 0
+        steps: list[Step] = []
         for each in islice(line.pending, start, None):
             each.open.add(line.attempt)
-            self._forward(after, line.attempt, each.batch)
+            steps.append(self._forward(after, line.attempt, each.batch))
             after = each.batch.last
+        return steps
 
-    def handle_reply(self, reply: UnicastReply, now: float) -> None:
+    def handle_reply(self, reply: UnicastReply, now: float) -> list[Step]:
         """The target has acknowledged, or an attempt came to nothing."""
         dest = ProxyUUID(reply.target, reply.target_site)
         line = self._lines.get(dest)
         if line is None:
-            return
+            return []
+        steps: list[Step] = []
         if reply.refusal is not None:
-            self._refused(dest, line, reply, now)
+            steps = self._refused(dest, line, reply, now)
         else:
             while line.pending and line.pending[0].batch.last <= reply.n:
                 self.pending_bytes -= len(line.pending.popleft().batch.body)
             self._be_quick(line, now)
         if not line.pending:
             del self._lines[dest]
+        return steps
 
-    def _refused(self, dest: ProxyUUID, line: _Line, reply: UnicastReply, now: float) -> None:
+    def _refused(self, dest: ProxyUUID, line: _Line, reply: UnicastReply, now: float) -> list[Step]:
         for each in line.pending:
             if each.batch.last == reply.n:
                 each.open.discard(reply.attempt)
@@ -137,46 +138,50 @@ class UnicastSender:
             line.refused_s *= 2
         match reply.refusal:
             case UnicastRefusal.NO_MEMBER:
-                self._give_up(dest, line, len(line.pending), Failure.NO_MEMBER)
+                return self._give_up(dest, line, len(line.pending), Failure.NO_MEMBER)
             case UnicastRefusal.TOO_LARGE:
-                self._pass_over(dest, line, reply.n, now)
+                return self._pass_over(dest, line, reply.n, now)
+            case _:
+                return []
 
-    def _pass_over(self, dest: ProxyUUID, line: _Line, n: int, now: float) -> None:
+    def _pass_over(self, dest: ProxyUUID, line: _Line, n: int, now: float) -> list[Step]:
         """One alone is given up. What is behind it was to be delivered after it, so it is forwarded again without that."""
         place = next((place for place, each in enumerate(line.pending) if each.batch.last == n), None)
         if place is None:
-            return
+            return []
         each = line.pending[place]
         del line.pending[place]
-        self._fail(dest, each, Failure.TOO_LARGE)
-        if place < len(line.pending):
-            self._repeat(line, now, place)
+        behind = self._repeat(line, now, place) if place < len(line.pending) else []
+        return [self._fail(dest, each, Failure.TOO_LARGE), *behind]
 
-    def expire(self, now: float) -> None:
+    def expire(self, now: float) -> list[Step]:
         """Give up what is too old, forward again what has waited long enough."""
+        steps: list[Step] = []
         for dest, line in list(self._lines.items()):
             old = sum(1 for each in line.pending if now >= each.since + self.config.give_up_s)
-            self._give_up(dest, line, old, Failure.TIMEOUT)
+            steps += self._give_up(dest, line, old, Failure.TIMEOUT)
             if not line.pending:
                 del self._lines[dest]
             elif now >= line.due:
                 line.wait_s = min(2 * line.wait_s, self.config.retry_s_max)
-                self._repeat(line, now)
+                steps += self._repeat(line, now)
+        return steps
 
-    def abandon(self) -> None:
+    def abandon(self) -> list[Step]:
         """This member leaves: nobody is there to try again."""
+        steps: list[Step] = []
         for dest, line in self._lines.items():
-            self._give_up(dest, line, len(line.pending), Failure.LEFT)
+            steps += self._give_up(dest, line, len(line.pending), Failure.LEFT)
         self._lines.clear()
+        return steps
 
-    def _give_up(self, dest: ProxyUUID, line: _Line, count: int, reason: Failure) -> None:
-        for _ in range(count):
-            self._fail(dest, line.pending.popleft(), reason)
+    def _give_up(self, dest: ProxyUUID, line: _Line, count: int, reason: Failure) -> list[Step]:
+        return [self._fail(dest, line.pending.popleft(), reason) for _ in range(count)]
 
-    def _fail(self, dest: ProxyUUID, each: _Pending, reason: Failure) -> None:
+    def _fail(self, dest: ProxyUUID, each: _Pending, reason: Failure) -> Unreachable:
         self.pending_bytes -= len(each.batch.body)
         certainty = Certainty.UNKNOWN if each.open else Certainty.NOT_DELIVERED
-        self.failures.append(_failure(dest, each.batch, reason, certainty))
+        return _failure(dest, each.batch, reason, certainty)
 
     def deadline(self) -> float | None:
         """When `expire` wants to be called."""

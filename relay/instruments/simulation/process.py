@@ -80,7 +80,7 @@ class RelayProcess(Process):
 
     def expects_answers(self) -> bool:
         """Whether unicasts to other sites wait for theirs."""
-        return self.relay.sender.deadline() is not None
+        return self.relay.unicasts.deadline() is not None
 
     def _note_global_view(self, event: GlobalView) -> None:
         self.global_view = event

@@ -122,7 +122,7 @@ def test_a_reply_finds_its_way_back_and_can_be_answered_again(sender: int, repli
     c.send("thanks", dest=source)
     world.run(1)
     assert f.delivered() == ["question", "thanks"]
-    assert c.layer.sender.pending_bytes == f.layer.sender.pending_bytes == 0
+    assert c.layer.unicasts.sender.pending_bytes == f.layer.unicasts.sender.pending_bytes == 0
     for site in (nyc, sfo):
         for member in site.members:
             if member not in (c, f):

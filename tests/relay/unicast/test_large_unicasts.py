@@ -17,7 +17,7 @@ from tests.relay.fake_sites import two_sites
 from tests.relay.fake_world import World
 from tests.relay.gateway.test_session import drain, greet, session
 from tests.relay.puppet import D, E, Puppet, alone
-from tests.relay.unicast.test_remote_unicast import TARGET, ack, failures, proxy, unicast
+from tests.relay.unicast.test_remote_unicast import TARGET, ack, failures, forwarded, proxy, unicast
 
 pytestmark = pytest.mark.conforms("REL-34")
 
@@ -59,11 +59,11 @@ def test_what_has_no_frame_is_not_called_a_full_queue() -> None:
 def test_a_lone_unicast_waits_however_large_it_is() -> None:
     """One of the largest message is larger than that by what goes around it."""
     sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=1_000))
-    assert sender.send(TARGET, unicast(1, 1_000), 0.0)
-    assert not sender.send(TARGET, unicast(2), 0.0)
-    assert [(each.first, each.reason) for each in sender.failures] == [(2, Failure.QUEUE_FULL)]
+    assert forwarded([sender.send(TARGET, unicast(1, 1_000), 0.0)]) == [(0, 0, 1)]
+    failure = sender.send(TARGET, unicast(2), 0.0)
+    assert failure == Unreachable(TARGET, 2, 2, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED)
     sender.handle_reply(ack(1), 0.0)
-    assert sender.send(TARGET, unicast(3, 2_000), 0.0)
+    assert forwarded([sender.send(TARGET, unicast(3, 2_000), 0.0)]) == [(0, 0, 3)]
 
 
 def test_what_the_origin_may_not_keep_is_counted() -> None:
@@ -79,13 +79,11 @@ def test_one_that_can_never_go_is_given_up_and_the_rest_is_forwarded_without_it(
     sender = UnicastSender(RemoteUnicastConfig())
     for n in (1, 2, 3, 4):
         sender.send(TARGET, unicast(n), 0.0)
-    sender.take()
-    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, UnicastRefusal.TOO_LARGE), 0.1)
-    assert sender.failures == [Unreachable(TARGET, 2, 2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
-    assert [(each.after, each.attempt, each.batch.first) for each in sender.take()] == [(1, 1, 3), (3, 1, 4)]
+    failure, *behind = sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, UnicastRefusal.TOO_LARGE), 0.1)
+    assert failure == Unreachable(TARGET, 2, 2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)
+    assert forwarded(behind) == [(1, 1, 3), (3, 1, 4)]
     assert sender.pending_bytes == 3 * len(unicast(1).body)
-    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, UnicastRefusal.TOO_LARGE), 0.2)
-    assert (len(sender.failures), sender.take()) == (1, []), "said twice"
+    assert sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, UnicastRefusal.TOO_LARGE), 0.2) == [], "said twice"
     sender.handle_reply(ack(4), 0.3)
     assert (sender.pending_bytes, sender.deadline()) == (0, None)
 
@@ -94,8 +92,8 @@ def test_it_is_uncertain_when_another_attempt_may_have_come_to_something() -> No
     sender = UnicastSender(RemoteUnicastConfig())
     sender.send(TARGET, unicast(1), 0.0)
     sender.again(0.5)
-    sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 1, 1, UnicastRefusal.TOO_LARGE), 0.6)
-    assert sender.failures == [Unreachable(TARGET, 1, 1, Failure.TOO_LARGE, Certainty.UNKNOWN)]
+    steps = sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 1, 1, UnicastRefusal.TOO_LARGE), 0.6)
+    assert steps == [Unreachable(TARGET, 1, 1, Failure.TOO_LARGE, Certainty.UNKNOWN)]
 
 
 # -- all together --------------------------------------------------------------------------------------------------------
@@ -122,7 +120,7 @@ def test_one_without_a_frame_is_told_to_its_sender_at_once_and_blocks_nothing(se
     assert there.delivered() == ["before", "after", "last"]
     assert told(here) == [(2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED), (4, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
     assert nyc.relay.drops["relay_unicast_too_large"] == 2
-    assert here.layer.sender.pending_bytes == 0
+    assert here.layer.unicasts.sender.pending_bytes == 0
 
 
 def test_one_that_waited_for_a_link_is_told_when_there_is_one() -> None:
@@ -138,10 +136,11 @@ def test_one_that_waited_for_a_link_is_told_when_there_is_one() -> None:
 def test_what_is_behind_it_does_not_wait_for_the_next_turn() -> None:
     world, nyc, _ = linked(frame_bytes_max=5_000)
     layer = nyc.relay.layer
-    layer.sender.send(TARGET, unicast(1, 6_000), world.now)
-    layer.sender.send(TARGET, unicast(2), world.now)
-    layer.unicasts.forward(world.now)
-    assert layer.sender.take() == []
+    layer.unicasts.sender.send(TARGET, unicast(1, 6_000), world.now)
+    layer.unicasts.sender.send(TARGET, unicast(2), world.now)
+    layer.unicasts.relay_changed(world.now)
+    [link] = layer.gateway.connections.values()
+    assert len(link.session._unicasts) == 2, "the second, and again without the first before it"
 
 
 def test_what_a_full_link_refuses_is_counted_and_tried_again() -> None:

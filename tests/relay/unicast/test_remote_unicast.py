@@ -8,7 +8,7 @@ from relay.events import Certainty, Failure, Unreachable
 from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import ForwardUnicast, UnicastRefusal, UnicastReply
 from relay.unicast.receiver import UnicastReceiver
-from relay.unicast.sender import RemoteUnicastConfig, UnicastSender
+from relay.unicast.sender import RemoteUnicastConfig, Step, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
@@ -39,19 +39,20 @@ def proxy(member: Member) -> ProxyUUID:
     return ProxyUUID(member.address, member.site.name)
 
 
+def forwarded(steps: list[Step]) -> list[tuple[int, int, int]]:
+    """What each of these forwards: the number before it, the attempt, its first number."""
+    return [(each.after, each.attempt, each.batch.first) for each in steps if isinstance(each, RemoteUnicast)]
+
+
 # -- the origin's part ---------------------------------------------------------------------------------------------------
 
 
 def test_what_is_not_acknowledged_is_forwarded_again_in_order_with_back_off() -> None:
     sender = UnicastSender(RemoteUnicastConfig(retry_s=1.0, retry_s_max=4.0))
-    for n in (1, 2):
-        sender.send(TARGET, unicast(n), 0.0)
-    assert [(each.after, each.batch.first) for each in sender.take()] == [(0, 1), (1, 2)]
-    times = []
+    assert forwarded([sender.send(TARGET, unicast(n), 0.0) for n in (1, 2)]) == [(0, 0, 1), (1, 0, 2)]
+    times: list[float] = []
     while (due := sender.deadline()) is not None and due < 20:
-        sender.expire(due)
-        sent = [(each.after, each.batch.first) for each in sender.take()]
-        assert sent == [(0, 1), (1, 2)]
+        assert forwarded(sender.expire(due)) == [(0, len(times) + 1, 1), (1, len(times) + 1, 2)]
         times.append(due)
     assert times == [1.0, 3.0, 7.0, 11.0, 15.0, 19.0]
 
@@ -60,11 +61,9 @@ def test_an_acknowledgement_settles_all_up_to_it() -> None:
     sender = UnicastSender(RemoteUnicastConfig())
     for n in (1, 2, 3):
         sender.send(TARGET, unicast(n), 0.0)
-    sender.take()
-    sender.handle_reply(ack(2), 0.5)
+    assert sender.handle_reply(ack(2), 0.5) == []
     assert sender.pending_bytes == 5
-    sender.expire(5.0)
-    assert [(each.after, each.batch.first) for each in sender.take()] == [(0, 3)]
+    assert forwarded(sender.expire(5.0)) == [(0, 1, 3)]
     sender.handle_reply(ack(3), 6.0)
     assert sender.pending_bytes == 0
     assert sender.deadline() is None
@@ -73,15 +72,15 @@ def test_an_acknowledgement_settles_all_up_to_it() -> None:
 @pytest.mark.conforms("REL-34")
 def test_a_batch_that_was_never_on_its_way_was_certainly_not_delivered() -> None:
     sender = UnicastSender(RemoteUnicastConfig(give_up_s=30.0))
-    sender.send(TARGET, unicast(1), 0.0)
-    while not sender.failures:
-        for each in sender.take():
-            sender.handle_reply(refusal(each.batch.last, each.attempt), 0.0)
+    steps = [sender.send(TARGET, unicast(1), 0.0)]
+    while not isinstance(steps[0], Unreachable):
+        for _, attempt, n in forwarded(steps):
+            assert sender.handle_reply(refusal(n, attempt), 0.0) == []
         due = sender.deadline()
         assert due is not None
         assert due <= 30.0
-        sender.expire(due)
-    assert sender.failures == [Unreachable(TARGET, 1, 1, Failure.TIMEOUT, Certainty.NOT_DELIVERED)]
+        steps = sender.expire(due)
+    assert steps == [Unreachable(TARGET, 1, 1, Failure.TIMEOUT, Certainty.NOT_DELIVERED)]
     assert sender.deadline() is None
 
 
@@ -89,20 +88,18 @@ def test_one_attempt_without_an_answer_makes_it_uncertain() -> None:
     sender = UnicastSender(RemoteUnicastConfig(give_up_s=30.0))
     sender.send(TARGET, unicast(1), 0.0)
     sender.handle_reply(refusal(1, 0), 0.0)
-    sender.expire(1.0)
-    sender.take()
-    sender.expire(30.0)
-    assert sender.failures[0].certainty is Certainty.UNKNOWN
+    assert forwarded(sender.expire(1.0)) == [(0, 1, 1)]
+    [failure] = sender.expire(30.0)
+    assert failure == Unreachable(TARGET, 1, 1, Failure.TIMEOUT, Certainty.UNKNOWN)
 
 
 def test_a_target_that_is_no_member_ends_the_wait_at_once() -> None:
     sender = UnicastSender(RemoteUnicastConfig())
     sender.send(TARGET, unicast(1), 0.0)
     sender.send(TARGET, unicast(2), 0.0)
-    sender.handle_reply(refusal(1, 0, UnicastRefusal.NO_MEMBER), 0.1)
-    assert [(each.first, each.certainty) for each in sender.failures] == [
-        (1, Certainty.NOT_DELIVERED),
-        (2, Certainty.UNKNOWN),
+    assert sender.handle_reply(refusal(1, 0, UnicastRefusal.NO_MEMBER), 0.1) == [
+        Unreachable(TARGET, 1, 1, Failure.NO_MEMBER, Certainty.NOT_DELIVERED),
+        Unreachable(TARGET, 2, 2, Failure.NO_MEMBER, Certainty.UNKNOWN),
     ]
     assert sender.pending_bytes == 0
 
@@ -111,21 +108,19 @@ def test_what_does_not_fit_is_reported_at_once_and_leaves_no_hole() -> None:
     sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=20))
     for n in (1, 2):
         sender.send(TARGET, unicast(n, 6), 0.0)
-    sender.send(TARGET, unicast(3, 6), 0.0)
-    assert sender.failures == [Unreachable(TARGET, 3, 3, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED)]
+    failure = sender.send(TARGET, unicast(3, 6), 0.0)
+    assert failure == Unreachable(TARGET, 3, 3, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED)
     sender.handle_reply(ack(1), 0.0)
-    sender.send(TARGET, unicast(4, 6), 0.0)
-    assert [(each.after, each.batch.first) for each in sender.take()][-1] == (2, 4)
+    assert forwarded([sender.send(TARGET, unicast(4, 6), 0.0)]) == [(2, 0, 4)]
 
 
 def test_who_leaves_says_of_every_unicast_on_its_way_that_nobody_will_know() -> None:
     sender = UnicastSender(RemoteUnicastConfig())
     sender.send(TARGET, unicast(1), 0.0)
     sender.send(ProxyUUID(F, "SFO"), unicast(1), 0.0)
-    sender.abandon()
-    assert [(each.target, each.first, each.reason, each.certainty) for each in sender.failures] == [
-        (TARGET, 1, Failure.LEFT, Certainty.UNKNOWN),
-        (ProxyUUID(F, "SFO"), 1, Failure.LEFT, Certainty.UNKNOWN),
+    assert sender.abandon() == [
+        Unreachable(TARGET, 1, 1, Failure.LEFT, Certainty.UNKNOWN),
+        Unreachable(ProxyUUID(F, "SFO"), 1, 1, Failure.LEFT, Certainty.UNKNOWN),
     ]
     assert (sender.pending_bytes, sender.deadline()) == (0, None)
 
@@ -181,7 +176,7 @@ def test_unicasts_survive_the_failover_of_either_relay(when: int) -> None:
     world.run(5)
     assert f.delivered() == [f"{n}" for n in range(10)]
     assert failures(c) == []
-    assert c.layer.sender.pending_bytes == 0
+    assert c.layer.unicasts.sender.pending_bytes == 0
 
 
 def test_a_new_relay_gets_them_at_once_and_not_after_a_while() -> None:
@@ -243,7 +238,7 @@ def test_unicasts_find_their_way_to_and_from_both_parts_of_a_split_site() -> Non
     assert here.delivered() == [f"from {part.members[1].name}" for part in (sfo, other)]
     assert [part.members[1].delivered() for part in (sfo, other)] == [[f"to {p.members[1].name}"] for p in (sfo, other)]
     assert [failures(member) for member in (here, sfo.members[1], other.members[1])] == [[], [], []]
-    assert [member.layer.sender.deadline() for member in (here, sfo.members[1], other.members[1])] == [None] * 3
+    assert [member.layer.unicasts.sender.deadline() for member in (here, sfo.members[1], other.members[1])] == [None] * 3
 
 
 def test_a_member_that_its_part_cannot_be_asked_for_is_tried_again() -> None:
