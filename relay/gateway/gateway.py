@@ -7,7 +7,7 @@ to do as effects for the shell. An older link is closed before a newer HELLO of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from relay.events import Duty, Listen, Role, StopListening
@@ -23,12 +23,24 @@ from relay.gateway.retention import Retention
 from relay.gateway.session import LinkConfig
 from relay.gateway.watermarks import Admitted, Watermarks
 from relay.gateway.wire import Ack, Bye, Hello, RemoteUnicast, Routed
-from relay.replica.entries import LinkUp, SiteDown, Trim, UnicastRefusal, UnicastReply
+from relay.replica.entries import (
+    HeldFor,
+    LinkUp,
+    Relayed,
+    RemoteBaseline,
+    RemoteGap,
+    RemoteView,
+    SiteDown,
+    Trim,
+    UnicastRefusal,
+    UnicastReply,
+)
+from relay.replica.outcome import Outcome
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError
-from sitestack.model.frame import Header
+from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Dropped, Local, Up
 
@@ -262,9 +274,24 @@ class Gateway:
 
     # -- the stream ----------------------------------------------------------------------------------------------------
 
-    def admitted(self, entry: Admitted) -> None:
-        """Something of another site was admitted here."""
-        self._links.acknowledge(self.watermarks.admitted(entry))
+    def on(self, frame: Frame, entry: Header, outcome: Outcome, now: float) -> list[LinkEffect]:
+        """An entry of this site's stream has been applied."""
+        effects: list[LinkEffect] = [*(self.retention.compare() if isinstance(entry, HeldFor) else ())]
+        if self.view is None:
+            return effects
+        for admitted in _admitted(frame, entry, outcome):
+            self._links.acknowledge(self.watermarks.admitted(admitted))
+        match entry:
+            case Relayed() if outcome.admission is Admission.HOLE and frame.batch is not None:
+                self._refused(frame.batch.site)
+            case RemoteView(site, view) if outcome.admission is Admission.NEXT:
+                self._shown((site, view.lineage), now)
+                effects += self._ended(site, outcome.ended, now)
+            case SiteDown():
+                self._went_down(entry)
+            case HeldFor() if outcome.position is not None:
+                self.watermarks.appended(frame.stream, frame.seqno, outcome.position)
+        return effects
 
     def stable(self, gseq: int) -> bool:
         """Every member has the stream up to this number; True when there is more to acknowledge."""
@@ -272,12 +299,12 @@ class Gateway:
         self._links.acknowledge(settled)
         return bool(settled)
 
-    def refused(self, site: str) -> None:
+    def _refused(self, site: str) -> None:
         """Something that was cast was not admitted: the numbers here ran ahead of the stream."""
         self._receiver.reset(site)
         self._resync(site)
 
-    def went_down(self, entry: SiteDown) -> None:
+    def _went_down(self, entry: SiteDown) -> None:
         """A lineage was taken out of the global view; if a link came up meanwhile, it is linked again and its view needed."""
         self._grace.settled(entry)
         self._resync(entry.site)
@@ -285,12 +312,12 @@ class Gateway:
         if entry.forget and epoch is not None:
             self._injector.cast(LinkUp(entry.site, entry.lineage, epoch))
 
-    def shown(self, key: Key, now: float) -> None:
+    def _shown(self, key: Key, now: float) -> None:
         """A view of a part of another site was admitted."""
         if key not in self.links:
             self._grace.shown(key, now)
 
-    def ended(self, site: str, lineages: list[ViewId], now: float) -> list[LinkEffect]:
+    def _ended(self, site: str, lineages: Sequence[ViewId], now: float) -> list[LinkEffect]:
         """A merge view has ended these. Who still speaks for one has not got that view: linked anew, it is held for again."""
         links = [self.links[site, name] for name in lineages if (site, name) in self.links]
         return [effect for connection in links for effect in self._close(connection, Ending.ENDED, now)]
@@ -348,3 +375,16 @@ class Gateway:
 def _is_accepted(connection: ConnectionId, dialed: tuple[str, Place] | None) -> bool:
     """Whether another relay has made this connection; those at the other end of a route are counted there."""
     return dialed is None and isinstance(connection, int)
+
+
+def _admitted(frame: Frame, entry: Header, outcome: Outcome) -> Iterator[Admitted]:
+    """What of another site this entry has brought into the own one."""
+    match entry:
+        case Relayed() if outcome.admission in (Admission.NEXT, Admission.DELIVERED) and frame.batch is not None:
+            batch = frame.batch
+            yield Admitted(frame.seqno, batch.site, batch.origin, batch.first - 1, batch.last, None, None)
+        case RemoteView(site, view) if outcome.admission is Admission.NEXT:
+            yield Admitted(frame.seqno, site, None, 0, 0, view.id, view.lineage)
+        case RemoteGap(site) | RemoteBaseline(site):
+            for origin, before, n in outcome.numbers:
+                yield Admitted(frame.seqno, site, origin, before, n, None, None)

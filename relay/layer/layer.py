@@ -1,7 +1,7 @@
 """RELAY of JGroups: between Batching and Sequencer; every member runs it over the same stream.
 
 Up: this site's batches of scope ALL and its views are held for the other sites; entries that the coordinator has
-cast are applied (`applier.py`), at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over
+cast are applied (`replica/replica.py`), at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over
 the relay; all else passes. A batch from elsewhere keeps the local relay as its source on the wire and gets its sender back on
 delivery (R13); it is never held for other sites, so it cannot run in circles (REL-8).
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from relay.events import (
-    Baseline,
     BridgeClosed,
     BridgeConnected,
     BridgeReceived,
@@ -29,20 +28,20 @@ from relay.gateway.gateway import Gateway, GatewayConfig
 from relay.gateway.injector import Injector
 from relay.gateway.routes import Routes, RoutesConfig
 from relay.gateway.wire import Routed
-from relay.layer.applier import ENTRIES, Applier
 from relay.layer.statistics import RelayStatistics, relay_levels, relay_statistics
 from relay.replica.buffer import BufferConfig
-from relay.replica.entries import HEADERS, Configured, DeliverUnicast, ForwardUnicast, RelayState, UnicastReply
-from relay.replica.state import ReplicatedState
+from relay.replica.entries import HEADERS, Configured, DeliverUnicast, ForwardUnicast, Relayed, RelayState, UnicastReply
+from relay.replica.remote_site import Admission
+from relay.replica.replica import ENTRIES, Replica
 from relay.unicast.forwarding import UnicastRoutes
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack.journal.recorder import own_unicasts
-from sitestack.model.address import ProxyUUID
+from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, StateAwaited, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope
-from sitestack.stack.layer import Down, Effect, Layer, Local, Up
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +67,20 @@ class RelayLayer(Layer):
     FRAMES_DOWN = "unicasts"
 
     def __init__(self, local: Local, config: RelayConfig) -> None:
-        self.state = ReplicatedState(local.site, config.buffer, config.sites)
+        self._replica = Replica(local.address, local.site, config.buffer, config.sites)
+        self.state = self._replica.state
         self.injector = Injector(local.address)
         self.gateway = Gateway(local, config.gateway, config.routes.via, self.state, self.injector)
         self.routes = Routes(local, config.routes, self.gateway)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
-        self._applier = Applier(local.address, self.state, self.gateway)
+        #: The sources of what is delivered: one object for each, for as long as a view lasts.
+        self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
         self._leave_wait_s = config.unicast.leave_wait_s
         self._site = local.site
         self._me = local.address
         self._leaving = False
         #: Until when a leave waits for answers to unicasts; None while none waits.
         self._leave_due: float | None = None
-        #: What other parts of a split site gave, just before the merge view.
-        self._parts: list[RelayState] = []
         self._now = 0.0
         #: Since when something waits for the next `flush`.
         self._waiting_since: float | None = None
@@ -176,7 +175,26 @@ class RelayLayer(Layer):
             self.injector.delivered()
         if self.gateway.active:
             self._waiting_since = now
-        return self.routes.carry(self._applier.apply(frame, header, now), now)
+        return self._apply(frame, header, now)
+
+    def _apply(self, frame: Frame, entry: Header, now: float) -> list[Effect]:
+        """RELAY.up(msg) with a header: what the coordinator has put into the stream, DISSEMINATE and VIEW among it."""
+        outcome = self._replica.apply(entry, frame.batch, now)
+        effects = self.routes.carry(self.gateway.on(frame, entry, outcome, now), now)
+        if outcome.admission is not Admission.NEXT:
+            effects.append(Dropped(outcome.admission.value))
+        elif type(entry) is Relayed and frame.batch is not None:
+            effects.append(self._deliver(frame, frame.batch))
+        return [*effects, *[Up(event) for event in outcome.events]]
+
+    def _deliver(self, frame: Frame, batch: Batch) -> Up:
+        """A message of another site as if it came from its sender there, by way of the own relay."""
+        name = (batch.site, batch.origin)
+        source = self._proxies.get(name)
+        if source is None:
+            assert self.state.view is not None
+            source = self._proxies[name] = ProxyUUID(batch.origin, batch.site, self.state.view.coordinator)
+        return Up(Frame(source, None, (), batch, False, frame.seqno, frame.stream))
 
     def _unicast(self, frame: Frame, header: ForwardUnicast | DeliverUnicast | UnicastReply, now: float) -> list[Effect]:
         if isinstance(header, ForwardUnicast):
@@ -199,23 +217,21 @@ class RelayLayer(Layer):
         """RELAY's "Becoming coordinator", "Ceasing to be coordinator" and "Local view changed"."""
         old, view = self.state.view, event.view
         effects: list[LinkEffect] = []
-        if self._parts:
-            members = {part.id: part.members for part in view.subviews}
-            begun = self.state.merge(self._parts, members, now)
-            self._parts.clear()
+        begun = self._replica.merge(view, now)
+        if begun is not None:
             self.injector.close()
-            effects += [Up(Baseline(site, origins)) for site, origins in begun]
+            effects += [Up(baseline) for baseline in begun]
             effects += self.gateway.start_over(now) if self.gateway.active else []
-        self.state.install(view, now)
-        if event.previous is None:
-            effects += [Up(Baseline(site, origins)) for site, origins in self.state.baselines()]
+        effects += [Up(baseline) for baseline in self._replica.install(view, event.previous is None, now)]
+        self._proxies.clear()
         if view.coordinator == self._me and not self._leaving:
             effects += self.gateway.installed(view, now)
             self.injector.reopen(event.blocked)
         else:
             effects += self.gateway.resign(Ending.NOT_RELAY, now)
             self.injector.close()
-        effects += [*self._applier.installed(), *self.gateway.retention.installed(view)]
+        effects += [Up(event) for event in self._replica.update()]
+        effects += self.gateway.retention.installed(view)
         if old is None or old.coordinator != view.coordinator:
             effects += self.unicasts.relay_changed(now)
         # What the injector has waits for the end of the turn: cast here it would overtake, on its way
@@ -276,7 +292,7 @@ class RelayLayer(Layer):
     def merge_state(self, state: Header) -> None:
         """Another part of this site, split until now; the merge view follows."""
         assert isinstance(state, RelayState)
-        self._parts.append(state)
+        self._replica.merge_with(state)
 
 
 def _unreachable(batch: Batch) -> Unreachable:

@@ -23,7 +23,7 @@ REACHED_MAX = 64
 
 
 class Admission(Enum):
-    """What becomes of a batch or a gap from another site; unless it is admitted, the value is the reason of the drop."""
+    """What becomes of an entry of another site; unless it is applied, the value is the reason of the drop."""
 
     #: It is the next one.
     NEXT = "admitted"
@@ -31,6 +31,14 @@ class Admission(Enum):
     DUPLICATE = "relay_duplicate"
     #: Something before it is missing, and no gap accounts for it.
     HOLE = "relay_hole"
+    #: A gap that changes nothing.
+    SETTLED = "relay_gap_settled"
+    #: A view below one that is known.
+    OLD_VIEW = "relay_view_duplicate"
+    #: It has been applied, and this member had delivered it already, in its part of a split site.
+    DELIVERED = "relay_delivered_before_merge"
+    #: Nobody says such a thing.
+    MALFORMED = "relay_malformed"
 
 
 def admission(reached: int, first: int, last: int) -> Admission:

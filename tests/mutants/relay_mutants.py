@@ -72,7 +72,9 @@ RELAY = (
                 "batch.last)\n        if answer is Admission.NEXT:",
                 "batch.last)\n        if answer is not Admission.HOLE:",
             ),
-            Edit("relay/layer/applier.py", "        if answer is not Admission.NEXT:", "        if answer is Admission.HOLE:"),
+            Edit(
+                "relay/replica/replica.py", "        if answer is not Admission.NEXT:", "        if answer is Admission.HOLE:"
+            ),
         ),
         (f"{TAKEOVER}::test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is_not_taken",),
     ),
@@ -129,9 +131,9 @@ RELAY = (
         (
             Edit(
                 "relay/layer/layer.py",
-                "        return self.routes.carry(self._applier.apply(",
+                "        outcome = self._replica.apply(",
                 "        if frame.batch is not None:\n            self._hold(frame, frame.batch, now)\n"
-                "        return self.routes.carry(self._applier.apply(",
+                "        outcome = self._replica.apply(",
             ),
             Edit("relay/gateway/receiver.py", "        if batch.site != peer or batch.scope", "        if batch.scope"),
         ),

@@ -15,7 +15,7 @@ NOT_DROPS = "relay/journal/"
 
 #: Where a reason is not written down in the call: "path: expression" -> "path: functions or class; ..." that have the words.
 COMPUTED = {
-    "relay/layer/applier.py: answer.value": "relay/replica/remote_site.py: Admission",
+    "relay/layer/layer.py: outcome.admission.value": "relay/replica/remote_site.py: Admission",
     "relay/gateway/gateway.py: answer.value": "relay/replica/remote_site.py: Admission",
     "relay/gateway/gateway.py: error.reason": "",  # of a ProtocolError, and collected where that is raised
     "relay/gateway/gateway.py: f'hello_{reason}'": "relay/gateway/fence.py: HelloRefusal",

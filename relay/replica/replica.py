@@ -1,0 +1,169 @@
+"""Replica: what every member does with an entry of its site's stream that the coordinator has put there.
+
+It changes the replicated state and answers with the outcome: what the application is told, and what a gateway has to know. It
+is the same at every member at the same point of the stream, whoever relays. Entries are put there by `gateway/injector.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from relay.events import Baseline, Gap, GlobalView
+from relay.replica.buffer import BufferConfig
+from relay.replica.entries import (
+    Acked,
+    HeldFor,
+    LinkUp,
+    Relayed,
+    RelayState,
+    RemoteBaseline,
+    RemoteGap,
+    RemoteView,
+    SiteDown,
+    Trim,
+)
+from relay.replica.outcome import APPLIED, Numbers, Outcome, refused
+from relay.replica.remote_site import Admission
+from relay.replica.state import ReplicatedState
+from sitestack.model.address import Address
+from sitestack.model.events import Event
+from sitestack.model.frame import Header
+from sitestack.model.message import Batch
+from sitestack.model.view import View
+
+#: What only the coordinator puts into the stream.
+ENTRIES: tuple[type[Header], ...] = (
+    Relayed,
+    RemoteView,
+    SiteDown,
+    LinkUp,
+    Acked,
+    HeldFor,
+    Trim,
+    RemoteGap,
+    RemoteBaseline,
+)
+
+
+class Replica:
+    """The replicated relay state of one member, and the global view that its application knows."""
+
+    def __init__(self, member: Address, site: str, config: BufferConfig, sites: tuple[str, ...]) -> None:
+        """`sites`: as for `ReplicatedState`."""
+        self.state = ReplicatedState(site, config, sites)
+        self._me = member
+        self._shown: GlobalView | None = None
+        #: What other parts of a split site gave, until the merge view, which follows at once.
+        self._parts: list[RelayState] = []
+        self._handlers: dict[type[Header], Callable[[Any, float], Outcome]] = {
+            RemoteView: self._remote_view,
+            RemoteGap: self._gap,
+            RemoteBaseline: self._baseline,
+            SiteDown: self._site_down,
+            LinkUp: self._link_up,
+            Acked: self._acked,
+            HeldFor: self._held_for,
+            Trim: self._trim,
+        }
+
+    # -- views of this site --------------------------------------------------------------------------------------------
+
+    def merge_with(self, part: RelayState) -> None:
+        """Another part of this site, split until now; the merge view follows."""
+        self._parts.append(part)
+
+    def merge(self, view: View, now: float) -> list[Baseline] | None:
+        """Before a view is installed: become one with the other parts. Where sites begin for this one; None without parts."""
+        if not self._parts:
+            return None
+        parts, self._parts = self._parts, []
+        members = {part.id: part.members for part in view.subviews}
+        return [Baseline(site, origins) for site, origins in self.state.merge(parts, members, now)]
+
+    def install(self, view: View, is_first: bool, now: float) -> list[Baseline]:
+        """A view of this site. Where the other sites begin for its application, when this is its first one (R29)."""
+        self.state.install(view, now)
+        return [Baseline(site, origins) for site, origins in self.state.baselines()] if is_first else []
+
+    def update(self) -> tuple[GlobalView, ...]:
+        """RELAY's Update(RV, GV): the global view if it is another one than the application knows (REL-21)."""
+        view = self.state.global_view()
+        if view == self._shown:
+            return ()
+        before, self._shown = self._shown, view
+        if before is None:
+            return (view,)
+        return (replace(view, joined=tuple([site for site in view.components if site not in before.components])),)
+
+    # -- entries -------------------------------------------------------------------------------------------------------
+
+    def apply(self, entry: Header, batch: Batch | None, now: float) -> Outcome:
+        """One of `ENTRIES`, with the batch that a `Relayed` comes with."""
+        if type(entry) is Relayed:
+            return refused(Admission.MALFORMED) if batch is None else self._relayed(batch)
+        return self._handlers[type(entry)](entry, now)
+
+    def _relayed(self, batch: Batch) -> Outcome:
+        answer = self.state.admit(batch)
+        if answer is not Admission.NEXT:
+            return refused(answer)
+        here, begun = self._reach(batch.site, batch.origin, batch.last)
+        if max(here, begun) < batch.last:
+            return APPLIED
+        if here >= batch.last:
+            return refused(Admission.DELIVERED)
+        return Outcome(Admission.DELIVERED, events=(Baseline(batch.site, {batch.origin: batch.last}),))
+
+    def _reach(self, site: str, origin: Address, last: int) -> tuple[int, int]:
+        """How far this member had an origin before it was admitted again up to `last`, and how far its first state had it."""
+        remote = self.state.remote(site)
+        reached = remote.had(self._me, origin), remote.inherited.get(origin, 0)
+        remote.settle(origin, last)
+        return reached
+
+    def _gap(self, gap: RemoteGap, now: float) -> Outcome:
+        before = self.state.apply_gap(gap)
+        if before is None:
+            return refused(Admission.SETTLED)
+        here, begun = self._reach(gap.site, gap.origin, gap.last)
+        here, begun = min(max(before, here), gap.last), min(begun, gap.last)
+        events: list[Event] = [Baseline(gap.site, {gap.origin: begun})] if begun > here else []
+        if max(here, begun) < gap.last:
+            events.append(Gap(gap.site, gap.origin, max(here, begun) + 1, gap.last, gap.reason))
+        return Outcome(events=tuple(events), numbers=(Numbers(gap.origin, before, gap.last),))
+
+    def _baseline(self, baseline: RemoteBaseline, now: float) -> Outcome:
+        fresh = self.state.apply_baseline(baseline)
+        site = baseline.site
+        news = {origin: n for origin, n in fresh.items() if self._reach(site, origin, n)[0] < n}
+        numbers = tuple([Numbers(origin, 0, n) for origin, n in fresh.items()])
+        return Outcome(events=(Baseline(site, news),) if news else (), numbers=numbers)
+
+    def _remote_view(self, entry: RemoteView, now: float) -> Outcome:
+        remote = self.state.remote(entry.site)
+        before = tuple(remote.lineages)
+        if not self.state.apply_view(entry):
+            return refused(Admission.OLD_VIEW)
+        ended = tuple([name for name in before if name not in remote.lineages])
+        return Outcome(events=self.update(), ended=ended)
+
+    def _site_down(self, entry: SiteDown, now: float) -> Outcome:
+        self.state.apply_down(entry)
+        return Outcome(events=self.update())
+
+    def _link_up(self, entry: LinkUp, now: float) -> Outcome:
+        self.state.apply_link_up(entry)
+        return APPLIED
+
+    def _acked(self, entry: Acked, now: float) -> Outcome:
+        self.state.apply_acked(entry)
+        return APPLIED
+
+    def _held_for(self, entry: HeldFor, now: float) -> Outcome:
+        return Outcome(position=self.state.apply_held_for(entry, now))
+
+    def _trim(self, entry: Trim, now: float) -> Outcome:
+        self.state.buffer.trim(entry.position)
+        return APPLIED
