@@ -14,6 +14,7 @@ from relay.events import BRIDGE_EFFECTS, BridgeEffect, Gap, GlobalView, Misconfi
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayLayer
 from relay.node.bridge import Bridge, BridgeStatistics
+from relay.node.events import BetweenSites
 from relay.node.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel, ChannelStatistics
@@ -47,7 +48,7 @@ class RelayChannelStatistics(ChannelStatistics):
     bridge: BridgeStatistics
 
 
-class RelayChannel(Channel):
+class RelayChannel(Channel[BetweenSites]):
     """One member's end of all sites. Made by `open_channel`.
 
     Besides messages and views, iterating it yields `GlobalView`, `Gap` and `Unreachable`.

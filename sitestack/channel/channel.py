@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 import trio
 
@@ -48,6 +48,15 @@ from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
 from sitestack.transport.watch import Watcher, WatchStatistics
 
+if TYPE_CHECKING:
+    from typing import Never
+
+    from typing_extensions import TypeVar as TypeVarWithDefault  # of `typing` since Python 3.13
+
+    X_co = TypeVarWithDefault("X_co", covariant=True, default=Never)
+else:
+    X_co = TypeVar("X_co", covariant=True)
+
 #: `send` gives the other tasks a turn after this many messages or bytes: about one full batch. A coordinator that sends closes
 #: a batch in each turn, so with a quarter of this its messages cost more than twice as much.
 BURST_MESSAGES = 256
@@ -68,10 +77,11 @@ class ChannelStatistics:
     watch: WatchStatistics | None
 
 
-class Channel:
+class Channel(Generic[X_co]):
     """One member's end of the site. Made by `open_channel`.
 
     Any number of tasks may send. Events go to whoever asks first, so that one task should receive.
+    `X_co` is what it yields besides messages and views: in one site nothing.
     """
 
     def __init__(
@@ -177,26 +187,26 @@ class Channel:
 
     # -- receiving -------------------------------------------------------------------------------------------------
 
-    def __aiter__(self) -> AsyncIterator[Message | View | Event]:
+    def __aiter__(self) -> AsyncIterator[Message | View | X_co]:
         """Messages one by one, and views, in the order of their delivery; it ends when the channel is closed."""
         return self
 
-    async def __anext__(self) -> Message | View | Event:
+    async def __anext__(self) -> Message | View | X_co:
         for message in self._messages:
             return message
         while True:
             item = await anext(self._receive_end)
             if not isinstance(item, Delivery):
-                return item
+                return cast("View | X_co", item)
             self._messages = item.messages()
             try:
                 return next(self._messages)
             except ProtocolError as error:
                 self._stack.count_drop(error.reason)
 
-    def batches(self) -> AsyncIterator[Delivery | View | Event]:
+    def batches(self) -> AsyncIterator[Delivery | View | X_co]:
         """The same a batch at a time, for those in a hurry."""
-        return self._receive_end
+        return cast("AsyncIterator[Delivery | View | X_co]", self._receive_end)
 
     # -- the member ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import trio
 
@@ -26,7 +26,7 @@ from sitestack.transport.names import Names
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.udp import UdpTransport
 
-C = TypeVar("C", bound=Channel)
+C = TypeVar("C", bound=Channel[Any])
 S = TypeVar("S", bound=SiteConfig)
 #: Makes the sink of a journal for this member.
 Journal = Callable[[Local], Write]

@@ -39,7 +39,7 @@ _COMMAND_BYTES_MAX = 64 * 1024
 class BenchMember:
     """Sends, delivers, measures."""
 
-    def __init__(self, channel: Channel, members: int, profile: Profile | None) -> None:
+    def __init__(self, channel: Channel[Any], members: int, profile: Profile | None) -> None:
         self._channel = channel
         self._members = members
         self._profile = profile
@@ -137,7 +137,7 @@ async def run(task: MemberTask) -> None:
             nursery.cancel_scope.cancel()
 
 
-def _open(task: MemberTask) -> AbstractAsyncContextManager[Channel]:
+def _open(task: MemberTask) -> AbstractAsyncContextManager[Channel[Any]]:
     if task.peer:
         return relay.open_channel(task.node_config(), name=task.name, journal=_journal(task))
     return open_channel(task.site_config(), name=task.name, journal=_journal(task))

@@ -1,0 +1,17 @@
+"""What iterating a channel across sites yields, as types: the site's own events, and what is said of the other sites."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from relay.events import Gap, GlobalView, Unreachable
+from sitestack.channel.inbox import Delivery
+from sitestack.model.message import Message
+from sitestack.model.view import View
+
+#: What a channel across sites yields besides what it yields in one site.
+BetweenSites: TypeAlias = GlobalView | Gap | Unreachable
+#: What `async for event in channel` yields.
+Event: TypeAlias = Message | View | GlobalView | Gap | Unreachable
+#: The same a batch at a time: what `Channel.batches` yields.
+BatchEvent: TypeAlias = Delivery | View | GlobalView | Gap | Unreachable
