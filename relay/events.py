@@ -7,6 +7,7 @@ Connections are named by numbers that the shell chooses and never uses twice.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import ClassVar
@@ -34,12 +35,14 @@ class GlobalView(Event):
     #: apart, as a merge view does inside a site (REL-25). It is each member's own, and no part of what members agree on.
     joined: tuple[str, ...] = field(default=(), compare=False)
 
+    def named(self) -> Iterator[tuple[Address, str]]:
+        """Each member, and its `name@site`."""
+        for member, name in zip(self.members, self.names, strict=True):
+            yield member, f"{name}@{member.site}"
+
     def name_of(self, member: Address) -> str:
         """`name@site` of a member, or how a stranger prints itself (REL-30)."""
-        for each, name in zip(self.members, self.names, strict=True):
-            if each == member:
-                return f"{name}@{each.site}"
-        return str(member)
+        return next((name for each, name in self.named() if each == member), str(member))
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,7 @@ class RelayChannel(Channel[BetweenSites]):
 
     def _note_global_view(self, event: GlobalView) -> None:
         self._global_view = event
+        self.know_by_name(event)
 
     def _note_role(self, event: Role) -> None:
         self._role = event

@@ -42,6 +42,7 @@ from sitestack.model.events import (
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.model.message import Buffer, Message, Scope, copy_buffer
+from sitestack.model.roster import NOBODY, Named, Roster
 from sitestack.model.view import View
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
@@ -112,6 +113,8 @@ class Channel(Generic[X_co]):
         self._extension = extension or Extension()
         self._watcher: Watcher | None = None
         self._view: View | None = None
+        self._named: dict[type[Named], Named] = {}
+        self._roster = NOBODY
         self._joined = trio.Event()
         #: Why this member cannot join, when its site does not take it.
         self._refusal: OtherParameters | None = None
@@ -221,6 +224,10 @@ class Channel(Generic[X_co]):
         """Whether this member has been in a view."""
         return self._view is not None
 
+    def name_of(self, member: Address) -> str:
+        """The logical name of a member, as in `Message.sender`, by the newest views; or the address of a stranger."""
+        return self._roster.name_of(member)
+
     def statistics(self) -> ChannelStatistics:
         """All counters: of the layers, the turns and the transport."""
         return ChannelStatistics(
@@ -322,7 +329,7 @@ class Channel(Generic[X_co]):
         for event in events:
             if isinstance(event, Frame):
                 if event.batch is not None and not self._batching.is_silent(event.batch):
-                    inbox.put(Delivery(event.source, event.batch))
+                    inbox.put(Delivery(event.source, event.batch, self._roster))
             else:
                 self._handle(event)
         if self._full and self._batching.writable:
@@ -331,6 +338,11 @@ class Channel(Generic[X_co]):
         receive_end.refresh()
         if self._full and receive_end.is_awaited and not awaited:
             self._writers.unpark_all()  # one of them may be the task that has to take; the others go on waiting
+
+    def know_by_name(self, view: Named) -> None:
+        """What is delivered after this view calls its members so."""
+        self._named[type(view)] = view
+        self._roster = Roster(self._named.values())
 
     def _handle(self, event: Event) -> None:
         kind, extension = type(event), self._extension
@@ -342,6 +354,7 @@ class Channel(Generic[X_co]):
 
     def _install(self, event: ViewInstalled) -> None:
         self._view = event.view
+        self.know_by_name(event.view)
         self._state.mark(event.view.id)
         self._inbox.put(event.view)
         self._joined.set()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from sitestack.model.address import Address
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Message, MessageId
+from sitestack.model.roster import NOBODY, Roster
 from sitestack.model.view import View, ViewId
 
 E = TypeVar("E")
@@ -24,6 +25,13 @@ class Delivery:
     #: Can be replied to: an address in this site, or a `ProxyUUID`.
     source: Address
     batch: Batch
+    #: Who was called what when it was delivered.
+    roster: Roster = field(default=NOBODY, repr=False, compare=False)
+
+    @property
+    def sender(self) -> str:
+        """The logical name of the sender, as `Message.sender`."""
+        return self.roster.name_of(self.source)
 
     def payloads(self) -> Iterator[bytes]:
         """The payloads in order. Raises ProtocolError when the sender made the batch up wrongly."""
@@ -31,9 +39,9 @@ class Delivery:
 
     def messages(self) -> Iterator[Message]:
         """The messages in order. Raises ProtocolError like `payloads`."""
-        batch = self.batch
+        batch, roster = self.batch, self.roster
         for n, payload in enumerate(batch.payloads(), batch.first):
-            yield Message(self.source, payload, MessageId(batch.site, batch.origin, batch.scope, n))
+            yield Message(self.source, payload, MessageId(batch.site, batch.origin, batch.scope, n), roster)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
+from sitestack.model.roster import NOBODY, Roster
 
 
 class Scope(IntEnum):
@@ -119,6 +120,16 @@ class Message:
     source: Address
     payload: bytes
     id: MessageId
+    #: Who was called what when it was delivered.
+    roster: Roster = field(default=NOBODY, repr=False, compare=False)
+
+    @property
+    def sender(self) -> str:
+        """The logical name of the sender, `B`, or `E@SFO` when it is in another site; of a stranger the address.
+
+        A name is for people: two members may have the same one. `source` is who it is.
+        """
+        return self.roster.name_of(self.source)
 
     @property
     def scope(self) -> Scope:

@@ -6,7 +6,7 @@ stream of decisions: it is named by the view that forked or merged last (see `ne
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,6 +57,10 @@ class View:
             return self.members.index(member)
         except ValueError:
             return -1
+
+    def named(self) -> Iterator[tuple[Address, str]]:
+        """Each member, and its logical name."""
+        return zip(self.members, self.names, strict=True)
 
     def name_of(self, member: Address) -> str:
         """The logical name of a member, or its short hex form for a stranger."""

@@ -109,12 +109,13 @@ async def test_a_multicast_reaches_the_other_site_once_and_can_be_answered() -> 
         for channel in channels.values():
             taken = await take(channel, 500)
             assert [message.payload for message in taken] == [b"%d" % n for n in range(500)]
+        assert taken[-1].sender == "A@NYC"
         source = taken[-1].source
         assert isinstance(source, ProxyUUID)
         assert (source.site, source.original) == ("NYC", a.address)
         await e.send(b"to A alone", target=source)
         [answer] = await take(a, 1)
-        assert (answer.payload, answer.scope) == (b"to A alone", Scope.UNICAST)
+        assert (answer.payload, answer.scope, answer.sender) == (b"to A alone", Scope.UNICAST, "E@SFO")
 
 
 async def test_a_message_for_the_site_stays_in_it() -> None:

@@ -1,0 +1,79 @@
+"""A message names its sender, as the view calls it in which it was delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trio.testing import MockClock
+
+from sitestack.channel.inbox import Delivery
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.message import Message
+from sitestack.model.roster import Roster
+from sitestack.model.view import View
+from sitestack.transport.memory import MemoryNetwork
+from tests.sitestack.channel.channel_sites import members, one, take, view_of
+
+
+async def test_messages_and_batches_name_their_sender(autojump_clock: MockClock) -> None:
+    async with members("A", "B") as [a, b]:
+        await a.send(b"to all")
+        [message] = await take(b, 1)
+        assert message.sender == "A"
+        assert "roster" not in repr(message)
+        await a.send(b"to one", target=b.address)
+        delivery = await anext(b.batches())
+        assert isinstance(delivery, Delivery)
+        assert delivery.sender == "A"
+        assert b.name_of(a.address) == "A"
+
+
+async def test_one_that_has_left_is_still_named_by_what_it_said(autojump_clock: MockClock) -> None:
+    """A is slow: when it takes B's message, B is in no view any more. Whoever is asked for B by the newest view has no name."""
+    network = MemoryNetwork()
+    async with one(network, "A") as a:
+        async with one(network, "B") as b:
+            await view_of(a, 2)
+            await b.send(b"last words")
+            gone = b.address
+        await view_of(a, 1)
+        [message] = await take(a, 1)
+        assert isinstance(await anext(a), View)
+        assert (message.payload, message.sender) == (b"last words", "B")
+        assert a.name_of(gone) == str(gone)
+
+
+async def test_a_name_is_no_part_of_what_a_message_is(autojump_clock: MockClock) -> None:
+    """Members that were told different names, or none, still have the same message."""
+    async with members("A") as [a]:
+        await a.send(b"x")
+        [message] = await take(a, 1)
+        bare = Message(message.source, message.payload, message.id)
+        assert bare == message
+        assert hash(bare) == hash(message)
+        assert bare.sender == str(a.address)
+
+
+class _Counting:
+    """A view that counts how often its names are looked at."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.looked = 0
+
+    def named(self) -> Iterator[tuple[Address, str]]:
+        self.looked += 1
+        yield A, self.name
+        yield ProxyUUID(A, "SFO"), f"{self.name}@SFO"
+
+
+A = Address(bytes([1]) * 16)
+
+
+def test_names_are_looked_up_when_somebody_asks_and_once() -> None:
+    view = _Counting("A")
+    roster = Roster([view])
+    assert view.looked == 0
+    assert [roster.name_of(A), roster.name_of(ProxyUUID(A, "SFO"))] == ["A", "A@SFO"]
+    assert roster.name_of(ProxyUUID(A, "LON")) == "LON/01010101"
+    assert view.looked == 1
