@@ -1,6 +1,27 @@
 """Between sites: the coordinator of each site relays to those of the others; every multicast is delivered once everywhere.
 
-The names below are loaded when they are first used: who only reads a journal or runs a simulation needs no event loop.
+    async with relay.open_channel(relay.load_config("nyc.yaml"), name="A") as channel:
+        await channel.send(b"to everybody in all sites")
+        async for event in channel:  # Message | View | GlobalView | Gap | Unreachable
+            ...
+
+The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`
+What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Gap` or
+                 `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the same with `Delivery` (`Batch`)
+Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port
+Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
+                 `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
+Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySettings` (`BridgeConfig`, `BudgetSettings`,
+                 `LinkConfig`, `RemoteUnicastConfig`), `SecuritySettings`, `JournalSettings`, `HttpSettings`,
+                 `LogSettings`, and all of `sitestack.SiteConfig`: `TransportConfig`, `DiscoveryConfig`,
+                 `MembershipConfig` (`LeaderTimes`, `MergeTimes`), `ChannelConfig`, and `ProtocolsConfig` with
+                 `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
+                 `ResolverConfig`, `SequencerConfig`, `StabilityConfig`, `StateTransferConfig`, `UnicastConfig`
+A journal        `JournalStore`, `JournalOptions`
+For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets inside the site
+
+`docs/library.md` shows how they are used. What is not listed here is internal and may change at any time. The names are loaded
+when they are first used: who only reads a journal or runs a simulation needs no event loop.
 """
 
 from __future__ import annotations
@@ -9,38 +30,184 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from relay.events import Certainty, Gap, GlobalView, Unreachable
-    from relay.node.channel import RelayChannel, open_channel
+    from relay.events import Certainty, Duty, Gap, GlobalView, Role, Unreachable
+    from relay.gateway.session import LinkConfig
+    from relay.journal import JournalOptions, JournalStore
+    from relay.node.bridge import BridgeConfig
+    from relay.node.channel import RelayChannel, RelayChannelStatistics, open_channel
     from relay.node.config_file import load_config
-    from relay.node.settings import NodeConfig
-    from sitestack.model.message import Message
-    from sitestack.model.view import View
+    from relay.node.events import BatchEvent, Event
+    from relay.node.settings import (
+        BudgetSettings,
+        HttpSettings,
+        JournalSettings,
+        LogSettings,
+        NodeConfig,
+        RelaySettings,
+        SecuritySettings,
+    )
+    from relay.unicast.sender import RemoteUnicastConfig
+    from sitestack.channel.inbox import Delivery
+    from sitestack.config import ChannelConfig, ProtocolsConfig, TransportConfig
+    from sitestack.layers.batching import BatchingConfig
+    from sitestack.layers.discovery import DiscoveryConfig
+    from sitestack.layers.failure_detection import FailureDetectionConfig
+    from sitestack.layers.flow_control import FlowControlConfig
+    from sitestack.layers.fragment import FragmentConfig
+    from sitestack.layers.membership import MembershipConfig
+    from sitestack.layers.membership.leader import LeaderTimes
+    from sitestack.layers.membership.merging import MergeTimes
+    from sitestack.layers.nakack import NakAckConfig
+    from sitestack.layers.resolver import ResolverConfig
+    from sitestack.layers.sequencer import SequencerConfig
+    from sitestack.layers.stability import StabilityConfig
+    from sitestack.layers.state_transfer import StateTransferConfig
+    from sitestack.layers.unicast import UnicastConfig
+    from sitestack.model.address import Address, Physical, ProxyUUID
+    from sitestack.model.errors import (
+        ChannelClosed,
+        ConfigurationError,
+        JoinFailed,
+        LocalError,
+        MessageTooLarge,
+        ProtocolError,
+        RemoteError,
+        SiteStackError,
+        StateTooLarge,
+        StateUnavailable,
+    )
+    from sitestack.model.message import Batch, Message, MessageId, Scope
+    from sitestack.model.view import SubView, View, ViewId
+    from sitestack.transport import Transport
+    from sitestack.transport.memory import MemoryNetwork
 
 __all__ = [
+    "Address",
+    "Batch",
+    "BatchEvent",
+    "BatchingConfig",
+    "BridgeConfig",
+    "BudgetSettings",
     "Certainty",
+    "ChannelClosed",
+    "ChannelConfig",
+    "ConfigurationError",
+    "Delivery",
+    "DiscoveryConfig",
+    "Duty",
+    "Event",
+    "FailureDetectionConfig",
+    "FlowControlConfig",
+    "FragmentConfig",
     "Gap",
     "GlobalView",
+    "HttpSettings",
+    "JoinFailed",
+    "JournalOptions",
+    "JournalSettings",
+    "JournalStore",
+    "LeaderTimes",
+    "LinkConfig",
+    "LocalError",
+    "LogSettings",
+    "MembershipConfig",
+    "MemoryNetwork",
+    "MergeTimes",
     "Message",
+    "MessageId",
+    "MessageTooLarge",
+    "NakAckConfig",
     "NodeConfig",
+    "Physical",
+    "ProtocolError",
+    "ProtocolsConfig",
+    "ProxyUUID",
     "RelayChannel",
+    "RelayChannelStatistics",
+    "RelaySettings",
+    "RemoteError",
+    "RemoteUnicastConfig",
+    "ResolverConfig",
+    "Role",
+    "Scope",
+    "SecuritySettings",
+    "SequencerConfig",
+    "SiteStackError",
+    "StabilityConfig",
+    "StateTooLarge",
+    "StateTransferConfig",
+    "StateUnavailable",
+    "SubView",
+    "Transport",
+    "TransportConfig",
+    "UnicastConfig",
     "Unreachable",
     "View",
+    "ViewId",
     "load_config",
     "open_channel",
 ]
 
 _MODULES = {
-    "relay.node.channel": ("RelayChannel", "open_channel"),
+    "relay.events": ("Certainty", "Duty", "Gap", "GlobalView", "Role", "Unreachable"),
+    "relay.gateway.session": ("LinkConfig",),
+    "relay.journal": ("JournalOptions", "JournalStore"),
+    "relay.node.bridge": ("BridgeConfig",),
+    "relay.node.channel": ("RelayChannel", "RelayChannelStatistics", "open_channel"),
     "relay.node.config_file": ("load_config",),
-    "relay.events": ("Certainty", "Gap", "GlobalView", "Unreachable"),
-    "relay.node.settings": ("NodeConfig",),
-    "sitestack.model.message": ("Message",),
-    "sitestack.model.view": ("View",),
+    "relay.node.events": ("BatchEvent", "Event"),
+    "relay.node.settings": (
+        "BudgetSettings",
+        "HttpSettings",
+        "JournalSettings",
+        "LogSettings",
+        "NodeConfig",
+        "RelaySettings",
+        "SecuritySettings",
+    ),
+    "relay.unicast.sender": ("RemoteUnicastConfig",),
+    "sitestack.channel.inbox": ("Delivery",),
+    "sitestack.config": ("ChannelConfig", "ProtocolsConfig", "TransportConfig"),
+    "sitestack.layers.batching": ("BatchingConfig",),
+    "sitestack.layers.discovery": ("DiscoveryConfig",),
+    "sitestack.layers.failure_detection": ("FailureDetectionConfig",),
+    "sitestack.layers.flow_control": ("FlowControlConfig",),
+    "sitestack.layers.fragment": ("FragmentConfig",),
+    "sitestack.layers.membership": ("MembershipConfig",),
+    "sitestack.layers.membership.leader": ("LeaderTimes",),
+    "sitestack.layers.membership.merging": ("MergeTimes",),
+    "sitestack.layers.nakack": ("NakAckConfig",),
+    "sitestack.layers.resolver": ("ResolverConfig",),
+    "sitestack.layers.sequencer": ("SequencerConfig",),
+    "sitestack.layers.stability": ("StabilityConfig",),
+    "sitestack.layers.state_transfer": ("StateTransferConfig",),
+    "sitestack.layers.unicast": ("UnicastConfig",),
+    "sitestack.model.address": ("Address", "Physical", "ProxyUUID"),
+    "sitestack.model.errors": (
+        "ChannelClosed",
+        "ConfigurationError",
+        "JoinFailed",
+        "LocalError",
+        "MessageTooLarge",
+        "ProtocolError",
+        "RemoteError",
+        "SiteStackError",
+        "StateTooLarge",
+        "StateUnavailable",
+    ),
+    "sitestack.model.message": ("Batch", "Message", "MessageId", "Scope"),
+    "sitestack.model.view": ("SubView", "View", "ViewId"),
+    "sitestack.transport": ("Transport",),
+    "sitestack.transport.memory": ("MemoryNetwork",),
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module 'relay' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'relay' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *[name for name in globals() if name.startswith("__")]])

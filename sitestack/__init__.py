@@ -1,6 +1,24 @@
 """Group communication inside one site: membership, reliable ordered multicast, reliable unicast.
 
-The names below are loaded when they are first used: who only reads a journal or runs a simulation needs no event loop.
+    async with sitestack.open_channel(sitestack.local("NYC"), name="A") as channel:
+        await channel.send(b"to everybody")
+        async for event in channel:  # Message | View
+            ...
+
+The channel      `open_channel`, `Channel`, `ChannelStatistics`
+What it yields   `Event`: `Message` (`MessageId`, `Scope`) or `View` (`ViewId`, `SubView`);
+                 `BatchEvent` of `Channel.batches`: `Delivery` (`Batch`) or `View`
+Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port
+Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
+                 `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
+Settings         `SiteConfig`, made by `lan`, `local` or `named_hosts`; in it `TransportConfig`, `DiscoveryConfig`,
+                 `MembershipConfig` (`LeaderTimes`, `MergeTimes`), `ChannelConfig`, and `ProtocolsConfig` with
+                 `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
+                 `ResolverConfig`, `SequencerConfig`, `StabilityConfig`, `StateTransferConfig`, `UnicastConfig`
+For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets
+
+`docs/library.md` shows how they are used. What is not listed here is internal and may change at any time. The names are loaded
+when they are first used: who only reads a journal or runs a simulation needs no event loop.
 """
 
 from __future__ import annotations
@@ -10,42 +28,88 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sitestack.channel.channel import Channel, ChannelStatistics
+    from sitestack.channel.events import BatchEvent, Event
     from sitestack.channel.inbox import Delivery
     from sitestack.channel.open import open_channel
-    from sitestack.config import SiteConfig, lan, local, named_hosts
-    from sitestack.model.address import Address, ProxyUUID
+    from sitestack.config import ChannelConfig, ProtocolsConfig, SiteConfig, TransportConfig, lan, local, named_hosts
+    from sitestack.layers.batching import BatchingConfig
+    from sitestack.layers.discovery import DiscoveryConfig
+    from sitestack.layers.failure_detection import FailureDetectionConfig
+    from sitestack.layers.flow_control import FlowControlConfig
+    from sitestack.layers.fragment import FragmentConfig
+    from sitestack.layers.membership import MembershipConfig
+    from sitestack.layers.membership.leader import LeaderTimes
+    from sitestack.layers.membership.merging import MergeTimes
+    from sitestack.layers.nakack import NakAckConfig
+    from sitestack.layers.resolver import ResolverConfig
+    from sitestack.layers.sequencer import SequencerConfig
+    from sitestack.layers.stability import StabilityConfig
+    from sitestack.layers.state_transfer import StateTransferConfig
+    from sitestack.layers.unicast import UnicastConfig
+    from sitestack.model.address import Address, Physical, ProxyUUID
     from sitestack.model.errors import (
         ChannelClosed,
         ConfigurationError,
         JoinFailed,
+        LocalError,
         MessageTooLarge,
+        ProtocolError,
+        RemoteError,
         SiteStackError,
         StateTooLarge,
         StateUnavailable,
     )
     from sitestack.model.level import Level
     from sitestack.model.message import Batch, Message, MessageId, Scope
-    from sitestack.model.view import View, ViewId
+    from sitestack.model.view import SubView, View, ViewId
+    from sitestack.transport import Transport
+    from sitestack.transport.memory import MemoryNetwork
 
 __all__ = [
     "Address",
     "Batch",
+    "BatchEvent",
+    "BatchingConfig",
     "Channel",
     "ChannelClosed",
+    "ChannelConfig",
     "ChannelStatistics",
     "ConfigurationError",
     "Delivery",
+    "DiscoveryConfig",
+    "Event",
+    "FailureDetectionConfig",
+    "FlowControlConfig",
+    "FragmentConfig",
     "JoinFailed",
+    "LeaderTimes",
     "Level",
+    "LocalError",
+    "MembershipConfig",
+    "MemoryNetwork",
+    "MergeTimes",
     "Message",
     "MessageId",
     "MessageTooLarge",
+    "NakAckConfig",
+    "Physical",
+    "ProtocolError",
+    "ProtocolsConfig",
     "ProxyUUID",
+    "RemoteError",
+    "ResolverConfig",
     "Scope",
+    "SequencerConfig",
     "SiteConfig",
     "SiteStackError",
+    "StabilityConfig",
     "StateTooLarge",
+    "StateTransferConfig",
     "StateUnavailable",
+    "SubView",
+    "Transport",
+    "TransportConfig",
+    "UnicastConfig",
     "View",
     "ViewId",
     "lan",
@@ -55,28 +119,52 @@ __all__ = [
 ]
 
 _MODULES = {
-    "sitestack.model.address": ("Address", "ProxyUUID"),
     "sitestack.channel.channel": ("Channel", "ChannelStatistics"),
-    "sitestack.config": ("SiteConfig", "lan", "local", "named_hosts"),
+    "sitestack.channel.events": ("BatchEvent", "Event"),
+    "sitestack.channel.inbox": ("Delivery",),
+    "sitestack.channel.open": ("open_channel",),
+    "sitestack.config": ("ChannelConfig", "ProtocolsConfig", "SiteConfig", "TransportConfig", "lan", "local", "named_hosts"),
+    "sitestack.layers.batching": ("BatchingConfig",),
+    "sitestack.layers.discovery": ("DiscoveryConfig",),
+    "sitestack.layers.failure_detection": ("FailureDetectionConfig",),
+    "sitestack.layers.flow_control": ("FlowControlConfig",),
+    "sitestack.layers.fragment": ("FragmentConfig",),
+    "sitestack.layers.membership": ("MembershipConfig",),
+    "sitestack.layers.membership.leader": ("LeaderTimes",),
+    "sitestack.layers.membership.merging": ("MergeTimes",),
+    "sitestack.layers.nakack": ("NakAckConfig",),
+    "sitestack.layers.resolver": ("ResolverConfig",),
+    "sitestack.layers.sequencer": ("SequencerConfig",),
+    "sitestack.layers.stability": ("StabilityConfig",),
+    "sitestack.layers.state_transfer": ("StateTransferConfig",),
+    "sitestack.layers.unicast": ("UnicastConfig",),
+    "sitestack.model.address": ("Address", "Physical", "ProxyUUID"),
     "sitestack.model.errors": (
         "ChannelClosed",
         "ConfigurationError",
         "JoinFailed",
+        "LocalError",
         "MessageTooLarge",
+        "ProtocolError",
+        "RemoteError",
         "SiteStackError",
         "StateTooLarge",
         "StateUnavailable",
     ),
-    "sitestack.channel.inbox": ("Delivery",),
     "sitestack.model.level": ("Level",),
     "sitestack.model.message": ("Batch", "Message", "MessageId", "Scope"),
-    "sitestack.channel.open": ("open_channel",),
-    "sitestack.model.view": ("View", "ViewId"),
+    "sitestack.model.view": ("SubView", "View", "ViewId"),
+    "sitestack.transport": ("Transport",),
+    "sitestack.transport.memory": ("MemoryNetwork",),
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module 'sitestack' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sitestack' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *[name for name in globals() if name.startswith("__")]])

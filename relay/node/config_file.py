@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ FILE_BYTES_MAX = 1 << 20
 INT_BITS_MAX = 64
 
 
-def load_config(path: Path, *, site: str = "", name: str = "", environment: Mapping[str, str] | None = None) -> NodeConfig:
+def load_config(
+    path: str | PathLike[str], *, site: str = "", name: str = "", environment: Mapping[str, str] | None = None
+) -> NodeConfig:
     """The configuration in a file. `site` and `name` win over RELAY_SITE and RELAY_NAME, and those over the file.
 
     RELAY_PEERS, such as "SFO=bridge.sfo:7700 LON=10.0.3.1:7700", wins over the peers in the file: so that the one thing that
@@ -47,10 +50,10 @@ def load_config(path: Path, *, site: str = "", name: str = "", environment: Mapp
     return config
 
 
-def load(path: Path) -> Any:
+def load(path: str | PathLike[str]) -> Any:
     """The plain values in a file. Raises ConfigurationError when it cannot be read or is no YAML."""
     try:
-        with path.open("rb") as file:
+        with Path(path).open("rb") as file:
             text = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read ({error.strerror}).") from error
