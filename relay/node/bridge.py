@@ -31,6 +31,7 @@ from relay.events import (
     Listen,
     StopListening,
 )
+from relay.gateway.gateway import GatewayConfig
 from relay.node.listener import Listener
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
@@ -65,7 +66,7 @@ class BridgeConfig:
     #: How long to wait before listening again when the port is still taken, by an earlier relay for instance.
     listen_interval_s: float = 0.5
     #: Connections at one time; more are closed at once.
-    connections_max: int = 64
+    connections_max: int = GatewayConfig().connections_max
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,9 @@ DERIVED = {
 #: A joiner is handed everything that is held for other sites in one frame, while its site waits. So many datagrams take about
 #: a second; several times as many take longer than anybody waits for a joiner.
 HELD_DATAGRAMS_MAX = 16_384
+#: Where the defaults stand of what is only handed on.
+_GATEWAY = GatewayConfig()
+_BUFFER = BufferConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,11 @@ class BudgetSettings:
     """What every member holds for sites that cannot be reached; beyond it the oldest becomes a gap there."""
 
     #: Batches and views. A joiner is handed all of them in one message, which bounds it.
-    entries: int = 16_384
+    entries: int = _BUFFER.budget_entries
     #: Bytes of messages, with an allowance per entry. None: 64 MiB, or what `HELD_DATAGRAMS_MAX` datagrams carry if less.
     bytes: int | None = None
     #: Seconds since an entry was delivered here.
-    age_s: float = 600.0
+    age_s: float = _BUFFER.budget_age_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,11 @@ class RelaySettings:
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     #: A site without a link keeps its members in the global view for this long; longer than a failover takes.
-    grace_s: float = 10.0
+    grace_s: float = _GATEWAY.grace_s
     #: First pause between two calls of an address; it doubles up to the maximum.
-    dial_s: float = 0.2
-    dial_s_max: float = 5.0
+    dial_s: float = _GATEWAY.dial_s
+    #: The longest pause.
+    dial_s_max: float = _GATEWAY.dial_s_max
     link: LinkConfig = field(default_factory=LinkConfig)
     #: Messages to one member of another site.
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
@@ -124,7 +128,8 @@ class NodeConfig(SiteConfig):
     def held_bytes_max(self) -> int:
         """Bytes that are held for other sites at most."""
         given = self.relay.budget.bytes
-        return min(64 << 20, HELD_DATAGRAMS_MAX * self.transport.datagram_bytes_max) if given is None else given
+        carried = HELD_DATAGRAMS_MAX * self.transport.datagram_bytes_max
+        return min(_BUFFER.budget_bytes, carried) if given is None else given
 
     def relay_layer(self) -> RelayConfig:
         """What the relay layer is told. A file may name all sites, this one too."""
