@@ -111,15 +111,23 @@ class ChannelConfig:
 class ProtocolsConfig:
     """The protocols that hardly ever need tuning."""
 
+    #: How messages become batches.
     batching: BatchingConfig = field(default_factory=BatchingConfig)
     state_transfer: StateTransferConfig = field(default_factory=StateTransferConfig)
+    #: Total order through the coordinator.
     sequencer: SequencerConfig = field(default_factory=SequencerConfig)
+    #: How far senders may be ahead of receivers: what a slow receiver must hold, and what all hold because of it.
     flow_control: FlowControlConfig = field(default_factory=FlowControlConfig)
     stability: StabilityConfig = field(default_factory=StabilityConfig)
+    #: Messages that are larger than a datagram.
     fragment: FragmentConfig = field(default_factory=FragmentConfig)
+    #: Reliable messages between two members.
     unicast: UnicastConfig = field(default_factory=UnicastConfig)
+    #: Reliable multicast: what is lost is asked for.
     nakack: NakAckConfig = field(default_factory=NakAckConfig)
+    #: Who is dead. With the defaults a silent member is taken for dead after 3.5 to 4 seconds, one that was killed at once.
     failure_detection: FailureDetectionConfig = field(default_factory=FailureDetectionConfig)
+    #: Where members are: from addresses to hosts and ports.
     resolver: ResolverConfig = field(default_factory=ResolverConfig)
 
 
@@ -134,7 +142,9 @@ class SiteConfig:
     #: Who agrees on what was delivered: those who live on, or also those who crashed, which costs the time stability takes.
     agreement: Agreement = "survivors"
     transport: TransportConfig = field(default_factory=TransportConfig)
+    #: How members find each other.
     discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)
+    #: How members join, leave and are left out.
     membership: MembershipConfig = field(default_factory=MembershipConfig)
     channel: ChannelConfig = field(default_factory=ChannelConfig)
     protocols: ProtocolsConfig = field(default_factory=ProtocolsConfig)

@@ -49,7 +49,8 @@ UNANSWERED_S_MAX = (2**31 - 1) // 1_000
 class BridgeConfig:
     """Where this site listens, and where the relays of the others do."""
 
-    #: Where this member listens while it relays; the host 0.0.0.0 means every interface. None: it only dials.
+    #: Where this member listens while it relays; the host 0.0.0.0 means every interface. Without it this
+    #: member only dials.
     bind: Physical | None = None
     #: For each other site the places where its relay may be, any of its members.
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)

@@ -46,7 +46,8 @@ class BudgetSettings:
 
     #: Batches and views. A joiner is handed all of them in one message, which bounds it.
     entries: int = _BUFFER.budget_entries
-    #: Bytes of messages, with an allowance per entry. None: 64 MiB, or what `HELD_DATAGRAMS_MAX` datagrams carry if less.
+    #: Bytes of messages, with an allowance per entry. Without it 64 MiB, or what 16,384 datagrams of
+    #: `transport.datagram_bytes_max` carry if that is less.
     bytes: int | None = None
     #: Seconds since an entry was delivered here.
     age_s: float = _BUFFER.budget_age_s
@@ -54,7 +55,7 @@ class BudgetSettings:
 
 @dataclass(frozen=True, slots=True)
 class RelaySettings:
-    """How this site is linked to others. Without `bridge.peers` and `bridge.bind` the site is alone."""
+    """How this site is linked to others."""
 
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
@@ -64,6 +65,8 @@ class RelaySettings:
     dial_s: float = _GATEWAY.dial_s
     #: The longest pause.
     dial_s_max: float = _GATEWAY.dial_s_max
+    #: One link to the relay of another site. The two ends need not agree: each says in HELLO what it takes, and the smaller
+    #: window and frame count for both. Only heartbeats must be much rarer than the other end's timeout.
     link: LinkConfig = field(default_factory=LinkConfig)
     #: Messages to one member of another site.
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
@@ -95,7 +98,7 @@ class JournalSettings:
 class HttpSettings:
     """Health, status and metrics. Whoever reaches the port can read them."""
 
-    #: Where to listen, such as 127.0.0.1:7800; None: not at all.
+    #: Where to listen, such as 127.0.0.1:7800. Without it nothing is served.
     bind: Physical | None = None
 
 
@@ -103,6 +106,7 @@ class HttpSettings:
 class LogSettings:
     """What goes to standard error."""
 
+    #: What is less urgent is left out.
     level: Literal["debug", "info", "warning", "error"] = "info"
     #: auto: for people on a terminal, JSON lines elsewhere.
     format: Literal["auto", "console", "json"] = "auto"
@@ -114,6 +118,7 @@ class NodeConfig(SiteConfig):
 
     #: The logical name, for people. Empty: made out of the host's name.
     name: str = ""
+    #: How this site is linked to others. Without `relay.bridge.peers` and `relay.bridge.bind` the site is alone.
     relay: RelaySettings = field(default_factory=RelaySettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
     journal: JournalSettings = field(default_factory=JournalSettings)

@@ -24,6 +24,7 @@ class RemoteUnicastConfig:
 
     #: First wait for an acknowledgement; it doubles up to the maximum. It should exceed the round trip between sites.
     retry_s: float = 1.0
+    #: The longest such wait.
     retry_s_max: float = 8.0
     #: A batch that has not been acknowledged by then is reported as unreachable.
     give_up_s: float = 30.0

@@ -37,7 +37,7 @@ class FragmentConfig:
     #: Frames of which pieces wait; the same happens beyond. Two a sender are normal.
     partials_max: int = 4_096
     #: Pieces of a unicast that nothing is added to for so long are discarded: a sender that lives has given the frame up and
-    #: reported it before (`UnicastConfig.give_up_s`), and one that died half-way says no more.
+    #: reported it before (`protocols.unicast.give_up_s`), and one that died half-way says no more.
     idle_s: float = 120.0
 
 

@@ -54,6 +54,7 @@ class NakAckConfig:
     ahead_bytes_max: int = 32 * 1024 * 1024
     #: Frames that are held for views not installed yet.
     later_count_max: int = 4_096
+    #: The same in bytes.
     later_bytes_max: int = 8 * 1024 * 1024
 
 

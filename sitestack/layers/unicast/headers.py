@@ -73,9 +73,11 @@ class UnicastConfig:
 
     #: The highest frame is sent again when nothing was acknowledged for this long; doubles up to the maximum, plus jitter.
     retransmit_interval_s: float = 0.1
+    #: The longest such wait.
     retransmit_interval_s_max: float = 2.0
     #: A hole is asked for when it is this old (most are only reordering); doubles up to the maximum, plus jitter.
     ask_interval_s: float = 0.02
+    #: The longest wait between two requests for it.
     ask_interval_s_max: float = 1.0
     #: A peer that acknowledged nothing for so long is given up: what waits for it is undeliverable.
     give_up_s: float = 60.0
@@ -87,6 +89,7 @@ class UnicastConfig:
     tombstone_s: float = 240.0
     #: Sent and not acknowledged, per peer. Beyond, frames wait in the layer in order.
     window_frames_max: int = 1_024
+    #: The same in bytes.
     window_bytes_max: int = 2 * 1024 * 1024
     #: Waiting for room in the window, per peer. A frame beyond is refused, and its sender told. To a member flow control above
     #: lets much less through; to a process that is none this is the bound.
@@ -95,6 +98,7 @@ class UnicastConfig:
     resend_bytes_max: int = 256 * 1024
     #: Received ahead of a hole, per peer; not below the window, or full windows are sent twice. Beyond, it is sent again.
     reorder_frames_max: int = 1_024
+    #: The same in bytes.
     reorder_bytes_max: int = 4 * 1024 * 1024
     #: Peers whose connections or tombstones are remembered; beyond, the one that was silent longest is forgotten.
     peers_max: int = 10_000
