@@ -10,7 +10,7 @@ DEV := $(VENV)/.dev-installed
 UV_VERSION := 0.13.9
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint pytest pytest-long simulate-smoke mutants conformance conformance-check bench lock clean
+.PHONY: demo test lint pytest pytest-long simulate-smoke mutants conformance conformance-check reference bench lock clean
 
 demo: $(RUNTIME)
 	@$(BIN)/relay demo
@@ -41,6 +41,11 @@ mutants: $(DEV)
 conformance: $(DEV)
 	@$(BIN)/pytest --collect-only -qq --conformance-report docs/conformance.md >$(VENV)/collected.txt \
 		|| { cat $(VENV)/collected.txt; exit 1; }
+
+# Rewrites docs/configuration.md from the comments of the settings.
+reference: $(RUNTIME)
+	@$(BIN)/relay config reference >$(VENV)/configuration.md
+	@mv $(VENV)/configuration.md docs/configuration.md
 
 conformance-check: $(DEV)
 	@$(BIN)/pytest --collect-only -qq --conformance-report $(VENV)/conformance.md >$(VENV)/collected.txt \

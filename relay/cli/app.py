@@ -18,6 +18,7 @@ from sitestack.model.errors import LocalError
 COMMANDS = {
     "demo": "relay.cli.demo",
     "node": "relay.cli.node",
+    "config": "relay.cli.config",
     "status": "relay.cli.status",
     "journal": "relay.cli.journal",
     "check": "relay.cli.check",

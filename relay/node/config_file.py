@@ -5,7 +5,9 @@ Whatever is wrong is said at once, a sentence each with the path of its key; not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -14,12 +16,15 @@ from typing import Any
 import yaml
 
 from relay.node.bridge import BridgeConfig
+from relay.node.config_keys import Key, find_keys
 from relay.node.config_values import Reader, to_plain
 from relay.node.settings import DERIVED, NodeConfig, find_problems
 from sitestack.model.errors import ConfigurationError
 
 #: A file that is larger is no configuration.
 FILE_BYTES_MAX = 1 << 20
+#: Where the comments of a printed configuration are wrapped.
+COMMENT_CHARS_MAX = 110
 #: A whole number that is larger is a mistake; it could neither be shown nor become a number of seconds.
 INT_BITS_MAX = 64
 
@@ -75,9 +80,24 @@ def fill_in(plain: Any) -> tuple[NodeConfig, list[str]]:
 
 
 def print_config(config: NodeConfig | None = None) -> str:
-    """A configuration as YAML, all defaults included; loading it gives the same configuration."""
-    text: str = yaml.safe_dump(to_plain(config or NodeConfig(), DERIVED), sort_keys=False)
-    return text
+    """A configuration as YAML, all defaults and a comment for each key included; loading it gives the same configuration."""
+    keys = {key.path: key for key in find_keys(NodeConfig, DERIVED)}
+    return "\n".join([*_print(to_plain(config or NodeConfig(), DERIVED), keys), ""])
+
+
+def _print(plain: dict[str, Any], keys: Mapping[str, Key], path: str = "", indent: str = "") -> Iterator[str]:
+    """The lines of one section."""
+    for name, value in plain.items():
+        key = keys[f"{path}{name}"]
+        if key.is_section and not path:
+            yield ""
+        yield from textwrap.wrap(key.what, COMMENT_CHARS_MAX, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+        if key.is_section:
+            yield f"{indent}{name}:"
+            yield from _print(value, keys, f"{key.path}.", f"{indent}  ")
+        else:
+            text: str = yaml.safe_dump({name: value}, sort_keys=False, width=math.inf)
+            yield textwrap.indent(text.removesuffix("\n"), indent)
 
 
 def _with_peers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:

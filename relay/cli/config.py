@@ -1,0 +1,41 @@
+"""`relay config`: is a configuration file sound, and what can be in one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from relay.node.config_file import load_config
+from relay.node.config_reference import reference
+from relay.node.settings import NodeConfig
+
+
+@click.group(name="config")
+def command() -> None:
+    """Check configuration files, and say what can be in one."""
+
+
+@command.command(name="check")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--site", default="", help="The site; else RELAY_SITE, else what FILE says.")
+@click.option("--name", default="", help="The member's name; else RELAY_NAME, else what FILE says.")
+def check(file: Path, site: str, name: str) -> None:
+    """Say what is wrong with a configuration file, as a node would that is started with it.
+
+    Exits with 0 when nothing is, and otherwise with 2 and one sentence for each problem on standard error.
+    """
+    click.echo(f"{file}: {_describe(load_config(file, site=site, name=name, environment=os.environ))}")
+
+
+@command.command(name="reference")
+def print_reference() -> None:
+    """Print every key with its type, unit, default and what it is for, as Markdown (docs/configuration.md)."""
+    click.echo(reference(), nl=False)
+
+
+def _describe(config: NodeConfig) -> str:
+    """What a sound configuration amounts to, so that a wrong file is noticed, too."""
+    links = ", ".join(config.peer_sites())
+    return f"sound. Site {config.site}, {f'linked to {links}' if links else 'linked to no other site'}."

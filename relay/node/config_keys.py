@@ -1,0 +1,99 @@
+"""Every key of a configuration, with its type, unit, default and what it is for: read out of the dataclasses themselves.
+
+What a key is for is the `#:` comment above its field, so that it is written once, where the code reads it. Comments are not
+there at run time; they are looked up in the source.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from sitestack.model.address import Physical
+
+_ATOMS = {bool: "true or false", int: "whole number", float: "number", str: "text", Physical: "host:port"}
+#: How a name ends that is a number of something.
+_UNITS = {"s": "seconds", "bytes": "bytes", "hops": "hops"}
+#: Rows and traps that the code refers to, such as (LA-19) or (S7, U4): for those who read the code.
+_CODES = re.compile(r" \([A-Z]+-?[0-9]+(, [A-Z]+-?[0-9]+)*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key, or a section: a key that has keys in it."""
+
+    #: From the top, such as `relay.link.hello_s`.
+    path: str
+    #: Sentences.
+    what: str
+    #: As people say it; empty for a section.
+    type: str
+    #: Empty when it has none, or is no number.
+    unit: str
+    #: As in the dataclass; None for a section.
+    default: Any
+    is_section: bool = False
+
+
+def find_keys(kind: type, derived: Mapping[str, str], path: str = "") -> Iterator[Key]:
+    """The keys of a configuration in the order of its fields, each section before its keys; `derived` cannot be given."""
+    hints = get_type_hints(kind)
+    comments = find_comments(kind)
+    defaults = kind()
+    for field in fields(kind):
+        inner, place = hints[field.name], f"{path}.{field.name}".lstrip(".")
+        what = _CODES.sub("", comments.get(field.name, ""))
+        if place in derived:
+            continue
+        if isinstance(inner, type) and is_dataclass(inner):
+            yield Key(place, what or (inspect.getdoc(inner) or "").partition("\n\n")[0], "", "", None, is_section=True)
+            yield from find_keys(inner, derived, place)
+        else:
+            unit = _unit(field.name) if inner in (int, float, int | None, float | None) else ""
+            yield Key(place, what, _type(inner), unit, getattr(defaults, field.name))
+
+
+@cache
+def find_comments(kind: type) -> dict[str, str]:
+    """The `#:` comment above each field of a dataclass and of those that it inherits from, by the field's name."""
+    found: dict[str, str] = {}
+    for base in reversed([each for each in kind.__mro__ if is_dataclass(each)]):
+        source = textwrap.dedent(inspect.getsource(base))
+        lines = source.splitlines()
+        [tree] = ast.parse(source).body
+        assert isinstance(tree, ast.ClassDef)
+        for node in tree.body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found[node.target.id] = _comment_above(lines, node.lineno - 1)
+    return found
+
+
+def _comment_above(lines: list[str], index: int) -> str:
+    first = index
+    while lines[first - 1].lstrip().startswith("#:"):
+        first -= 1
+    return " ".join([line.strip().removeprefix("#:").strip() for line in lines[first:index]])
+
+
+def _type(kind: Any) -> str:
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return " or ".join([_type(arg) for arg in args if arg is not type(None)])
+    if origin is Literal:
+        return "one of " + ", ".join(args)
+    if origin is tuple:
+        return f"list of {_type(args[0])}"
+    if origin is dict:
+        return f"{_type(args[0])} to {_type(args[1])}"
+    return _ATOMS[kind]
+
+
+def _unit(name: str) -> str:
+    return _UNITS.get(name.removesuffix("_max").rpartition("_")[2], "")
