@@ -35,6 +35,8 @@ MESSAGE_OVERHEAD_BYTES = 1024 * 1024
 #: Room in each datagram for the headers of the layers below fragmentation, and for the datagram's own.
 HEADERS_BELOW_BYTES = 256
 SITE_CHARS_MAX = 64
+#: Why `can_be_site` says no.
+UNFIT_SITE = f"a site's name has 1 to {SITE_CHARS_MAX} printable characters, and no white space around them."
 #: Listens everywhere, and is nobody's address.
 ANY_INTERFACE = "0.0.0.0"
 #: How the names of bounds and intervals end.
@@ -190,11 +192,16 @@ def datagrams_of(message_bytes: int, datagram_bytes_max: int) -> int:
     return -(-(message_bytes + MESSAGE_OVERHEAD_BYTES) // piece_bytes)
 
 
+def can_be_site(name: str) -> bool:
+    """Whether a site may be called so. White space around a name comes from an editor, and nobody sees that it is there."""
+    return 0 < len(name) <= SITE_CHARS_MAX and name.isprintable() and name == name.strip()
+
+
 def _site_problems(config: SiteConfig) -> Iterator[str]:
     if not config.site:
         yield "site: the site has no name."
-    elif len(config.site) > SITE_CHARS_MAX or not config.site.isprintable():
-        yield f"site: a name has at most {SITE_CHARS_MAX} printable characters."
+    elif not can_be_site(config.site):
+        yield f"site: {UNFIT_SITE}"
     discovery = config.discovery
     if not config.transport.has_multicast and not discovery.initial_hosts and discovery.dns is None:
         yield (
@@ -209,6 +216,11 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
         yield (
             "membership.leader.flush_timeout_s: must be longer than protocols.failure_detection.timeout_s and "
             "verify_timeout_s together, or members are left out that are only slow."
+        )
+    if detection.timeout_s < 2 * detection.heartbeat_interval_s:
+        yield (
+            "protocols.failure_detection.timeout_s: must be at least twice protocols.failure_detection.heartbeat_interval_s, "
+            "or one lost heartbeat makes a member suspect."
         )
     if protocols.fragment.idle_s <= protocols.unicast.give_up_s:
         yield "protocols.fragment.idle_s: must be longer than protocols.unicast.give_up_s, or what is still sent is discarded."
@@ -276,7 +288,10 @@ def _is_address(host: str, *, multicast: bool) -> bool:
 
 
 def implausible_numbers(config: Any, path: str = "") -> Iterator[str]:
-    """No number in any configuration makes sense below zero; a bound of nothing and an interval of no time do not either."""
+    """No number in any configuration makes sense below zero; a bound of nothing and an interval of no time do not either.
+
+    What grows up to a maximum cannot begin above it.
+    """
     for each in fields(config):
         value = getattr(config, each.name)
         place = f"{path}.{each.name}" if path else each.name
@@ -286,3 +301,5 @@ def implausible_numbers(config: Any, path: str = "") -> Iterator[str]:
             yield f"{place}: must not be negative."
         elif value == 0 and type(value) is not bool and each.name.endswith(POSITIVE):
             yield f"{place}: must be more than 0."
+        elif hasattr(config, f"{each.name}_max") and getattr(config, f"{each.name}_max") < value:
+            yield f"{place}_max: must not be less than {place}."

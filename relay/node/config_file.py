@@ -108,7 +108,8 @@ def _with_peers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:
         site, equals, place = word.partition("=")
         if not site or not equals:
             problems.append(f"RELAY_PEERS: must be SITE=host:port, any number of times, not {word!r}.")
-        table.setdefault(site, []).append(place)
+        else:
+            table.setdefault(site, []).append(place)
     reader = Reader({})
     bridge = reader.record(BridgeConfig, {"peers": table}, "RELAY_PEERS")
     relay = replace(config.relay, bridge=replace(config.relay.bridge, peers=bridge.peers))

@@ -16,7 +16,7 @@ from relay.node.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.replica.buffer import BufferConfig
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack import config as site_config
-from sitestack.config import SiteConfig, datagrams_of
+from sitestack.config import UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
 from sitestack.model.address import Physical
 from sitestack.wire.schema import ITEMS_MAX
 
@@ -166,6 +166,8 @@ def find_problems(config: NodeConfig) -> list[str]:
     ]
     if not config.name.isprintable():
         problems.append("name: has characters that cannot be printed.")
+    if config.name != config.name.strip():
+        problems.append("name: has white space around it.")
     if len(config.name) > NAME_CHARS_MAX:
         problems.append(f"name: must have at most {NAME_CHARS_MAX} characters, not {len(config.name)}.")
     return [*site_config.find_problems(config), *problems]
@@ -181,6 +183,10 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
         yield f"relay.bridge.unanswered_timeout_s: must be at most {UNANSWERED_S_MAX}."
     if bridge.dial_timeout_s == 0:
         yield "relay.bridge.dial_timeout_s: must be more than 0."
+    for site in [each for each in bridge.peers if not can_be_site(each)]:
+        yield f"relay.bridge.peers: {site!r} cannot be a site: {UNFIT_SITE}"
+    for site in [each for each in bridge.via if not can_be_site(each)]:
+        yield f"relay.bridge.via: {site!r} cannot be a site: {UNFIT_SITE}"
     for site, places in bridge.peers.items():
         if not places:
             yield f"relay.bridge.peers.{site}: names no address."
@@ -189,8 +195,8 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
                 yield f"relay.bridge.peers.{site}[{index}]: the port cannot be 0."
             if not _can_be_host(place.host):
                 yield f"relay.bridge.peers.{site}[{index}]: {place.host!r} cannot be the name of a host."
-    if relay.dial_s_max < relay.dial_s:
-        yield "relay.dial_s_max: must not be less than relay.dial_s."
+    if relay.unicast.give_up_s <= relay.unicast.retry_s:
+        yield "relay.unicast.give_up_s: must be longer than relay.unicast.retry_s, or nothing is sent again."
 
 
 def _can_be_host(host: str) -> bool:
@@ -220,6 +226,8 @@ def _budget_problems(config: NodeConfig) -> Iterator[str]:
 
 def _route_problems(config: NodeConfig) -> Iterator[str]:
     bridge = config.relay.bridge
+    if [*bridge.peers] == [config.site]:
+        yield f"relay.bridge.peers: names no site but {config.site}, and that is this one."
     for site, hop in bridge.via.items():
         if site in bridge.peers:
             yield f"relay.bridge.via.{site}: the site is among relay.bridge.peers, so it needs no route."

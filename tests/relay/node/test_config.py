@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -220,6 +221,28 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("relay: {link: {chunk_bytes: 1}}", "relay.link.chunk_bytes: must be at least 1000."),
         ("relay: {link: {hello_s: 0}}", "relay.link.hello_s: must be more than 0."),
         ("relay: {link: {write_s: 0}}", "relay.link.write_s: must be more than 0."),
+        ("name: 'A '", "name: has white space around it."),
+        ("relay: {bridge: {peers: {NYC: [nyc:7700]}}}", "relay.bridge.peers: names no site but NYC, and that is this one."),
+        (
+            "relay: {bridge: {peers: {' SFO': [sfo:7700]}}}",
+            "relay.bridge.peers: ' SFO' cannot be a site: a site's name has 1 to",
+        ),
+        (f"relay: {{bridge: {{peers: {{{'S' * 65}: [sfo:7700]}}}}}}", "relay.bridge.peers: 'SSS"),
+        (
+            "relay: {bridge: {peers: {SFO: [sfo:7700]}, via: {'': SFO}}}",
+            "relay.bridge.via: '' cannot be a site: a site's name has 1 to 64 printable characters, and no white space",
+        ),
+        ("relay: {dial_s: 6}", "relay.dial_s_max: must not be less than relay.dial_s."),
+        ("relay: {unicast: {retry_s: 9}}", "relay.unicast.retry_s_max: must not be less than relay.unicast.retry_s."),
+        ("relay: {unicast: {give_up_s: 1}}", "relay.unicast.give_up_s: must be longer than relay.unicast.retry_s, or"),
+        (
+            "protocols: {failure_detection: {heartbeat_interval_s: 1.5}}",
+            "protocols.failure_detection.timeout_s: must be at least twice protocols.failure_detection.heart",
+        ),
+        (
+            "protocols: {unicast: {ask_interval_s: 2}}",
+            "protocols.unicast.ask_interval_s_max: must not be less than protocols.unicast.ask_interval_s.",
+        ),
         (f"name: {'x' * 129}", "name: must have at most 128 characters, not 129."),
     ],
 )
@@ -232,6 +255,12 @@ def test_what_is_wrong_is_said_in_one_sentence(load: Load, text: str, sentence: 
 def test_a_site_needs_a_name(load: Load) -> None:
     assert problems(load, "") == ["site: the site has no name."]
     assert load("", environment={"RELAY_SITE": "NYC"}).site == "NYC"
+
+
+@pytest.mark.parametrize("site", [" NYC", "NYC\t", "N" * 65, "N\u200bYC"])
+def test_a_site_needs_a_name_that_can_be_one(load: Load, site: str) -> None:
+    [problem] = problems(load, json.dumps({"site": site}))
+    assert problem == "site: a site's name has 1 to 64 printable characters, and no white space around them."
 
 
 def test_a_key_without_a_value_keeps_its_default(load: Load) -> None:
