@@ -5,7 +5,7 @@
         async for event in channel:  # Message | View
             ...
 
-The channel      `open_channel`, `Channel`, `ChannelStatistics`
+The channel      `open_channel`, `Channel`, `ChannelStatistics`, `Level` of whatever has a bound
 What it yields   `Event`: `Message` (`MessageId`, `Scope`) or `View` (`ViewId`, `SubView`);
                  `BatchEvent` of `Channel.batches`: `Delivery` (`Batch`) or `View`
 Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port

@@ -21,7 +21,6 @@ import yaml
 
 from relay.cli import main
 from relay.cli import node as node_command
-from relay.events import BridgeConnected
 from relay.layer import RelayLayer
 from relay.node import channel as node_channel
 from relay.node import daemon
@@ -166,7 +165,7 @@ async def build(config: NodeConfig) -> list[object]:
         [relay_layer] = [layer for layer in layers if isinstance(layer, RelayLayer)]
         first = ViewId(1, channel.address)
         view = View(first, first, (channel.address,), (channel.name,))
-        relay_layer.gateway._links.greet(BridgeConnected(1), view, 0.0)
+        relay_layer.gateway._links.greet(1, None, None, view, 0.0)
         return list(parts_of(channel))
 
 
