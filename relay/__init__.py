@@ -5,7 +5,7 @@
         async for event in channel:  # Message | View | GlobalView | Gap | Unreachable
             ...
 
-The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`
+The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`, `Level` of whatever has a bound
 What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Gap` or
                  `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the same with `Delivery` (`Batch`)
 Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         StateTooLarge,
         StateUnavailable,
     )
+    from sitestack.model.level import Level
     from sitestack.model.message import Batch, Message, MessageId, Scope
     from sitestack.model.view import SubView, View, ViewId
     from sitestack.transport import Transport
@@ -107,6 +108,7 @@ __all__ = [
     "JournalSettings",
     "JournalStore",
     "LeaderTimes",
+    "Level",
     "LinkConfig",
     "LocalError",
     "LogSettings",
@@ -195,6 +197,7 @@ _MODULES = {
         "StateTooLarge",
         "StateUnavailable",
     ),
+    "sitestack.model.level": ("Level",),
     "sitestack.model.message": ("Batch", "Message", "MessageId", "Scope"),
     "sitestack.model.view": ("SubView", "View", "ViewId"),
     "sitestack.transport": ("Transport",),
