@@ -1,0 +1,37 @@
+"""Chat: what one types everybody reads, in one order. `python examples/chat.py ROOM NAME`, as often as you like on one machine.
+
+When somebody dies all others see it at the same place of the conversation: what the dead one said is read by all of them or by
+none. If it was the coordinator (the first name) they go on after some tenths of a second, and nothing that they said is lost.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import assert_never
+
+import trio
+
+import sitestack
+
+
+async def listen(channel: sitestack.Channel) -> None:
+    async for event in channel:
+        match event:
+            case sitestack.Message():
+                print(f"{event.sender}: {event.payload.decode(errors='replace')}", flush=True)
+            case sitestack.View():
+                print(f"here now: {', '.join(event.names)}", flush=True)
+            case _:
+                assert_never(event)
+
+
+async def main(room: str, name: str) -> None:
+    async with sitestack.open_channel(sitestack.local(room), name=name) as channel, trio.open_nursery() as nursery:
+        nursery.start_soon(listen, channel)
+        async for line in trio.wrap_file(sys.stdin):
+            await channel.send(line.strip().encode())
+        await channel.leave()
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1], sys.argv[2])
