@@ -1,0 +1,58 @@
+"""docs/library.md: its programs are programs, what it names exists, and the examples are as it says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from mypy import api as mypy
+
+import relay
+import sitestack
+
+PROJECT = Path(__file__).parents[2]
+PAGE = (PROJECT / "docs" / "library.md").read_text(encoding="utf-8")
+PROGRAMS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+EXAMPLES = sorted((PROJECT / "examples").glob("*.py"))
+
+
+def test_what_the_page_names_is_exported() -> None:
+    named = set(re.findall(r"\b(sitestack|relay)\.([A-Za-z_]+)\b(?!\.md)", PAGE))
+    assert len(named) > 20
+    settings = {"grace_s", "budget"}
+    missing = {name for face, name in named if name not in {"sitestack": sitestack, "relay": relay}[face].__all__}
+    assert missing == settings
+
+
+def test_every_example_is_on_the_page_and_says_what_happens_when_something_dies() -> None:
+    assert [example.name for example in EXAMPLES] == sorted(re.findall(r"\(\.\./examples/(\w+\.py)\)", PAGE))
+    assert len(EXAMPLES) == 5
+    for example in EXAMPLES:
+        about = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8")))
+        assert about is not None
+        assert re.search(r"\bdies\b", about)
+
+
+def test_the_chat_has_twenty_five_lines() -> None:
+    text = (PROJECT / "examples" / "chat.py").read_text(encoding="utf-8").split('"""')[2]
+    assert len([line for line in text.splitlines() if line.strip()]) <= 25
+
+
+@pytest.mark.slow
+def test_the_programs_of_the_page_and_the_examples_pass_the_type_checker(tmp_path: Path) -> None:
+    for number, program in enumerate(PROGRAMS):
+        (tmp_path / f"program{number}.py").write_text(program, encoding="utf-8")
+    assert len(PROGRAMS) >= 7
+    files = [*tmp_path.glob("*.py"), *EXAMPLES]
+    out, err, code = mypy.run(["--config-file", str(PROJECT / "pyproject.toml"), *map(str, files)])
+    assert (out.startswith("Success"), err, code) == (True, "", 0), out
+
+
+@pytest.mark.slow
+def test_the_test_on_the_page_passes(pytester: pytest.Pytester) -> None:
+    [program] = [program for program in PROGRAMS if "async def test_" in program]
+    pytester.makepyfile(program)
+    pytester.makeini("[pytest]\ntrio_mode = true\n")
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
