@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import operator
 from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS, Scope
@@ -82,37 +82,74 @@ def _check_view(findings: Findings, vid: ViewId, orders: dict[_Order, list[Histo
         (list(itertools.starmap(OrderedBatch, order)), group)
         for order, group in sorted(orders.items(), key=lambda each: (-len(each[1]), -len(each[0])))
     ]
-    for order, group in believed:
-        placed = [place for place in order if place.gseq is not None]
-        for at in _misplaced([place.gseq for place in placed if place.gseq is not None]):
-            what = f"out of the order of places, beside {placed[at - 1 if at else 1]}"
-            _report(findings, "falls", vid, placed[at], group, what)
-    holders: dict[int, tuple[OrderedBatch, History]] = {}
-    for number, (order, group) in enumerate(believed):
-        for place in order:
+    for found in judge_orders(vid, [(order, group[0].label) for order, group in believed]):
+        order, group = believed[found.order]
+        place = order[found.at]
+        for history in group:
+            damage = Damage("reordered", history.uuid, place.stream, place.numbers)
+            findings.add(history.label, f"{found.kind} {vid}", found.what, damage)
+
+
+class Misplaced(NamedTuple):
+    """A batch out of order: in which of the orders, at which index, of what kind, and in words."""
+
+    order: int
+    at: int
+    kind: Literal["falls", "place", "order"]
+    what: str
+
+
+def judge_orders(vid: ViewId, believed: Sequence[tuple[Sequence[OrderedBatch], str]]) -> Iterator[Misplaced]:
+    """What is wrong with the distinct orders of a view, each with one of the processes that share it, in words.
+
+    The order that is believed most comes first. The fewest batches are blamed. Only what stands between batches that
+    contradict each other matters, so that an order may be given without its sound beginning and end.
+    """
+    for number, (order, _) in enumerate(believed):
+        for at, why in _falls(order):
+            yield Misplaced(number, at, "falls", _describe(order[at], vid, why))
+    holders: dict[int, tuple[OrderedBatch, str]] = {}
+    for number, (order, label) in enumerate(believed):
+        for at, place in enumerate(order):
             if place.gseq is not None:
-                holder, owner = holders.setdefault(place.gseq, (place, group[0]))
+                holder, owner = holders.setdefault(place.gseq, (place, label))
                 if holder.batch != place.batch:
-                    _report(findings, "place", vid, place, group, f"where {owner.label} has {holder}")
-        for reference, owners in believed[:number]:
-            for place in _compare(order, reference):
-                _report(findings, "order", vid, place, group, f"in another order than {owners[0].label}")
+                    yield Misplaced(number, at, "place", _describe(place, vid, f"where {owner} has {holder}"))
+        for reference, owner in believed[:number]:
+            for at in _compare(order, reference):
+                yield Misplaced(number, at, "order", _describe(order[at], vid, f"in another order than {owner}"))
 
 
-def _report(findings: Findings, kind: str, vid: ViewId, place: OrderedBatch, group: list[History], what: str) -> None:
-    for history in group:
-        damage = Damage("reordered", history.uuid, place.stream, place.numbers)
-        findings.add(history.label, f"{kind} {vid}", f"delivered {place} in {vid} {what}", damage)
+def _describe(place: OrderedBatch, vid: ViewId, why: str) -> str:
+    return f"delivered {place} in {vid} {why}"
 
 
-def _compare(order: list[OrderedBatch], reference: list[OrderedBatch]) -> list[OrderedBatch]:
-    """What of an order stands elsewhere in the common part of both."""
-    position = {place.batch: at for at, place in reversed(list(enumerate(reference)))}
-    common = list({place.batch: place for place in order if place.batch in position}.values())
-    return [common[at] for at in _misplaced([position[place.batch] for place in common])]
+def _falls(order: Sequence[OrderedBatch]) -> Iterator[tuple[int, str]]:
+    """The fewest indices without which places strictly increase; and with each the place that it contradicts most."""
+    placed = [(place.gseq, at) for at, place in enumerate(order) if place.gseq is not None]
+    misplaced = find_misplaced([gseq for gseq, _ in placed])
+    if not misplaced:
+        return
+    highest = [*itertools.accumulate(placed, max)]
+    lowest = [*itertools.accumulate(reversed(placed), min)][::-1]
+    for index in misplaced:
+        gseq, at = placed[index]
+        if index and highest[index - 1][0] >= gseq:
+            yield at, f"out of the order of places, after {order[highest[index - 1][1]]}"
+        else:
+            yield at, f"out of the order of places, before {order[lowest[index + 1][1]]}"
 
 
-def _misplaced(ranks: list[int]) -> list[int]:
+def _compare(order: Sequence[OrderedBatch], reference: Sequence[OrderedBatch]) -> list[int]:
+    """The indices of what of an order stands elsewhere in the common part of both."""
+    rank = {place.batch: at for at, place in reversed(list(enumerate(reference)))}
+    # Of a batch that stands twice the later place counts, at the rank of its first.
+    common = {place.batch: at for at, place in enumerate(order) if place.batch in rank}
+    indices = list(common.values())
+    return [indices[index] for index in find_misplaced([rank[batch] for batch in common])]
+
+
+def find_misplaced(ranks: Sequence[int]) -> list[int]:
     """The fewest indices without which the ranks strictly increase: all but a longest increasing subsequence."""
     if _rises(ranks):
         return []
@@ -136,5 +173,5 @@ def _misplaced(ranks: list[int]) -> list[int]:
     return [at for at in range(len(ranks)) if at not in kept]
 
 
-def _rises(ranks: list[int]) -> bool:
+def _rises(ranks: Sequence[int]) -> bool:
     return all(map(operator.lt, ranks, itertools.islice(ranks, 1, None)))
