@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from relay.journal import Journal, JournalError, Problem, canonical_lines, find_journals, read_journal
 from relay.journal.store import WHY_LOST
 from sitestack.journal import records
-from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS
-from sitestack.promises import Report, Violation, check_all, ending_at, find_ending, fold
+from sitestack.promises import Ending, Report, Violation, check_all, ending_at, find_ending, fold
 
-__all__ = ["Report", "check_directories", "journal_lines"]
+__all__ = ["Read", "Report", "check_directories", "journal_lines", "judge_files", "why_not_judged"]
 
 
 def check_directories(
@@ -29,16 +29,68 @@ def check_directories(
 
     Raises JournalError when a path does not exist or there is no journal at all.
     """
-    loaded = _load(paths)
-    ending = find_ending(loaded.journals) if ended_w is None else ending_at(loaded.journals, ended_w)
+    strays: list[Problem] = []
+    found = _load(paths, strays)
+    journals = {each.journal.uuid: each.records for each in found}
+    ending = find_ending(journals) if ended_w is None else ending_at(journals, ended_w)
     if quiescent is None:
         quiescent = ending.is_quiescent
     if total_order is None:
-        total_order = any(map(_has_place, loaded.journals.values()))
-    histories = fold(loaded.journals, ending if quiescent else None)
-    report = check_all(histories, quiescent, total_order)
-    notes = loaded.notes if quiescent else [*loaded.notes, _why_not_judged(ending.quiet_s)]
-    return replace(report, violations=(*loaded.violations, *report.violations), notes=tuple(notes))
+        total_order = any(map(_has_place, journals.values()))
+    report = check_all(fold(journals, ending if quiescent else None), quiescent, total_order)
+    violations, notes = judge_files(found, strays)
+    if not quiescent:
+        notes.append(why_not_judged(ending))
+    return replace(report, violations=(*violations, *report.violations), notes=tuple(notes))
+
+
+class Read(NamedTuple):
+    """A journal that was read, and what is wrong in its files."""
+
+    journal: Journal
+    #: Of those that say nothing of its end or its losses, some may be missing.
+    records: Sequence[records.Record]
+    problems: Sequence[Problem]
+
+
+def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[Violation], list[str]]:
+    """JOURNAL. Nothing is corrupt, missing or lost on a full disk; and as notes what is legal: tails that a crash has torn.
+
+    `strays` are the problems of files that belong to no journal, or are missing.
+    """
+    violations: list[Violation] = []
+    notes: list[str] = []
+
+    def report(problem: Problem, is_legal: bool) -> None:
+        if is_legal:
+            notes.append(str(problem))
+        else:
+            where = f"{problem.file}:{problem.offset}"
+            violations.append(Violation("JOURNAL", where, f"{problem.kind}: {problem.what}"))
+
+    for journal, its_records, problems in read:
+        stopped = any(isinstance(record, records.Stop) for record in its_records)
+        for problem in problems:
+            is_last = problem.file == journal.segments[-1]
+            report(problem, is_legal=problem.kind == "torn" and is_last and not stopped)
+        lost = sum(record.n for record in its_records if isinstance(record, records.Drop) and record.why == WHY_LOST)
+        if lost:
+            where = f"{journal.site}/{journal.name}({journal.uuid.hex()[:8]})"
+            what = f"{lost} records could not be written, so that what is missing here proves nothing"
+            violations.append(Violation("JOURNAL", where, what))
+    for problem in strays:
+        # A file that ends before its header does holds nothing yet: its process died at that moment.
+        report(problem, is_legal=problem.kind == "torn" and problem.offset == 0)
+    return violations, notes
+
+
+def why_not_judged(ending: Ending) -> str:
+    """The note on a run that cannot be judged by its end."""
+    if ending.quiet_s is None:
+        reason = "no process stopped gracefully after the last message was sent"
+    else:
+        reason = f"the processes were stopped {max(ending.quiet_s, 0):.1f} s after the last message was sent"
+    return f"What had not arrived at the end is not counted as lost: {reason}."
 
 
 def journal_lines(paths: Iterable[Path], problems: list[Problem] | None = None) -> Iterator[str]:
@@ -51,55 +103,22 @@ def journal_lines(paths: Iterable[Path], problems: list[Problem] | None = None) 
         yield from canonical_lines(journal.site, journal.uuid, read_journal(journal, found))
 
 
-@dataclass(slots=True)
-class _Loaded:
-    journals: dict[Address, list[records.Record]] = field(default_factory=dict)
-    violations: list[Violation] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-def _load(paths: Iterable[Path]) -> _Loaded:
-    loaded = _Loaded()
+def _load(paths: Iterable[Path], strays: list[Problem]) -> list[Read]:
     paths = list(paths)
-    strays: list[Problem] = []
+    found = []
     for journal in find_journals(paths, strays):
         problems: list[Problem] = []
-        journal_records = list(read_journal(journal, problems, payloads=False))
-        if not any(isinstance(record, records.Start) for record in journal_records):
+        its_records = list(read_journal(journal, problems, payloads=False))
+        if not any(isinstance(record, records.Start) for record in its_records):
             # Its first record is damaged, or the disk was full: the header knows enough.
-            start = records.Start(0, 0, journal.site, journal.uuid, journal.name, 0, 0, "")
-            journal_records.insert(0, start)
-        loaded.journals[journal.uuid] = journal_records
-        _judge_journal(loaded, journal, journal_records, problems)
-    for problem in strays:
-        # A file that ends before its header does holds nothing yet: its process died at that moment.
-        _report(loaded, problem, is_legal=problem.kind == "torn" and problem.offset == 0)
-    if not loaded.journals:
+            its_records.insert(0, records.Start(0, 0, journal.site, journal.uuid, journal.name, 0, 0, ""))
+        found.append(Read(journal, its_records, problems))
+    if not found:
         raise JournalError(f"no journal in {', '.join(map(str, paths))}")
-    return loaded
+    return found
 
 
-def _judge_journal(loaded: _Loaded, journal: Journal, journal_records: list[records.Record], problems: list[Problem]) -> None:
-    stopped = any(isinstance(record, records.Stop) for record in journal_records)
-    for problem in problems:
-        is_last = problem.file == journal.segments[-1]
-        _report(loaded, problem, is_legal=problem.kind == "torn" and is_last and not stopped)
-    lost = sum(record.n for record in journal_records if isinstance(record, records.Drop) and record.why == WHY_LOST)
-    if lost:
-        where = f"{journal.site}/{journal.name}({journal.uuid.hex()[:8]})"
-        what = f"{lost} records could not be written, so that what is missing here proves nothing"
-        loaded.violations.append(Violation("JOURNAL", where, what))
-
-
-def _report(loaded: _Loaded, problem: Problem, is_legal: bool) -> None:
-    if is_legal:
-        loaded.notes.append(str(problem))
-    else:
-        where = f"{problem.file}:{problem.offset}"
-        loaded.violations.append(Violation("JOURNAL", where, f"{problem.kind}: {problem.what}"))
-
-
-def _has_place(journal: list[records.Record]) -> bool:
+def _has_place(journal: Sequence[records.Record]) -> bool:
     return any(
         isinstance(record, records.Deliver)
         and record.via == "local"
@@ -107,11 +126,3 @@ def _has_place(journal: list[records.Record]) -> bool:
         and record.gseq is not None
         for record in journal
     )
-
-
-def _why_not_judged(quiet_s: float | None) -> str:
-    if quiet_s is None:
-        reason = "no process stopped gracefully after the last message was sent"
-    else:
-        reason = f"the processes were stopped {max(quiet_s, 0):.1f} s after the last message was sent"
-    return f"What had not arrived at the end is not counted as lost: {reason}."

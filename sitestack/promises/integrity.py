@@ -18,6 +18,17 @@ from sitestack.promises.history import Fate, History
 from sitestack.promises.reception import Stream
 from sitestack.promises.violation import Findings, Violation
 
+#: What L1 says of a delivery by kind, also where other code than this finds it; `batch` and `sent` are as `1..4`.
+CORRUPTED = {
+    "no origin": "delivered {stream} {batch}, and there is no journal of its origin",
+    "never sent": "delivered {stream} {batch}, which was never sent",
+    "re-cut": "delivered {stream} {batch}: batch re-cut, it was sent as {sent}",
+    "contents": "delivered {stream} {batch} with other contents than it was sent with",
+}
+#: And of a send.
+SENT_TWICE = "sent {stream} {batch} twice"
+FOREIGN = "journals a send of {origin} as its own"
+
 
 def check_integrity(histories: Sequence[History]) -> list[Violation]:
     """L1. For every deliver(m) there is exactly one send(m) in the journal of m's origin, with equal sha256 and size.
@@ -37,11 +48,13 @@ def check_integrity(histories: Sequence[History]) -> list[Violation]:
         target = history.uuid if deliver.scope in UNICASTS else None
         batches = sent.get(deliver.origin, {}).get((deliver.site, deliver.scope, target), {})
         stream = Stream(deliver.site, deliver.origin, deliver.scope, target)
-        kind, what = _explain(stream, batches, deliver, deliver.origin in sent)
+        kind, nearest = _explain(batches, deliver, deliver.origin in sent)
         if kind == "never sent" and deliver.origin in crashed and _follows(batches, deliver):
             kept = exempt.setdefault(deliver.origin, (stream, deliver))
             if _is_same_batch(kept, (stream, deliver)):
                 continue
+        sent_as = "" if nearest is None else f"{nearest.first}..{nearest.last}"
+        what = CORRUPTED[kind].format(stream=stream, batch=f"{deliver.first}..{deliver.last}", sent=sent_as)
         findings.add(history.label, f"{kind} {stream}", what)
     return findings.violations()
 
@@ -73,31 +86,27 @@ def _index_sends(history: History, findings: Findings) -> _Sent:
     highest: dict[tuple[str, Scope, Address | None], int] = {}
     for send in history.sends:
         if (send.origin, send.site) != (history.uuid, history.site):
-            findings.add(history.label, "foreign", f"journals a send of {send.site}/{send.origin!r} as its own")
+            findings.add(history.label, "foreign", FOREIGN.format(origin=f"{send.site}/{send.origin!r}"))
         key = (send.site, send.scope, send.target)
         if send.first <= highest.get(key, 0):
             stream = Stream(send.site, send.origin, send.scope, send.target)
-            findings.add(history.label, f"twice {stream}", f"sent {stream} {send.first}..{send.last} twice")
+            what = SENT_TWICE.format(stream=stream, batch=f"{send.first}..{send.last}")
+            findings.add(history.label, f"twice {stream}", what)
         highest[key] = max(highest.get(key, 0), send.last)
         index.setdefault(key, {})[send.first] = send
     return index
 
 
-def _explain(stream: Stream, batches: dict[int, records.Send], deliver: records.Deliver, origin_known: bool) -> tuple[str, str]:
-    """Kind and words of what is wrong with a delivery."""
-    what = f"delivered {stream} {deliver.first}..{deliver.last}"
+def _explain(batches: dict[int, records.Send], deliver: records.Deliver, origin_known: bool) -> tuple[str, records.Send | None]:
+    """The kind of what is wrong with a delivery, and the send that is nearest to it."""
     if not origin_known:
-        return "no origin", f"{what}, and there is no journal of its origin"
+        return "no origin", None
     firsts = sorted(batches)
     nearest = bisect_right(firsts, deliver.last)
     send = batches[firsts[nearest - 1]] if nearest else None
     if send is None or send.last < deliver.first:
-        return "never sent", f"{what}, which was never sent"
-    if (send.first, send.count) != (deliver.first, deliver.count):
-        return "re-cut", f"{what}: batch re-cut, it was sent as {send.first}..{send.last}"
-    if send.sizes != deliver.sizes:
-        return "sizes", f"{what} with other sizes than it was sent with"
-    return "digest", f"{what} with sha256 {deliver.digest.hex()[:12]}.., sent with {send.digest.hex()[:12]}.."
+        return "never sent", None
+    return "re-cut" if (send.first, send.count) != (deliver.first, deliver.count) else "contents", send
 
 
 def _follows(batches: dict[int, records.Send], deliver: records.Deliver) -> bool:

@@ -10,6 +10,13 @@ from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Hole, NumberRun, Reception, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
 
+#: What these promises say, also where other code than this finds it.
+AGAIN = "delivered {stream} {numbers} again"
+LATE = "delivered {stream} {numbers} after a higher number, or below its baseline"
+PASSED_OVER = "delivered {stream} {before} without {numbers} before it"
+GAP_DELIVERED = "{stream} {numbers} is a gap and was delivered"
+GAP_EARLY = "the gap {stream} {numbers} stands before the delivery of a lower number"
+
 
 def check_no_duplication(histories: Sequence[History]) -> list[Violation]:
     """L2. Each id appears at most once in the deliveries of a process (X2 speaks of those of other sites)."""
@@ -64,10 +71,9 @@ def check_remote_fifo(histories: Sequence[History]) -> list[Violation]:
                     missing = Ranges() if hole.initial else hole.missing
                 _report_hole(findings, history, stream, missing, hole)
             if broken := reception.gaps & reception.delivered:
-                findings.add(history.label, f"gap {stream}", f"{stream} {broken} is a gap and was delivered")
+                findings.add(history.label, f"gap {stream}", GAP_DELIVERED.format(stream=stream, numbers=broken))
             if misplaced := reception.misplaced_gaps:
-                what = f"the gap {stream} {misplaced} stands before the delivery of a lower number"
-                findings.add(history.label, f"order {stream}", what)
+                findings.add(history.label, f"order {stream}", GAP_EARLY.format(stream=stream, numbers=misplaced))
     return findings.violations()
 
 
@@ -77,7 +83,7 @@ def _duplicates(invariant: str, histories: Sequence[History], from_own_site: boo
         for stream, reception in _receptions(history, from_own_site):
             for first, last in reception.duplicates:
                 numbers = Ranges([(first, last)])
-                findings.add(history.label, str(stream), f"delivered {stream} {numbers} again")
+                findings.add(history.label, str(stream), AGAIN.format(stream=stream, numbers=numbers))
     return findings.violations()
 
 
@@ -98,15 +104,14 @@ def _unreached(histories: Sequence[History]) -> dict[Stream, Ranges]:
 def _report_late(findings: Findings, history: History, stream: Stream, reception: Reception) -> None:
     if late := reception.late:
         damage = Damage("reordered", history.uuid, stream, late)
-        what = f"delivered {stream} {late} after a higher number, or below its baseline"
-        findings.add(history.label, f"late {stream}", what, damage)
+        findings.add(history.label, f"late {stream}", LATE.format(stream=stream, numbers=late), damage)
 
 
 def _report_hole(findings: Findings, history: History, stream: Stream, missing: Ranges, hole: Hole) -> None:
     if missing:
         reception = history.receptions[stream]
         damage = Damage("lost", history.uuid, stream, missing - reception.delivered - reception.gaps)
-        what = f"delivered {stream} {hole.before} without {missing} before it"
+        what = PASSED_OVER.format(stream=stream, before=hole.before, numbers=missing)
         findings.add(history.label, f"hole {stream}", what, damage)
 
 

@@ -13,6 +13,9 @@ from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Reception, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
 
+#: What X5 says, also where other code than this finds it.
+UNACCOUNTED = "{stream} {numbers} was sent; it was neither delivered nor declared lost"
+
 
 def check_conservation(histories: Sequence[History]) -> list[Violation]:
     """X5, quiescent runs. For every origin and every survivor of another site: sent = delivered + gap + before the
@@ -107,7 +110,7 @@ def _check_site(findings: Findings, stream: Stream, expected: Ranges, members: S
     for history in members:
         left = missing.get(history.uuid, Ranges()) - inherited[history.uuid]
         if left:
-            what = f"{stream} {left} was sent; it was neither delivered nor declared lost"
+            what = UNACCOUNTED.format(stream=stream, numbers=left)
             findings.add(history.label, str(stream), what, Damage("lost", history.uuid, stream, left))
 
 

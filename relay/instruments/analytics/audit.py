@@ -18,9 +18,9 @@ from relay.instruments.analytics.conservation import measure_conservation
 from relay.instruments.analytics.evidence import Evidence, gather
 from relay.instruments.analytics.facts import settle
 from relay.instruments.analytics.findings import unite
-from relay.instruments.analytics.global_view import measure_convergence
 from relay.instruments.analytics.measures import (
     estimate_skew,
+    measure_convergence,
     measure_failover,
     measure_lag,
     measure_lag_over_time,
@@ -28,7 +28,8 @@ from relay.instruments.analytics.measures import (
     measure_throughput,
 )
 from relay.instruments.analytics.report import ReportData, render
-from relay.instruments.analytics.verdict import AuditVerdict, add_places, judge, list_checks
+from relay.instruments.analytics.verdict import add_places, judge, list_checks
+from sitestack.promises import Report
 
 #: Rows of a table that the report shows; the Parquet tables have all.
 SHOWN_MAX = 5_000
@@ -43,7 +44,7 @@ Observe = Callable[[str, int, int], None]
 class AuditResult:
     """What an audit found."""
 
-    verdict: AuditVerdict
+    verdict: Report
     data: ReportData
 
     def as_json(self) -> Mapping[str, Any]:
@@ -93,7 +94,7 @@ _TABLES: dict[str, Callable[[Evidence], DataFrame]] = {
 }
 
 
-def _conclude(evidence: Evidence, verdict: AuditVerdict, tables: Mapping[str, DataFrame]) -> AuditResult:
+def _conclude(evidence: Evidence, verdict: Report, tables: Mapping[str, DataFrame]) -> AuditResult:
     extent = evidence.extent
     begin = F.unix_micros("begin") / 1e6
     names = evidence.processes.select("uuid", "site", "node", "fate")

@@ -16,9 +16,10 @@ from relay.instruments.analytics.facts import (
     settle,
     stream_text,
 )
-from relay.instruments.analytics.findings import text, to_findings, unite
+from relay.instruments.analytics.findings import phrase, tell_ranges, text, to_findings, unite
 from relay.instruments.analytics.ranges import common_first, common_last, merge_ranges, overlap, overlay_ranges, subtract_ranges
 from relay.instruments.analytics.reception import find_duplicates, find_gaps, find_holes, find_late, find_misplaced_gaps
+from sitestack.promises.order import AGAIN, GAP_DELIVERED, GAP_EARLY, LATE, PASSED_OVER
 
 
 def measure_completeness(runs: DataFrame, received: DataFrame) -> DataFrame:
@@ -72,20 +73,22 @@ def find_incomplete(events: DataFrame, runs: DataFrame, received: DataFrame, sta
 
 def repeated(runs: DataFrame) -> DataFrame:
     """Findings of L2 and X2: what was delivered again."""
-    what = text("delivered ", stream_text(), " ", range_text(), " again")
+    what = phrase(AGAIN, stream=stream_text(), numbers=range_text())
     return to_findings(find_duplicates(runs), F.when(_is_local(), "L2").otherwise("X2"), stream_text(), what)
 
 
 def turned(runs: DataFrame) -> DataFrame:
     """Findings of L3 and X1: what was delivered late."""
-    what = text("delivered ", stream_text(), " ", range_text(), " after a higher number, or below its baseline")
-    return to_findings(find_late(runs.where(IS_ORDERED)), _fifo(), text("late ", stream_text()), what, "reordered")
+    late = tell_ranges(find_late(runs.where(IS_ORDERED)), RECEPTION)
+    what = phrase(LATE, stream=stream_text(), numbers=F.col("numbers"))
+    return to_findings(late, _fifo(), text("late ", stream_text()), what, "reordered")
 
 
 def passed_over(holes: DataFrame) -> DataFrame:
     """Findings of L3 and X1: what was owed when a higher number was delivered."""
-    what = text("delivered ", stream_text(), " ", F.col("before"), " without ", range_text(), " before it")
-    return to_findings(holes, _fifo(), text("hole ", stream_text()), what, "lost")
+    told = tell_ranges(holes, (*RECEPTION, "position", "before"))
+    what = phrase(PASSED_OVER, stream=stream_text(), before=F.col("before"), numbers=F.col("numbers"))
+    return to_findings(told, _fifo(), text("hole ", stream_text()), what, "lost")
 
 
 def _is_local() -> Column:
@@ -97,14 +100,15 @@ def _fifo() -> Column:
 
 
 def _broken_gaps(gaps: DataFrame, received: DataFrame) -> DataFrame:
-    pieces = overlay_ranges(gaps, received.select(*RECEPTION, "first", "last"), RECEPTION, carried=("position",))
-    what = text(stream_text(), " ", range_text(), " is a gap and was delivered")
-    return to_findings(pieces.where("covers > 0 and others > 0"), "X1", text("gap ", stream_text()), what)
+    pieces = overlay_ranges(gaps, received.select(*RECEPTION, "first", "last"), RECEPTION)
+    broken = tell_ranges(pieces.where("covers > 0 and others > 0"), RECEPTION)
+    what = phrase(GAP_DELIVERED, stream=stream_text(), numbers=F.col("numbers"))
+    return to_findings(broken, "X1", text("gap ", stream_text()), what)
 
 
 def _misplaced_gaps(runs: DataFrame) -> DataFrame:
-    what = text("the gap ", stream_text(), " ", range_text(), " stands before the delivery of a lower number")
-    misplaced = find_misplaced_gaps(runs).where("origin_site != site")
+    misplaced = tell_ranges(find_misplaced_gaps(runs).where("origin_site != site"), RECEPTION)
+    what = phrase(GAP_EARLY, stream=stream_text(), numbers=F.col("numbers"))
     return to_findings(misplaced, "X1", text("order ", stream_text()), what)
 
 

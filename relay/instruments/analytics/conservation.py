@@ -7,9 +7,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from relay.instruments.analytics.facts import RECEPTION, STREAM, range_text, settle, stream_text
-from relay.instruments.analytics.findings import text, to_findings
+from relay.instruments.analytics.facts import RECEPTION, STREAM, settle, stream_text
+from relay.instruments.analytics.findings import phrase, tell_ranges, to_findings
 from relay.instruments.analytics.ranges import merge_ranges, subtract_ranges
+from sitestack.promises.sites import UNACCOUNTED
 
 
 def measure_conservation(owed: DataFrame, received: DataFrame, dealt_with: DataFrame) -> DataFrame:
@@ -39,12 +40,12 @@ def find_unconserved(owed: DataFrame, stays: DataFrame, dealt_with: DataFrame) -
     missing = settle(subtract_ranges(owed, dealt_with, RECEPTION))
     if not missing.isEmpty():
         missing = subtract_ranges(missing, _inherited(missing, stays, dealt_with), RECEPTION)
-    what = text(stream_text(), " ", range_text(), " was sent; it was neither delivered nor declared lost")
-    return to_findings(missing, "X5", stream_text(), what, "lost")
+    what = phrase(UNACCOUNTED, stream=stream_text(), numbers=F.col("numbers"))
+    return to_findings(tell_ranges(missing, RECEPTION), "X5", stream_text(), what, "lost")
 
 
 def find_owed_across(
-    facts: DataFrame, events: DataFrame, received: DataFrame, stays: DataFrame, processes: DataFrame
+    sent: DataFrame, events: DataFrame, received: DataFrame, stays: DataFrame, processes: DataFrame
 ) -> DataFrame:
     """What every survivor should have of every origin of the other sites that relays join.
 
@@ -53,20 +54,29 @@ def find_owed_across(
     """
     joined = events.where("kind = 'gview'").select("site").distinct()
     survivors = processes.where("fate = 'running'").join(joined, "site").select("site", "uuid")
-    sends = facts.where("kind = 'send' and scope = 'all'").select(*STREAM, "first", "last")
+    sends = sent.where("scope = 'all'").select(*STREAM, "first", "last")
     at_home = received.where("scope = 'all' and site = origin_site").join(F.broadcast(survivors.select("uuid")), "uuid")
-    sent = (
+    owed = (
         sends.withColumn("is_send", F.lit(True))
         .unionByName(at_home.select(*STREAM, "first", "last").withColumn("is_send", F.lit(False)))
         .join(F.broadcast(_find_lasting(stays, processes)), ["origin", "origin_site"])
         .join(F.broadcast(joined.withColumnRenamed("site", "origin_site")), "origin_site")
         .where("is_send = lasts")
     )
-    expected = merge_ranges(sent, STREAM).join(F.broadcast(survivors), F.col("site") != F.col("origin_site"))
+    expected = merge_ranges(owed, STREAM).join(F.broadcast(survivors), F.col("site") != F.col("origin_site"))
     unreached = events.where("kind = 'unreach' and scope = 'all'").select(
         *STREAM[:-1], F.lit("").alias("target"), F.col("target_site").alias("site"), "first", "last"
     )
     return subtract_ranges(expected, unreached.join(F.broadcast(survivors), "site"), RECEPTION)
+
+
+def find_dealt_with(received: DataFrame, gaps: DataFrame, baselines: DataFrame) -> DataFrame:
+    """All numbers that a process need not wait for: delivered in stay `since`, or, at any time (-1), declared lost or before
+    the baseline.
+    """
+    at_any_time = gaps.select(*RECEPTION, "first", "last").unionByName(baselines.select(*RECEPTION, "first", "last"))
+    delivered = received.select(*RECEPTION, "first", "last", F.col("stay").alias("since"))
+    return delivered.unionByName(at_any_time.withColumn("since", F.lit(-1)))
 
 
 def _find_lasting(stays: DataFrame, processes: DataFrame) -> DataFrame:

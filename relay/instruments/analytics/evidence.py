@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from relay.instruments.analytics.agreement import find_dealt_with
-from relay.instruments.analytics.conservation import find_owed_across
-from relay.instruments.analytics.endings import Ending, add_fates, cut_at_ending, find_ending, find_processes
+from relay.instruments.analytics.conservation import find_dealt_with, find_owed_across
 from relay.instruments.analytics.facts import IS_MULTICAST, add_stays, find_stays, read_facts, settle
-from relay.instruments.analytics.integrity import match_sends
+from relay.instruments.analytics.integrity import fold_sends, match_sends
 from relay.instruments.analytics.measures import find_lags
-from relay.instruments.analytics.reception import find_baselines, find_gaps, find_received, fold_deliveries
+from relay.instruments.analytics.outline import Outline, draw_outline, find_strays
+from relay.instruments.analytics.reception import IS_RECEIVED, find_baselines, find_gaps, find_received, fold_runs, order_runs
 from relay.instruments.analytics.total_order import measure_order
-from relay.journal import JournalError
+from relay.instruments.check import Read, judge_files
+from relay.journal import JournalError, Problem, find_journals
+from sitestack.model.address import Address
+from sitestack.promises import Ending, History, Violation
 
+#: Of more problems in files than this only the first are told.
+PROBLEMS_MAX = 1_000
 #: Charts and tables over time have at most this many stretches, of at least a second.
 STRETCHES_MAX = 120
 _STRETCHES_S = (1, 5, 15, 60, 300, 900, 3_600, 21_600, 86_400)
@@ -33,8 +38,6 @@ class Extent:
     processes: int
     begin_ns: int
     end_ns: int
-    last_send_ns: int
-    last_start_ns: int
     #: Whether messages of the own site have a place in its stream.
     has_order: bool
 
@@ -51,9 +54,13 @@ class Evidence:
 
     extent: Extent
     ending: Ending
+    outline: Outline
+    #: What each process did, the survivors up to the ending.
+    histories: Sequence[History]
+    #: What is wrong with the files, and what is legal and worth knowing.
+    file_violations: Sequence[Violation]
+    file_notes: Sequence[str]
     persisted: tuple[DataFrame, ...]
-    #: All that is in the journals except sends and deliveries.
-    recorded: DataFrame
     #: All records that belong to the run.
     facts: DataFrame
     #: Those of them that are no sends and deliveries.
@@ -61,6 +68,8 @@ class Evidence:
     processes: DataFrame
     stays: DataFrame
     runs: DataFrame
+    #: The runs of what was sent.
+    sent: DataFrame
     received: DataFrame
     gaps: DataFrame
     dealt_with: DataFrame
@@ -89,38 +98,77 @@ def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Eviden
     read = keep(read_facts(spark, paths).coalesce(partitions))
     recorded = shorten(add_stays(read))
     extent = measure_extent(recorded)
-    if not extent.processes:
+    strays: list[Problem] = []
+    journals = find_journals(map(Path, paths), strays)
+    if not journals:
         raise JournalError(f"no journal in {', '.join(paths)}")
-    is_event = "kind not in ('send', 'deliver')"
-    everybody = settle(find_processes(recorded))
-    ending = find_ending(settle(recorded.where(is_event)), everybody, extent.last_send_ns, extent.last_start_ns)
-    quiescent = ending.is_quiescent
-    processes = settle(add_fates(everybody, ending if quiescent else None))
-    facts = shorten(cut_at_ending(recorded, ending)) if quiescent else recorded
-    events = settle(facts.where(is_event))
-    stays = settle(find_stays(events))
-    runs = settle(fold_deliveries(facts))
+    events = settle(recorded.where("kind not in ('send', 'deliver')"))
+    folded = settle(fold_runs(recorded.where(IS_RECEIVED), ("vid", "via")))
+    sent = settle(fold_sends(recorded))
+    outline = draw_outline(journals, events, folded, sent, settle(find_strays(recorded)))
+    problems = _collect_problems(events)
+    read_journals = [Read(each, outline.journal(each.uuid), problems.get(each.uuid, ())) for each in journals]
+    violations, notes = judge_files(read_journals, strays)
+    ending = outline.find_ending()
+    histories = outline.histories(ending if ending.is_quiescent else None)
+    processes = _list_processes(spark, histories)
+    cuts = outline.cuts(ending) if ending.is_quiescent else {}
+    # A survivor sends and delivers nothing beyond, so that no run goes across.
+    facts, events_within, runs = (
+        shorten(_cut(recorded, cuts)),
+        settle(_cut(events, cuts)),
+        settle(order_runs(_cut(folded, cuts))),
+    )
+    stays = settle(find_stays(events_within))
     received = settle(find_received(runs))
     gaps = settle(find_gaps(runs))
     matched = keep(match_sends(facts).where("origin_site != site or not is_same"))
     return Evidence(
         extent=extent,
         ending=ending,
+        outline=outline,
+        histories=histories,
+        file_violations=violations,
+        file_notes=notes,
         persisted=(read, matched),
-        recorded=recorded.where(is_event),
         facts=facts,
-        events=events,
+        events=events_within,
         processes=processes,
         stays=stays,
         runs=runs,
+        sent=sent,
         received=received,
         gaps=gaps,
         dealt_with=settle(find_dealt_with(received, gaps, find_baselines(runs))),
-        owed=settle(find_owed_across(facts, events, received, stays, processes)),
+        owed=settle(find_owed_across(sent, events_within, received, stays, processes)),
         orders=settle(measure_order(facts)),
         matched=matched,
         lags=shorten(find_lags(matched)),
     )
+
+
+def _list_processes(spark: SparkSession, histories: Sequence[History]) -> DataFrame:
+    """A row a process: `uuid`, `site`, `node`, `label` and `fate`."""
+    rows = [(each.uuid.hex(), each.site, each.name, each.label, each.fate.value) for each in histories]
+    return settle(spark.createDataFrame(rows, "uuid string, site string, node string, label string, fate string"))
+
+
+def _cut(frame: DataFrame, cuts: Mapping[Address, int]) -> DataFrame:
+    """Only what stands before these positions of the journals."""
+    if not cuts:
+        return frame
+    cut = F.create_map(*[F.lit(part) for uuid, position in cuts.items() for part in (uuid.hex(), position)])
+    return frame.where(F.coalesce(F.col("position") < F.try_element_at(cut, "uuid"), F.lit(True)))
+
+
+def _collect_problems(events: DataFrame) -> dict[Address, list[Problem]]:
+    """What is wrong inside the files of each journal, of no more than `PROBLEMS_MAX` problems."""
+    rows = events.where("kind = 'problem' and uuid is not null").orderBy("position").limit(PROBLEMS_MAX)
+    found: dict[Address, list[Problem]] = {}
+    for row in rows.select("uuid", "file", "offset", "reason", "detail").collect():
+        problem = Problem(Path(row["file"]), row["offset"], row["reason"], row["detail"])
+        found.setdefault(Address(bytes.fromhex(row["uuid"])), []).append(problem)
+    return found
 
 
 def _persist(frame: DataFrame) -> DataFrame:
@@ -140,8 +188,6 @@ def measure_extent(recorded: DataFrame) -> Extent:
         F.count_distinct("uuid").alias("processes"),
         F.min(F.when(F.col("wall_ns") > 0, F.col("wall_ns"))).alias("begin_ns"),
         F.max("wall_ns").alias("end_ns"),
-        F.max(F.when(kind == "send", F.col("wall_ns"))).alias("last_send_ns"),
-        F.max(F.when(kind == "start", F.col("wall_ns"))).alias("last_start_ns"),
         F.coalesce(F.bool_or(has_place), F.lit(False)).alias("has_order"),
     ).first()
     assert found is not None

@@ -95,14 +95,22 @@ def settle(frame: DataFrame) -> DataFrame:
 def stream_text() -> Column:
     """A stream for people."""
     target = F.when(F.col("target") == "", "").otherwise(F.concat(F.lit(" to "), short("target")))
-    return F.concat("origin_site", F.lit("/"), short("origin"), F.lit(" "), "scope", target)
+    return F.concat(origin_text(), F.lit(" "), "scope", target)
+
+
+def origin_text() -> Column:
+    """An origin for people."""
+    return F.concat("origin_site", F.lit("/"), short("origin"))
+
+
+def edges_text(first: str = "first", last: str = "last") -> Column:
+    """The ends of a batch for people."""
+    return F.concat(F.col(first).cast("string"), F.lit(".."), F.col(last).cast("string"))
 
 
 def range_text(first: str = "first", last: str = "last") -> Column:
     """A range for people."""
-    return F.when(F.col(first) == F.col(last), F.col(first).cast("string")).otherwise(
-        F.concat(F.col(first).cast("string"), F.lit(".."), F.col(last).cast("string"))
-    )
+    return F.when(F.col(first) == F.col(last), F.col(first).cast("string")).otherwise(edges_text(first, last))
 
 
 def vid_text(vid: str) -> Column:

@@ -7,12 +7,17 @@ wrong at one place), `what`, `position` (orders the findings of a process), and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
+from string import Formatter
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from relay.instruments.analytics.facts import STREAM
+from relay.instruments.analytics.facts import STREAM, range_text
+from relay.instruments.analytics.ranges import merge_ranges
+from sitestack.promises import Violation
 
 _TYPES = {
     "uuid": "string",
@@ -23,6 +28,23 @@ _TYPES = {
     "first": "long",
     "last": "long",
 }
+
+
+_SCHEMA = ", ".join(["invariant string, issue string, what string", *[f"{name} {kind}" for name, kind in _TYPES.items()]])
+
+
+def list_violations(spark: SparkSession, violations: Sequence[Violation]) -> DataFrame:
+    """The findings that these violations are: a row each that says it, and a row that counts for each range of their damage."""
+    rows: list[tuple[Any, ...]] = []
+    for number, each in enumerate(violations):
+        issue = f"{number:06}"
+        rows.append((each.invariant, issue, each.what, None, each.where, *[None] * (len(_TYPES) - 2)))
+        for harm, process, stream, numbers in each.damage:
+            target = "" if stream.target is None else stream.target.hex()
+            named = (stream.site, stream.origin.hex(), stream.scope.name.lower(), target)
+            said = (each.invariant, issue, None, process.hex(), None, None, harm, *named)
+            rows.extend((*said, first, last) for first, last in numbers)
+    return spark.createDataFrame(rows, _SCHEMA)
 
 
 def to_findings(
@@ -42,6 +64,27 @@ def to_findings(
 def unite(*findings: DataFrame) -> DataFrame:
     """All of them."""
     return reduce(DataFrame.unionByName, findings)
+
+
+def phrase(sentence: str, **parts: Column) -> Column:
+    """A sentence of the checkers, with columns in its places; null where one of them is."""
+    words = [
+        part
+        for literal, name, _, _ in Formatter().parse(sentence)
+        for part in ([literal] if literal else []) + ([parts[name]] if name else [])
+    ]
+    return text(*words)
+
+
+def tell_ranges(ranges: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The ranges of each key, merged; and on the first of them, as `numbers`, all in the words of `Ranges`."""
+    ordered = Window.partitionBy(*keys).orderBy("first")
+    told = range_text()
+    more = F.count("*").over(Window.partitionBy(*keys)) - 4
+    shown = F.concat_ws(", ", told, *[F.lead(told, ahead).over(ordered) for ahead in (1, 2, 3)])
+    numbers = F.when(more > 0, text(shown, ", ... ", more, " more ranges")).otherwise(shown)
+    is_first = F.row_number().over(ordered) == 1
+    return merge_ranges(ranges, keys).withColumn("numbers", F.when(is_first, numbers))
 
 
 def text(*parts: Column | str) -> Column:

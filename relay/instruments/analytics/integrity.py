@@ -5,9 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from relay.instruments.analytics.facts import RECEPTION, STREAM, range_text, stream_text
-from relay.instruments.analytics.findings import text, to_findings, unite
-from relay.instruments.analytics.reception import fold_deliveries
+from relay.instruments.analytics.facts import STREAM, edges_text, origin_text, settle, stream_text
+from relay.instruments.analytics.findings import phrase, text, to_findings, unite
+from relay.instruments.analytics.reception import fold_runs, order_runs
+from sitestack.promises.integrity import CORRUPTED, FOREIGN, SENT_TWICE
 
 BATCH = (*STREAM, "first")
 
@@ -37,28 +38,42 @@ def match_sends(facts: DataFrame) -> DataFrame:
     return deliveries.join(sends, list(BATCH), "left").withColumn("is_same", F.coalesce(is_same, F.lit(False)))
 
 
-def find_corrupted(facts: DataFrame, matched: DataFrame, processes: DataFrame) -> DataFrame:
+def fold_sends(facts: DataFrame) -> DataFrame:
+    """The runs of what each process sent: sends are folded as if it had delivered them."""
+    return fold_runs(facts.where("kind = 'send'").withColumns({"kind": F.lit("deliver"), "stay": F.lit(0)}))
+
+
+def find_corrupted(facts: DataFrame, sent: DataFrame, matched: DataFrame, processes: DataFrame) -> DataFrame:
     """For every delivery there is exactly one send in the journal of its origin, with equal contents.
 
     Exempt is the last batch of a crashed origin, whose send may not have reached its journal: the first batch after the
     last journaled one, of one of its streams; its deliveries must then agree with each other.
     """
-    wrong = matched.where("not is_same")
-    last_sent = (
-        facts.where("kind = 'send' and uuid = origin and site = origin_site")
-        .groupBy(*STREAM)
-        .agg(F.max_by("last", "first").alias("last_sent"))
-    )
+    wrong = settle(matched.where("not is_same").drop("send_contents", "send_last", "send_ns", "send_time"))
+    sends = facts.where("kind = 'send' and uuid = origin and site = origin_site")
+    last_sent = sends.groupBy(*STREAM).agg(F.max_by("last", "first").alias("last_sent"))
     fates = processes.select(F.col("uuid").alias("origin"), F.col("fate").alias("origin_fate"))
-    placed = wrong.join(last_sent, list(STREAM), "left").join(F.broadcast(fates), "origin", "left")
+    placed = _find_nearest(wrong, sends).join(last_sent, list(STREAM), "left").join(F.broadcast(fates), "origin", "left")
     issue = (
         F.when(F.col("origin_fate").isNull(), "no origin")
-        .when(F.col("send_contents").isNull() & (F.col("first") > F.coalesce("last_sent", F.lit(0))), "never sent")
-        .when(F.col("send_contents").isNull() | (F.col("send_last") != F.col("last")), "re-cut")
+        .when(F.col("nearest").isNull() | (F.col("nearest.last") < F.col("first")), "never sent")
+        .when(F.col("nearest") != F.struct("first", "last"), "re-cut")
         .otherwise("contents")
     )
     judged = _without_torn_sends(placed.withColumn("issue", issue), processes)
-    return unite(_as_findings(judged), _sent_twice(facts), _sent_by_others(facts))
+    return unite(_as_findings(judged), _sent_twice(sent), _sent_by_others(facts))
+
+
+def _find_nearest(wrong: DataFrame, sends: DataFrame) -> DataFrame:
+    """With `nearest`, the first and last number of the last batch of the stream that begins no later than this one ends."""
+    streams = F.broadcast(wrong.select(*STREAM).distinct())
+    known = sends.join(streams, list(STREAM)).select(
+        *STREAM, F.struct("first", "last").alias("send"), F.col("first").alias("at")
+    )
+    rows = wrong.withColumn("at", F.col("last")).unionByName(known.select(*STREAM, "send", "at"), allowMissingColumns=True)
+    before = Window.partitionBy(*STREAM).orderBy("at").rangeBetween(Window.unboundedPreceding, 0)
+    nearest = F.last("send", ignorenulls=True).over(before)
+    return rows.withColumn("nearest", nearest).where("send is null").drop("send", "at")
 
 
 def _without_torn_sends(wrong: DataFrame, processes: DataFrame) -> DataFrame:
@@ -73,24 +88,18 @@ def _without_torn_sends(wrong: DataFrame, processes: DataFrame) -> DataFrame:
 
 
 def _as_findings(wrong: DataFrame) -> DataFrame:
-    why = (
-        F.when(F.col("issue") == "no origin", ", and there is no journal of its origin")
-        .when(F.col("issue") == "never sent", ", which was never sent")
-        .when(F.col("issue") == "re-cut", ", which is no batch that was sent: re-cut, or never sent")
-        .otherwise(" with other sizes or contents than it was sent with")
-    )
-    what = text("delivered ", stream_text(), " ", range_text(), why)
+    parts = {"stream": stream_text(), "batch": edges_text(), "sent": edges_text("nearest.first", "nearest.last")}
+    what = F.lit(None)
+    for issue, sentence in CORRUPTED.items():
+        what = F.when(F.col("issue") == issue, phrase(sentence, **parts)).otherwise(what)
     return to_findings(wrong, "L1", text(F.col("issue"), " ", stream_text()), what)
 
 
-def _sent_twice(facts: DataFrame) -> DataFrame:
-    """Sends are folded as if their origin had delivered them: what is not ahead uses numbers again."""
-    sends = facts.where("kind = 'send'").withColumns({"kind": F.lit("deliver"), "stay": F.lit(0)})
-    again = fold_deliveries(sends.select(*RECEPTION, "segment", "position", "kind", "stay", "first", "last"))
-    what = text("sent ", stream_text(), " ", range_text(), " twice")
-    return to_findings(again.where("first <= high"), "L1", text("twice ", stream_text()), what)
+def _sent_twice(sent: DataFrame) -> DataFrame:
+    what = phrase(SENT_TWICE, stream=stream_text(), batch=edges_text())
+    return to_findings(order_runs(sent).where("first <= high"), "L1", text("twice ", stream_text()), what)
 
 
 def _sent_by_others(facts: DataFrame) -> DataFrame:
     foreign = facts.where("kind = 'send' and (origin != uuid or origin_site != site)")
-    return to_findings(foreign, "L1", "foreign", text("journals a send of ", stream_text(), " as its own"))
+    return to_findings(foreign, "L1", "foreign", phrase(FOREIGN, origin=origin_text()))

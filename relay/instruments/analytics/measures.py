@@ -131,6 +131,43 @@ def measure_failover(facts: DataFrame, events: DataFrame, processes: DataFrame) 
     )
 
 
+def measure_convergence(events: DataFrame) -> DataFrame:
+    """A row a global view: its `vector`, its `members`, at how many `processes` it was in force, and the wall clocks of the
+    first and of the last of them to get it, `spread_ms` apart.
+    """
+    # In words it is equal when the vectors are.
+    vector = _vector_text(F.map_entries("gvec")).alias("vector")
+    seen = (
+        events.where("kind = 'gview'")
+        .groupBy(vector, "uuid")
+        .agg(F.min("wall_ns").alias("wall_ns"), F.first(F.size("members")).alias("members"))
+    )
+    return (
+        seen.groupBy("vector")
+        .agg(
+            F.first("members").alias("members"),
+            F.count("*").alias("processes"),
+            F.min("wall_ns").alias("first_ns"),
+            F.max("wall_ns").alias("last_ns"),
+        )
+        .withColumn("spread_ms", (F.col("last_ns") - F.col("first_ns")) / 1e6)
+    )
+
+
+def _vector_text(entries: Column) -> Column:
+    component = F.transform(
+        F.array_sort(entries),
+        lambda entry: F.concat(
+            entry["key"],
+            F.lit(": "),
+            F.substring(entry["value"]["creator"], 1, 8),
+            F.lit("|"),
+            entry["value"]["counter"].cast("string"),
+        ),
+    )
+    return F.concat(F.lit("{"), F.array_join(component, ", "), F.lit("}"))
+
+
 def _named(nodes: DataFrame, uuid: str, node: str) -> DataFrame:
     return nodes.select(F.col("uuid").alias(uuid), F.col("node").alias(node))
 

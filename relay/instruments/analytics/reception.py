@@ -2,11 +2,13 @@
 
 This is the only place that looks at every delivery for the order of its numbers, and it does so within one segment of
 one receiver at a time: a busy origin is spread over the segments of all that receive it, so that no task gets more than
-a segment's rows of it. What leaves a segment is a row for each unbroken run, and only these are put in order over the
-whole journal. An undisturbed origin is one row a segment and view.
+a segment's rows of it. What leaves a segment is a row for each unbroken run, and only these are folded once more and put
+in order over the whole journal. An undisturbed origin is one row a receiver and view.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -14,16 +16,53 @@ from pyspark.sql import functions as F
 from relay.instruments.analytics.facts import RECEPTION
 from relay.instruments.analytics.ranges import common_first, common_last, merge_ranges, overlap, overlay_ranges, subtract_ranges
 
+#: What happens to a reception.
+IS_RECEIVED = "kind in ('deliver', 'gap', 'baseline')"
+
+
+def fold_runs(rows: DataFrame, broken_by: Sequence[str] = ()) -> DataFrame:
+    """Deliveries of each reception as unbroken runs, in order of `position`; gaps and baselines (`kind`) stay as they are.
+
+    Of a run `first_last` is where its first batch ends, `last_position` where its last batch stands, and `wall_ns` the latest
+    clock. It also ends where one of the columns `broken_by` changes.
+    """
+    columns = (*RECEPTION, "segment", "position", "kind", "stay", "first", "last", "wall_ns", *broken_by)
+    ends = {"first_last": F.col("last"), "last_position": F.col("position")}
+    within = _fold(rows.select(*columns).withColumns(ends), (*RECEPTION, "segment"), broken_by)
+    return _fold(within, RECEPTION, broken_by)
+
 
 def fold_deliveries(facts: DataFrame, carried: DataFrame | None = None) -> DataFrame:
-    """Runs of deliveries, gaps and baselines (`kind`) of each reception, in order of `position`.
+    """The runs of these facts with what came before each: see `order_runs`."""
+    return order_runs(fold_runs(facts.where(IS_RECEIVED)), carried)
+
+
+def order_runs(runs: DataFrame, carried: DataFrame | None = None) -> DataFrame:
+    """Runs with what came before them in the whole journal.
 
     `high` is the highest number dealt with before the row: delivered, or before the baseline. `started` says whether
-    anything had been delivered. Of a run `first_last` is where its first batch ends. `carried` is what earlier parts of
-    the journals left, if these facts are not their beginning: the rows of `carry_on`.
+    anything had been delivered. `carried` is what earlier parts of the journals left, if these runs are not their beginning:
+    the rows of `carry_on`.
     """
-    runs = _fold_segments(facts.where("kind in ('deliver', 'gap', 'baseline')"))
-    return _order_runs(runs if carried is None else runs.unionByName(_as_runs(carried)))
+    if carried is not None:
+        runs = runs.unionByName(_as_runs(carried), allowMissingColumns=True)
+    whole = Window.partitionBy(*RECEPTION)
+    ordered = whole.orderBy("position")
+    before = ordered.rowsBetween(Window.unboundedPreceding, -1)
+    is_delivery = F.col("kind").isin("deliver", "delivered")
+    is_baseline = F.col("kind") == "baseline"
+    begun = F.min(F.when(~is_baseline, F.col("position"))).over(whole)
+    # A baseline means nothing once the stream has begun.
+    counts = is_baseline & (F.col("begun").isNull() | (F.col("position") < F.col("begun")))
+    baseline = F.max_by(F.when(counts, F.col("first")), F.when(counts, F.col("position"))).over(whole)
+    delivered = F.max(F.when(is_delivery, F.col("last"))).over(before)
+    return (
+        runs.withColumn("begun", begun)
+        .withColumns({"baseline": baseline, "delivered": delivered})
+        .withColumn("high", F.greatest(F.coalesce("delivered", F.lit(0)), F.coalesce(F.col("baseline") - 1, F.lit(0))))
+        .withColumn("started", F.col("delivered").isNotNull())
+        .drop("begun", "delivered")
+    )
 
 
 def carry_on(runs: DataFrame) -> DataFrame:
@@ -113,31 +152,26 @@ def find_misplaced_gaps(runs: DataFrame) -> DataFrame:
     )
 
 
-def _fold_segments(rows: DataFrame) -> DataFrame:
-    """Runs within each segment."""
-    ordered = Window.partitionBy(*RECEPTION, "segment").orderBy("position")
+def _fold(rows: DataFrame, keys: Sequence[str], broken_by: Sequence[str]) -> DataFrame:
+    """Rows of each key that follow one another, as one."""
+    ordered = Window.partitionBy(*keys).orderBy("position")
     before = ordered.rowsBetween(Window.unboundedPreceding, -1)
     is_delivery = F.col("kind") == "deliver"
-    previous = F.lag(F.struct("kind", "stay", "last")).over(ordered)
+    same = ("kind", "stay", *broken_by)
+    previous = F.lag(F.struct(*same, "last")).over(ordered)
     high = F.max(F.when(is_delivery, F.col("last"))).over(before)
-    follows = (
-        is_delivery
-        & (F.col("previous.kind") == "deliver")
-        & (F.col("previous.stay") == F.col("stay"))
-        & (F.col("previous.last") + 1 == F.col("first"))
-        & (F.col("high") + 1 == F.col("first"))
-    )
+    follows = is_delivery & (F.col("previous.last") + 1 == F.col("first")) & (F.col("high") + 1 == F.col("first"))
+    for name in same:
+        follows &= F.col(f"previous.{name}").eqNullSafe(F.col(name))
     return (
-        rows.select(*RECEPTION, "segment", "position", "kind", "stay", "first", "last")
-        .withColumns({"previous": previous, "high": high})
+        rows.withColumns({"previous": previous, "high": high})
         .withColumn("begins", F.when(F.coalesce(follows, F.lit(False)), 0).otherwise(1))
         .withColumn("run", F.sum("begins").over(ordered.rowsBetween(Window.unboundedPreceding, 0)))
-        .groupBy(*RECEPTION, "segment", "kind", "stay", "run")
+        .groupBy(*keys, *same, "run")
         .agg(
-            F.min("position").alias("position"),
-            F.min("first").alias("first"),
-            F.max("last").alias("last"),
-            F.min("last").alias("first_last"),
+            F.min_by("first_last", "position").alias("first_last"),
+            *[F.min(name).alias(name) for name in ("position", "first")],
+            *[F.max(name).alias(name) for name in ("last", "last_position", "wall_ns")],
         )
         .drop("segment", "run")
     )
@@ -147,27 +181,6 @@ def _as_runs(carried: DataFrame) -> DataFrame:
     """Before everything else, the baseline first."""
     position = F.when(F.col("kind") == "baseline", -2).otherwise(-1).cast("long")
     return carried.withColumns({"position": position, "stay": F.lit(0), "first_last": F.col("last")})
-
-
-def _order_runs(runs: DataFrame) -> DataFrame:
-    """Runs with what came before them in the whole journal."""
-    whole = Window.partitionBy(*RECEPTION)
-    ordered = whole.orderBy("position")
-    before = ordered.rowsBetween(Window.unboundedPreceding, -1)
-    is_delivery = F.col("kind").isin("deliver", "delivered")
-    is_baseline = F.col("kind") == "baseline"
-    begun = F.min(F.when(~is_baseline, F.col("position"))).over(whole)
-    # A baseline means nothing once the stream has begun.
-    counts = is_baseline & (F.col("begun").isNull() | (F.col("position") < F.col("begun")))
-    baseline = F.max_by(F.when(counts, F.col("first")), F.when(counts, F.col("position"))).over(whole)
-    delivered = F.max(F.when(is_delivery, F.col("last"))).over(before)
-    return (
-        runs.withColumn("begun", begun)
-        .withColumns({"baseline": baseline, "delivered": delivered})
-        .withColumn("high", F.greatest(F.coalesce("delivered", F.lit(0)), F.coalesce(F.col("baseline") - 1, F.lit(0))))
-        .withColumn("started", F.col("delivered").isNotNull())
-        .drop("begun", "delivered")
-    )
 
 
 def _ahead(runs: DataFrame) -> DataFrame:

@@ -8,7 +8,7 @@ from relay.instruments.analytics.audit import AuditResult
 def describe(result: AuditResult) -> list[str]:
     """What was found, the verdict last."""
     summary, verdict = result.as_json(), result.verdict
-    lines = [f"{invariant} at {where}: {what}" for invariant, where, what in verdict.violations]
+    lines = [f"{each.invariant} at {each.where}: {each.what}" for each in verdict.violations]
     lines += [f"Note: {note}" for note in verdict.notes]
     lines += [
         f"Lag {row['pair']}: p50 {row['p50']:.1f} ms, p99 {row['p99']:.1f} ms, of {row['messages']} deliveries"

@@ -4,7 +4,7 @@ That places (gseq) strictly increase is looked at within each segment of each me
 Given that, a sum of hashes of (place, batch) stands for the order of a whole view at a member, and where all members have
 the same sum, they have the same order: no delivery has to be compared with any other. Only in views where the sums differ
 (somebody came, left or died, or something is wrong) places are compared one by one. What is disputed then goes, with the
-rows around it, to `relay.instruments.analytics.disputes`, which says who is out of order.
+rows around it, to `relay.instruments.analytics.disputes`, where the checker says who is out of order.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from relay.instruments.analytics.disputes import FINDING, judge_view
-from relay.instruments.analytics.facts import IS_MULTICAST, stream_text, vid_text
-from relay.instruments.analytics.findings import text, to_findings
+from relay.instruments.analytics.facts import IS_MULTICAST
+from relay.instruments.analytics.findings import to_findings
 
 #: No more places of a view are handed to the judge at once. What is disputed beyond them is not listed.
 DISPUTED_PLACES_MAX = 100_000
@@ -59,16 +59,9 @@ def find_disorder(facts: DataFrame, orders: DataFrame, processes: DataFrame) -> 
     row = F.struct("uuid", "node", "label", "position", "gseq", *_BATCH, "order_id", "length")
     # Not by Arrow, which in Spark's UDFs comes only with pandas.
     judge = F.udf(judge_view, f"array<struct<{FINDING}>>", useArrow=False)
-    found = (
-        rows.groupBy("site", "vid")
-        .agg(F.collect_list(row).alias("rows"))
-        .select("vid", F.explode(judge("rows")).alias("found"))
-        .select("vid", "found.*", F.lit("").alias("target"))
-    )
-    place = F.when(F.col("gseq").isNull(), "").otherwise(text(" (gseq ", F.col("gseq"), ")"))
-    numbers = F.concat(F.col("first").cast("string"), F.lit(".."), F.col("last").cast("string"))
-    what = text("delivered ", stream_text(), " ", numbers, place, " in ", vid_text("vid"), " ", F.col("why"))
-    return to_findings(found, "L8", text(F.col("issue"), " ", vid_text("vid")), what, "reordered")
+    views = rows.groupBy("site", "vid").agg(F.collect_list(row).alias("rows"))
+    found = views.select(F.explode(judge("vid", "rows")).alias("found")).select("found.*")
+    return to_findings(found, "L8", F.col("issue"), F.col("what"), "reordered")
 
 
 def _multicasts(facts: DataFrame) -> DataFrame:

@@ -32,14 +32,14 @@ class Judged(NamedTuple):
     @property
     def found(self) -> set[tuple[str, str]]:
         """(invariant, where) of the audit's violations."""
-        return {(invariant, where) for invariant, where, _ in self.audit.verdict.violations}
+        return {(each.invariant, each.where) for each in self.audit.verdict.violations}
 
     def at(self, where: str) -> dict[str, list[str]]:
         """What the audit found there, by invariant."""
         found: dict[str, list[str]] = {}
-        for invariant, place, what in self.audit.verdict.violations:
-            if place.startswith(where):
-                found.setdefault(invariant, []).append(what)
+        for each in self.audit.verdict.violations:
+            if each.where.startswith(where):
+                found.setdefault(each.invariant, []).append(each.what)
         return found
 
 
@@ -49,6 +49,7 @@ def judge_both(spark: SparkSession, directory: Path, out: Path | None = None) ->
     report = check_directories([directory])
     judged = Judged(audit, report)
     assert sorted(judged.found) == sorted({(violation.invariant, violation.where) for violation in report.violations})
+    assert sentences(audit.verdict) == sentences(report)
     mine, theirs = audit.verdict.as_json(), dict(report.as_json())
     same = (
         "verdict",
@@ -63,8 +64,13 @@ def judge_both(spark: SparkSession, directory: Path, out: Path | None = None) ->
         "processes",
     )
     assert {key: mine[key] for key in same} == {key: theirs[key] for key in same}
-    assert len(mine["notes"]) == len(theirs["notes"])
+    assert mine["notes"] == theirs["notes"]
     return judged
+
+
+def sentences(report: Report) -> list[tuple[str, str, str]]:
+    """What is wrong, where, and in which words."""
+    return sorted((each.invariant, each.where, each.what) for each in report.violations)
 
 
 def store(directory: Path, site: str, uuid: Address, name: str, journal: Iterable[records.Record]) -> None:

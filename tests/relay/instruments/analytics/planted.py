@@ -39,13 +39,15 @@ class Campaign(NamedTuple):
         return Counter(fault["fault"] for fault in self.planted if is_located(fault, self.findings))
 
     def differences(self) -> list[str]:
-        """Where audit and check disagree: in numbers, or in what is wrong where."""
+        """Where audit and check disagree: in numbers, or in what is wrong where, to the letter."""
         keys = self.check.keys() - {"violations", "notes"}
         different = [
             f"{key}: {self.check[key]} and {self.audit[key]}" for key in sorted(keys) if self.check[key] != self.audit[key]
         ]
-        places = [{(each["invariant"], each["where"]) for each in said["violations"]} for said in (self.check, self.audit)]
-        return different + [f"{invariant} at {where}" for invariant, where in sorted(places[0] ^ places[1])]
+        said = [
+            {(each["invariant"], each["where"], each["what"]) for each in one["violations"]} for one in (self.check, self.audit)
+        ]
+        return different + [f"{invariant} at {where}: {what}" for invariant, where, what in sorted(said[0] ^ said[1])]
 
 
 def run_campaign(directory: Path, times: int, seed: int, *options: str) -> Campaign:

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from relay.instruments.analytics import outline
+from relay.instruments.analytics.audit import run_audit
 from sitestack.journal import records
-from tests.relay.instruments.analytics.auditing import judge_both
+from tests.relay.instruments.analytics.auditing import judge_both, store_told
 from tests.relay.instruments.test_check import shut_down, store_all
 from tests.sitestack.promises.correct_run import CorrectRun
+from tests.sitestack.promises.journals import Told
 
 
 @pytest.mark.long
@@ -43,6 +46,23 @@ def test_losses_and_damage_of_many_kinds_are_told_as_the_check_tells_them(spark:
     corrupt.write_bytes(damaged)
     (tmp_path / "stray.000001.rlj").write_bytes(b"no journal, but of the length of one")
     judged = judge_both(spark, tmp_path)
-    told = [what for invariant, _, what in judged.audit.verdict.violations if invariant == "JOURNAL"]
+    told = [each.what for each in judged.audit.verdict.violations if each.invariant == "JOURNAL"]
     for words in ("corrupt: ", "4 records could not be written", "bad length"):
         assert any(words in what for what in told), words
+
+
+def test_beyond_the_bound_nothing_passes_and_what_transforms_judge_is_still_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = Told("NYC", "A").view("1A", "A")
+    for number in (1, 1, 2, 5):
+        a.send(number).deliver("A", number)
+    store_told(tmp_path, [a])
+    monkeypatch.setattr(outline, "ROWS_MAX", 7)
+    report = run_audit(spark, [str(tmp_path)], 1, None, lambda *_: None).verdict
+    assert {each.invariant for each in report.violations} == {"L1", "L2", "L3", "UNJUDGED"}
+    [refused] = [each for each in report.violations if each.invariant == "UNJUDGED"]
+    assert refused.where == "all journals"
+    assert refused.what.endswith("unbroken runs of messages are 8, of which 7 are judged together at most")
+    assert not report.quiescent
+    assert "no process stopped" not in str(report.notes)

@@ -14,7 +14,7 @@ import pytest
 
 from relay.instruments.analytics import audit, java, session
 from relay.instruments.analytics.audit import AuditResult
-from relay.instruments.analytics.verdict import AuditVerdict
+from sitestack.promises import Report, Violation
 from tests.relay.cli.conftest import Run, run
 from tests.relay.instruments.analytics.planted import KINDS, Campaign, run_campaign
 from tests.relay.instruments.analytics.test_report import DATA
@@ -24,7 +24,7 @@ __all__ = ["run"]
 #: Faults of each kind.
 TIMES = 3
 TABLES = ("completeness", "conservation", "lag", "lag_over_time", "clocks", "rates", "throughput", "failovers", "global_views")
-VERDICT = AuditVerdict(
+VERDICT = Report(
     deliveries=2222,
     lost=0,
     duplicated=0,
@@ -116,7 +116,7 @@ def test_a_run_that_keeps_its_promises_is_exit_code_0_and_a_few_lines(
 
 
 def test_a_broken_promise_is_told_and_is_exit_code_1(run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = replace(VERDICT, lost=1, violations=(("X5", "SFO/D(44444444)", "NYC/41414141 all 2 was sent"),))
+    broken = replace(VERDICT, lost=1, violations=(Violation("X5", "SFO/D(44444444)", "NYC/41414141 all 2 was sent"),))
     pretend(monkeypatch, AuditResult(broken, replace(DATA, lag=[], summary={"failovers": [], "clocks": ""})))
     code, out, _ = run("audit", journals)
     assert code == 1

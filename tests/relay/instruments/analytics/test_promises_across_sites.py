@@ -123,7 +123,7 @@ def judged_streams(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 def of_origin(judged: Judged, origin: str) -> set[tuple[str, str]]:
     """(invariant, at whom) of what the audit says about the messages of an origin."""
     about = f"NYC/{4 * origin.encode().hex()} all"
-    return {(invariant, where[4]) for invariant, where, what in judged.audit.verdict.violations if about in what}
+    return {(each.invariant, each.where[4]) for each in judged.audit.verdict.violations if about in each.what}
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_relays_and_global_views_are_judged(spark: SparkSession, tmp_path: Path)
     assert "NYC/A" in {where[:5] for invariant, where in judged.found if invariant == "G1"}
     assert {where[:5] for invariant, where in judged.found if invariant == "G2"} >= {"NYC/B"}
     assert {where[:5] for invariant, where in judged.found if invariant == "G3"} == {"NYC/C"}
-    ends = {where[:5] for invariant, where, what in judged.audit.verdict.violations if invariant == "G4" and ", NYC/A(" in what}
+    ends = {each.where[:5] for each in judged.audit.verdict.violations if each.invariant == "G4" and ", NYC/A(" in each.what}
     assert ends == {"NYC/F", "NYC/G"}
 
 
