@@ -1,4 +1,4 @@
-"""The report: one file that needs nothing else, and says the verdict first."""
+"""The report of an audit: one file that needs nothing else, and says the verdict first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
-from relay.instruments.analytics.charts import Span, draw_lines
 from relay.instruments.analytics.report import ReportData, render
 
 SUMMARY: dict[str, Any] = {
@@ -111,18 +110,3 @@ def test_a_run_without_anything_to_draw_is_a_page_too() -> None:
     assert Reader(page).open == []
     assert "No relay was replaced." in page
     assert "Nothing to show." in page
-
-
-def test_charts_label_their_axes_and_mark_spans() -> None:
-    chart = draw_lines({"NYC>SFO": [(0.0, 1.0), (60.0, 3.0)]}, "lag, ms", spans=[Span(10.0, 12.0, "A → B")])
-    assert "seconds since the beginning" in chart
-    assert ">lag, ms<" in chart
-    assert "<title>A → B</title>" in chart
-    assert "NYC&gt;SFO" in chart
-
-
-def test_units_of_time_grow_with_the_run_and_wide_ranges_are_logarithmic() -> None:
-    assert "minutes since the beginning" in draw_lines({"x": [(0.0, 1.0), (1_200.0, 1.0)]}, "y")
-    assert "hours since the beginning" in draw_lines({"x": [(0.0, 1.0), (90_000.0, 1.0)]}, "y")
-    assert "lag, ms, logarithmic" in draw_lines({"x": [(0.0, 1.0), (5.0, 900.0)]}, "lag, ms", log=True)
-    assert "logarithmic" not in draw_lines({"x": [(0.0, -1.0), (5.0, 900.0)]}, "lag, ms", log=True)

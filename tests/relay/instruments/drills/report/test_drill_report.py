@@ -10,7 +10,7 @@ import pytest
 from relay.instruments.drills.plan import Drill, DrillLoad
 from relay.instruments.drills.rates import Rates
 from relay.instruments.drills.report import REPORT_SUFFIXES, write_report
-from relay.instruments.drills.report.chart import draw_site
+from relay.instruments.drills.report.html import draw_site
 from relay.instruments.drills.result import DrillResult, Moment, SilentTime
 from tests.relay.instruments.drills.test_result import MEMBERS, REPORT, SITES
 
@@ -74,9 +74,8 @@ def test_an_html_report_needs_no_other_file_and_takes_nothing_for_markup() -> No
 
 
 def test_a_chart_has_a_line_for_each_sender_a_mark_for_each_harm_and_the_silence() -> None:
-    drawn, _, _ = draw_site(RESULT.rates, "SFO", [(0.2, "kill A"), (0.201, "kill <B>")], RESULT.silence, 100.0).partition(
-        "<p class"
-    )
+    harm = (Moment(0.2, "kill A"), Moment(0.201, "kill <B>"), Moment(0.3, "NYC: nobody relays for NYC"))
+    drawn, _, _ = draw_site(replace(RESULT, timeline=harm), "SFO").partition("<p class")
     svg = ElementTree.fromstring(drawn)
     assert len(svg.findall("polyline")) == 2
     assert [text.text for text in svg.findall("text[@class='mark']")] == ["1"]
@@ -86,7 +85,9 @@ def test_a_chart_has_a_line_for_each_sender_a_mark_for_each_harm_and_the_silence
     points = [tuple(map(float, point.split(","))) for point in svg.findall("polyline")[0].attrib["points"].split()]
     assert left < points[1][0] < points[2][0] < left + width
     assert points[1][1] > points[0][1]
-    assert min(y for _, y in points) >= 0
+    top = min(y for _, y in points)
+    assert top == points[3][1] > 0, "the peak of a replay is cut off"
+    assert points[3][1] < points[4][1]
 
 
 def test_in_markdown_the_silence_is_no_part_of_the_last_fault() -> None:

@@ -1,0 +1,45 @@
+"""Charts: labelled axes, units that fit, spans and marks, and colours that a dark page changes."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+from relay.instruments.report import Mark, Span, draw_lines
+from relay.instruments.report.style import COLOURS, STYLE
+
+
+def test_charts_label_their_axes_and_mark_spans() -> None:
+    chart = draw_lines(
+        {"NYC>SFO": [(0.0, 1.0), (60.0, 3.0)]}, "lag, ms", spans=[Span(10.0, 12.0, "A → B")], spans_are="the relay is replaced"
+    )
+    assert "seconds since the beginning" in chart
+    assert ">lag, ms<" in chart
+    assert "<title>A → B</title>" in chart
+    assert "NYC&gt;SFO" in chart
+    assert '<i class="span"></i>the relay is replaced' in chart
+
+
+def test_units_of_time_grow_with_the_run_and_wide_ranges_are_logarithmic() -> None:
+    assert "minutes since the beginning" in draw_lines({"x": [(0.0, 1.0), (1_200.0, 1.0)]}, "y")
+    assert "hours since the beginning" in draw_lines({"x": [(0.0, 1.0), (90_000.0, 1.0)]}, "y")
+    assert "lag, ms, logarithmic" in draw_lines({"x": [(0.0, 1.0), (5.0, 900.0)]}, "lag, ms", log=True)
+    assert "logarithmic" not in draw_lines({"x": [(0.0, -1.0), (5.0, 900.0)]}, "lag, ms", log=True)
+
+
+def test_time_may_begin_before_zero_and_what_is_too_high_stands_at_the_edge() -> None:
+    drawn = draw_lines({"x": [(-2.0, 1.0), (4.0, 900.0)]}, "y", y_max=30.0, marks=[Mark(-1.0, "early"), Mark(9.0, "beyond")])
+    svg = ElementTree.fromstring(drawn.partition("<p class")[0])
+    [line] = svg.findall("polyline")
+    (first_x, first_y), (_, last_y) = (tuple(map(float, point.split(","))) for point in line.attrib["points"].split())
+    assert first_x == min(float(tick.attrib["x1"]) for tick in svg.findall("line[@class='axis']"))
+    assert last_y == min(float(tick.attrib["y1"]) for tick in svg.findall("line[@class='grid']")) < first_y
+    assert [mark.findtext("title") for mark in svg.findall("line[@class='mark']")] == ["early"]
+
+
+def test_every_colour_has_a_light_and_a_dark_one_and_no_chart_has_a_colour_of_its_own() -> None:
+    light, dark = STYLE.split("prefers-color-scheme: dark", 1)
+    for number in range(COLOURS):
+        assert f"--line-{number}: #" in light
+        assert f"--line-{number}: #" in dark
+    assert "#" not in re.sub(r"&#\w+;", "", draw_lines({str(at): [(0.0, at), (1.0, at)] for at in range(9)}, "y"))
