@@ -1,23 +1,23 @@
 """What the members delivered, by their own journals: lost, duplicated, reordered, gaps, order, and the longest silence.
 
-It counts what a user cares about, per member; whether every invariant holds is for `relay.instruments.check` to say.
+It counts what a user cares about, per member, in what `sitestack.promises` makes of the journals. Whether every invariant holds
+is for the checkers to say. What is lost is counted more strictly here than they may: to a member to whom nothing was done,
+nothing but a declared gap excuses a message.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
+from sitestack.promises import Fate, History, Ranges, Reception, Stream
 
-#: Whose messages: site and uuid.
-Origin = tuple[str, Address]
-#: First and last number of a run of messages.
-Span = tuple[int, int]
 #: When (ns), and how many messages.
 Arrival = tuple[int, int]
 
@@ -29,23 +29,22 @@ class MemberLog:
     site: str
     name: str
     uuid: Address
-    #: It did not stop gracefully: nobody is left to miss what it did not get.
-    crashed: bool = True
+    #: Nobody is left to miss what it did not get.
+    crashed: bool
+    sent: Ranges
+    #: By origin.
+    received: Mapping[Stream, Reception]
+    #: When messages of each site arrived (monotonic clock of the machine, ns), in order, and how many at once.
+    arrivals: Mapping[str, Sequence[Arrival]]
+    #: From the first record to the last, on the same clock.
+    began_ns: int
+    ended_ns: int
+    #: SHA-256 over the ids in the order of delivery.
+    order_hash: str
     #: Something was done to it, so that only the checkers know what it may miss.
     part: bool = False
     #: It stood still or was cut off from its site, so that its own silence and gaps say nothing of the others.
     apart: bool = False
-    sent: list[Span] = field(default_factory=list)
-    #: By origin, in the order of delivery.
-    delivered: dict[Origin, list[Span]] = field(default_factory=dict)
-    gaps: dict[Origin, list[Span]] = field(default_factory=dict)
-    #: When messages of each site arrived (monotonic clock of the machine, ns), in order, and how many at once.
-    arrivals: dict[str, list[Arrival]] = field(default_factory=dict)
-    #: From the first record to the last, on the same clock.
-    began_ns: int = 0
-    ended_ns: int = 0
-    #: SHA-256 over the ids in the order of delivery.
-    order_hash: str = ""
 
 
 def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record], wall_ns: int | None = None) -> MemberLog:
@@ -55,27 +54,27 @@ def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Reco
     times are told in the reader's then, as exactly as the wall clocks of both agree. One offset serves the whole life of a
     process, so that differences between its times stay exact.
     """
-    log = MemberLog(site, name, uuid)
+    told = list(journal)
+    shift = told[0].w - told[0].t - wall_ns if told and wall_ns is not None else 0
+    # The first record may be damaged, and the name is known.
+    history = History.of([records.Start(0, 0, site, uuid, name, 0, 0, ""), *told])
     order = hashlib.sha256()
-    shift = 0
-    for record in journal:
-        if not log.began_ns:
-            shift = 0 if wall_ns is None else record.w - record.t - wall_ns
-            log.began_ns = record.t + shift
-        log.ended_ns = record.t + shift
-        if isinstance(record, records.Deliver) and record.scope is Scope.ALL:
-            origin = (record.site, record.origin)
-            log.delivered.setdefault(origin, []).append((record.first, record.last))
-            log.arrivals.setdefault(record.site, []).append((record.t + shift, record.count))
-            order.update(f"{record.site} {record.origin.hex()} {record.first} {record.last}\n".encode())
-        elif isinstance(record, records.Send) and record.scope is Scope.ALL:
-            log.sent.append((record.first, record.last))
-        elif isinstance(record, records.Gap):
-            log.gaps.setdefault((record.site, record.origin), []).append((record.first, record.last))
-        elif isinstance(record, records.Stop):
-            log.crashed = False
-    log.order_hash = order.hexdigest()[:16]
-    return log
+    arrivals: dict[str, list[Arrival]] = {}
+    for deliver in (each for stay in history.stays for each in stay.delivers if each.scope is Scope.ALL):
+        arrivals.setdefault(deliver.site, []).append((deliver.t + shift, deliver.count))
+        order.update(f"{deliver.site} {deliver.origin.hex()} {deliver.first} {deliver.last}\n".encode())
+    return MemberLog(
+        site,
+        name,
+        uuid,
+        crashed=history.fate is Fate.CRASHED,
+        sent=history.sent.get(Stream(site, uuid, Scope.ALL, None), Ranges()),
+        received={stream: each for stream, each in history.receptions.items() if stream.scope is Scope.ALL},
+        arrivals=arrivals,
+        began_ns=told[0].t + shift if told else 0,
+        ended_ns=told[-1].t + shift if told else 0,
+        order_hash=order.hexdigest()[:16],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,45 +103,38 @@ def judge(logs: Sequence[MemberLog]) -> list[MemberVerdict]:
     return [_judge_member(log, due) for log in logs]
 
 
-def _due(logs: Sequence[MemberLog]) -> dict[Origin, list[Span]]:
+def _due(logs: Sequence[MemberLog]) -> dict[Stream, Ranges]:
     """What everybody must have: all that the survivors sent; of those that crashed, what some survivor has delivered."""
-    due: dict[Origin, list[Span]] = {}
+    due: dict[Stream, Ranges] = {}
     for log in logs:
-        origin = (log.site, log.uuid)
+        stream = Stream(log.site, log.uuid, Scope.ALL, None)
         if log.crashed:
-            due[origin] = _union(span for other in logs if not other.crashed for span in other.delivered.get(origin, ()))
+            held = [other.received[stream].delivered for other in logs if not other.crashed and stream in other.received]
+            due[stream] = reduce(Ranges.__or__, held, Ranges())
         else:
-            due[origin] = _union(log.sent)
+            due[stream] = log.sent
     return due
 
 
-def _judge_member(log: MemberLog, due: Mapping[Origin, list[Span]]) -> MemberVerdict:
-    delivered = duplicated = reordered = lost = 0
-    for spans in log.delivered.values():
-        total = _count(spans)
-        distinct = _count(_union(spans))
-        delivered += distinct
-        duplicated += total - distinct
-        reordered += sum(after[0] < before[0] for before, after in pairwise(spans))
-    if not log.crashed and not log.part:
-        for origin, wanted in due.items():
-            had = _union([*log.delivered.get(origin, ()), *log.gaps.get(origin, ())])
-            lost += _count(wanted) - _overlap(wanted, had)
-    gaps = sum(_count(_union(spans)) for spans in log.gaps.values())
-    overstated = sum(_overlap(_union(spans), _union(log.delivered.get(origin, ()))) for origin, spans in log.gaps.items())
+def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges]) -> MemberVerdict:
+    received = log.received.values()
+    missing = [
+        wanted - log.received[stream].delivered - log.received[stream].gaps if stream in log.received else wanted
+        for stream, wanted in due.items()
+    ]
     return MemberVerdict(
         site=log.site,
         name=log.name,
         crashed=log.crashed,
         part=log.part,
         apart=log.apart,
-        sent=_count(log.sent),
-        delivered=delivered,
-        lost=lost,
-        duplicated=duplicated,
-        reordered=reordered,
-        gaps=gaps,
-        overstated=overstated,
+        sent=len(log.sent),
+        delivered=sum(len(each.delivered) for each in received),
+        lost=0 if log.crashed or log.part else sum(map(len, missing)),
+        duplicated=sum(last - first + 1 for each in received for first, last in each.duplicates),
+        reordered=sum(len(each.late) for each in received),
+        gaps=sum(len(each.gaps) for each in received),
+        overstated=sum(len(each.gaps & each.delivered) for each in received),
         order_hash=log.order_hash,
     )
 
@@ -188,32 +180,3 @@ def longest_silence(logs: Sequence[MemberLog], since_ns: int, until_ns: int) -> 
         if after > since_ns and before < until_ns
     ]
     return max(silences, key=lambda silence: silence.seconds, default=None)
-
-
-def _union(spans: Iterable[Span]) -> list[Span]:
-    """The same numbers in disjoint spans, in order."""
-    union: list[Span] = []
-    for first, last in sorted(spans):
-        if union and first <= union[-1][1] + 1:
-            union[-1] = (union[-1][0], max(union[-1][1], last))
-        else:
-            union.append((first, last))
-    return union
-
-
-def _count(spans: Iterable[Span]) -> int:
-    return sum(last - first + 1 for first, last in spans)
-
-
-def _overlap(left: Sequence[Span], right: Sequence[Span]) -> int:
-    """How many numbers are in both; each is disjoint and in order."""
-    common = 0
-    at = 0
-    for first, last in left:
-        while at < len(right) and right[at][1] < first:
-            at += 1
-        place = at
-        while place < len(right) and right[place][0] <= last:
-            common += min(last, right[place][1]) - max(first, right[place][0]) + 1
-            place += 1
-    return common

@@ -7,6 +7,7 @@ import pytest
 from relay.instruments.drills.rates import Rates, delivery_rates
 from relay.instruments.drills.verdict import MemberLog
 from sitestack.model.address import Address
+from sitestack.promises import Ranges
 
 SECOND = 1_000_000_000
 
@@ -20,10 +21,14 @@ def log(
         site,
         name,
         Address(name.encode() * 16),
+        crashed=False,
+        sent=Ranges(),
+        received={},
         apart=apart,
         arrivals=times,
         began_ns=int(began_s * SECOND),
         ended_ns=int(ended_s * SECOND),
+        order_hash="",
     )
 
 
