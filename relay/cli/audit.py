@@ -50,8 +50,8 @@ def command(
     try:
         # Spark is there only with the extra, and takes seconds to import.
         from relay.instruments.analytics.audit import run_audit  # noqa: PLC0415
-        from relay.instruments.analytics.follow import FollowOptions  # noqa: PLC0415
-        from relay.instruments.analytics.follow_run import run_follow  # noqa: PLC0415
+        from relay.instruments.analytics.follow.run import run_follow  # noqa: PLC0415
+        from relay.instruments.analytics.follow.streams import FollowOptions  # noqa: PLC0415
         from relay.instruments.analytics.session import LOG, count_partitions, measure_bytes, open_session  # noqa: PLC0415
         from relay.instruments.analytics.summary import describe  # noqa: PLC0415
     except ImportError as error:

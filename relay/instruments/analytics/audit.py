@@ -13,11 +13,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from relay.instruments.analytics.completeness import measure_completeness
-from relay.instruments.analytics.conservation import measure_conservation
 from relay.instruments.analytics.evidence import Evidence, gather
 from relay.instruments.analytics.facts import settle
-from relay.instruments.analytics.findings import unite
 from relay.instruments.analytics.measures import (
     estimate_skew,
     measure_convergence,
@@ -27,6 +24,9 @@ from relay.instruments.analytics.measures import (
     measure_rates,
     measure_throughput,
 )
+from relay.instruments.analytics.promises.completeness import measure_completeness
+from relay.instruments.analytics.promises.conservation import measure_conservation
+from relay.instruments.analytics.promises.findings import unite
 from relay.instruments.analytics.report import ReportData, render
 from relay.instruments.analytics.verdict import add_places, judge, list_checks
 from sitestack.promises import Report

@@ -11,13 +11,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from relay.instruments.analytics.conservation import find_dealt_with, find_owed_across
 from relay.instruments.analytics.facts import IS_MULTICAST, add_stays, find_stays, read_facts, settle
-from relay.instruments.analytics.integrity import fold_sends, match_sends
 from relay.instruments.analytics.measures import find_lags
-from relay.instruments.analytics.outline import Outline, draw_outline, find_strays
+from relay.instruments.analytics.promises.conservation import find_dealt_with, find_owed_across
+from relay.instruments.analytics.promises.integrity import fold_sends, match_sends
+from relay.instruments.analytics.promises.outline import Outline, draw_outline, find_strays
+from relay.instruments.analytics.promises.total_order import measure_order
 from relay.instruments.analytics.reception import IS_RECEIVED, find_baselines, find_gaps, find_received, fold_runs, order_runs
-from relay.instruments.analytics.total_order import measure_order
 from relay.instruments.check import Read, judge_files
 from relay.journal import JournalError, Problem, find_journals
 from sitestack.model.address import Address

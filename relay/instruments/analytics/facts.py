@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from relay.instruments.analytics.columns import select_schema
+from relay.instruments.analytics.source.columns import select_schema
 
 STREAM = ("origin_site", "origin", "scope", "target")
 #: What one process received of one stream.

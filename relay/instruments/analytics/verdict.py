@@ -11,14 +11,14 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from relay.instruments.analytics.completeness import find_incomplete
-from relay.instruments.analytics.conservation import find_unconserved
 from relay.instruments.analytics.evidence import Evidence
 from relay.instruments.analytics.facts import RECEPTION, short
-from relay.instruments.analytics.findings import list_violations, unite
-from relay.instruments.analytics.integrity import find_corrupted
+from relay.instruments.analytics.promises.completeness import find_incomplete
+from relay.instruments.analytics.promises.conservation import find_unconserved
+from relay.instruments.analytics.promises.findings import list_violations, unite
+from relay.instruments.analytics.promises.integrity import find_corrupted
+from relay.instruments.analytics.promises.total_order import find_disorder
 from relay.instruments.analytics.ranges import merge_ranges, subtract_ranges
-from relay.instruments.analytics.total_order import find_disorder
 from relay.instruments.check import why_not_judged
 from sitestack.promises import LIVENESS, SAFETY, Checker, Report, Violation
 from sitestack.promises.integrity import check_integrity

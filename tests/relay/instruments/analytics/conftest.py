@@ -11,7 +11,7 @@ from relay.instruments.analytics.java import find_java
 from relay.instruments.analytics.session import open_session
 from sitestack.model.errors import ConfigurationError
 
-pytest.register_assert_rewrite("tests.analytics.auditing")
+pytest.register_assert_rewrite("tests.relay.instruments.analytics.promises.auditing")
 
 
 @pytest.fixture(scope="session")

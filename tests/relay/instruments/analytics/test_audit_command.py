@@ -16,7 +16,7 @@ from relay.instruments.analytics import audit, java, session
 from relay.instruments.analytics.audit import AuditResult
 from sitestack.promises import Report, Violation
 from tests.relay.cli.conftest import Run, run
-from tests.relay.instruments.analytics.planted import KINDS, Campaign, run_campaign
+from tests.relay.instruments.analytics.promises.planted import KINDS, Campaign, run_campaign
 from tests.relay.instruments.analytics.test_report import DATA
 
 __all__ = ["run"]

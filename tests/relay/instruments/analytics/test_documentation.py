@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relay.instruments.analytics.columns import COLUMNS
-from relay.instruments.analytics.selection import OPTIONS
+from relay.instruments.analytics.source.columns import COLUMNS
+from relay.instruments.analytics.source.selection import OPTIONS
 
 PAGE = (Path(__file__).parents[4] / "docs" / "analytics.md").read_text(encoding="utf-8")
 

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from relay.instruments.analytics.facts import add_stays, read_facts, settle
-from relay.instruments.analytics.integrity import match_sends
 from relay.instruments.analytics.measures import (
     estimate_skew,
     find_lags,
@@ -20,12 +19,13 @@ from relay.instruments.analytics.measures import (
     measure_rates,
     measure_throughput,
 )
+from relay.instruments.analytics.promises.integrity import match_sends
 from relay.instruments.check import check_directories
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
-from tests.relay.instruments.analytics.auditing import BEGIN, SECOND, store
+from tests.relay.instruments.analytics.promises.auditing import BEGIN, SECOND, store
 
 A, B, D = (Address(letter.encode() * 16) for letter in "ABD")
 VID, NEXT, FAR = ViewId(1, A), ViewId(2, B), ViewId(1, D)

@@ -1,0 +1,1 @@
+"""`relay audit --follow`: the audit of journals that grow, in bounded memory."""

@@ -1,0 +1,77 @@
+"""What keeps the state of `relay audit --follow` small, and the rows that say what was given up for it: never in silence.
+
+A note has `note` (its kind), `place`, `times` (how often) and `what`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from relay.instruments.analytics.facts import RECEPTION
+from relay.instruments.analytics.promises.findings import text
+
+#: Of each kind of range a reception keeps so many, the newest. An undisturbed one has a single range.
+RANGES_MAX = 200
+#: Who has written nothing for so many horizons is forgotten.
+SILENT_HORIZONS = 4
+
+NOTE_SCHEMA = "note string, place string, times long, what string"
+
+
+def bound_ranges(ranges: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, DataFrame]:
+    """The newest ranges of each key, those before them as one from end to end; and how many became one, as notes."""
+    newest = Window.partitionBy(*keys).orderBy(F.desc("last"))
+    age = F.least(F.row_number().over(newest), F.lit(RANGES_MAX))
+    kept = ranges.withColumn("age", age).groupBy(*keys, "age")
+    folded = kept.agg(F.min("first").alias("first"), F.max("last").alias("last"), F.count("*").alias("folded"))
+    what = f"more than {RANGES_MAX} ranges of one origin: what was missing before the newest counts as dealt with"
+    notes = _notes(folded.where("folded > 1"), "bounded", F.substring("uuid", 1, 8), F.sum(F.col("folded") - 1), what)
+    return folded.drop("age", "folded"), notes
+
+
+def newest_ranges(ranges: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The newest ranges of each key; those before them are forgotten."""
+    age = F.row_number().over(Window.partitionBy(*keys).orderBy(F.desc("last")))
+    return ranges.withColumn("age", age).where(F.col("age") <= RANGES_MAX).drop("age")
+
+
+def split_silent(processes: DataFrame, now_ns: int, horizon_ns: int) -> tuple[DataFrame, DataFrame]:
+    """The processes that are remembered; and as notes those that fell silent without a word and are forgotten."""
+    is_done = F.col("stopped") & (F.col("last_ns") < now_ns - horizon_ns)
+    is_silent = ~F.col("stopped") & (F.col("last_ns") < now_ns - SILENT_HORIZONS * horizon_ns)
+    silent_s = SILENT_HORIZONS * horizon_ns // 1_000_000_000
+    what = f"silent for more than {silent_s} s, and forgotten: what it writes later is judged like a new journal"
+    return processes.where(~is_done & ~is_silent), _notes(
+        processes.where(is_silent), "forgotten", F.col("label"), F.count("*"), what
+    )
+
+
+def find_late(facts: DataFrame, due_ns: int, horizon_s: int) -> DataFrame:
+    """Notes of records that are older than what is still waited for."""
+    late = facts.where(F.col("wall_ns") < due_ns)
+    what = (
+        f"records came more than {horizon_s} s after others of their time: they are judged for duplicates, holes and places, "
+        "and may be missing in rates and lags"
+    )
+    return _notes(late, "late", F.col("site"), F.count("*"), what)
+
+
+def find_unjudged(pairs: DataFrame, why: Column) -> DataFrame:
+    """Notes of messages of which cannot be said whether a receiver, who is there, should have them."""
+    messages = F.sum(F.col("last") - F.col("first") + 1)
+    rows = pairs.withColumn("place", F.col("site")).withColumn("why", why)
+    told = rows.groupBy("place", "why").agg(messages.alias("times"))
+    what = text("messages whose arrival was not judged: ", F.col("why"))
+    return told.select(F.lit("unjudged").alias("note"), "place", "times", what.alias("what"))
+
+
+def _notes(rows: DataFrame, note: str, place: Column, times: Column, what: str) -> DataFrame:
+    counted = rows.groupBy(place.alias("place")).agg(times.cast("long").alias("times"))
+    return counted.select(F.lit(note).alias("note"), "place", "times", F.lit(what).alias("what"))
+
+
+#: The keys of what is carried from batch to batch.
+CARRIED = (*RECEPTION, "kind")

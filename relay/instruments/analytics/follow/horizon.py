@@ -1,0 +1,233 @@
+"""What a batch of new records says, given what is known from all earlier ones: the step of `relay audit --follow`.
+
+Pure: from facts and a state to findings, notes and the next state. The state is bounded: a few ranges a stream and receiver
+that is alive, what was sent within the horizon, and a hash a member and thousand places within it. What is given up at a
+bound is a note (`relay.instruments.analytics.follow.bounds`).
+
+Judged at once: duplicates, late and passed-over numbers, places that fall, journals that are damaged. Judged when the horizon
+has passed, so that a site whose journals come late has until then: whether everybody has what was sent, and whether members
+agree on the order. Time is that of the journals, and a batch is judged by the latest clock *before* it: when all journals have
+paused, nobody is judged before one more batch is read.
+
+Passed-over and lost numbers of unicasts, and passed-over ones of an own site that has changed its view in between, are left to
+`relay audit` without `--follow`, which knows how a run ended; its word is the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from relay.instruments.analytics.facts import IS_MULTICAST, RECEPTION, STREAM, range_text, settle, stream_text
+from relay.instruments.analytics.follow.bounds import (
+    CARRIED,
+    bound_ranges,
+    find_late,
+    find_unjudged,
+    newest_ranges,
+    split_silent,
+)
+from relay.instruments.analytics.follow.positions import add_orders, find_different, find_unplaced, split_due
+from relay.instruments.analytics.promises.completeness import passed_over, repeated, turned
+from relay.instruments.analytics.promises.findings import text, to_findings, unite
+from relay.instruments.analytics.ranges import merge_ranges, overlap, overlay_ranges, subtract_ranges
+from relay.instruments.analytics.reception import carry_on, find_duplicates, find_holes, fold_deliveries
+from sitestack.journal import records
+
+#: Sends are kept and judged together by so much of their time.
+STRETCH_NS = 10_000_000_000
+#: Wall clocks of two sites may be apart by so much.
+SKEW_NS = 60_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known from earlier batches."""
+
+    #: Of each reception what was delivered, in gaps, and the baseline: see `carry_on`.
+    carried: DataFrame
+    #: Of each reception what was counted as lost and has not come since.
+    missing: DataFrame
+    #: Of each reception of the own site's multicasts the view of its last delivery.
+    latest: DataFrame
+    #: Of each stream what was sent in which stretch of time, until it is judged.
+    sent: DataFrame
+    #: Who has written when: `first_ns`, `last_ns`, its last view, whether it has stopped, and whether unanswered.
+    processes: DataFrame
+    #: Of each view, member and block of places how many batches, and their hash, until it is judged.
+    orders: DataFrame
+
+
+_RECEPTION_SCHEMA = "site string, uuid string, origin_site string, origin string, scope string, target string"
+_VID_SCHEMA = "vid struct<counter: long, creator: string>"
+STATE_SCHEMAS = {
+    "carried": f"{_RECEPTION_SCHEMA}, kind string, first long, last long",
+    "missing": f"{_RECEPTION_SCHEMA}, first long, last long",
+    "latest": f"{_RECEPTION_SCHEMA}, {_VID_SCHEMA}",
+    "sent": "origin_site string, origin string, scope string, target string, stretch long, first long, last long",
+    "processes": "uuid string, site string, label string, first_ns long, last_ns long, view_ns long, stopped boolean, "
+    "unanswered boolean",
+    "orders": f"site string, {_VID_SCHEMA}, uuid string, block long, batches long, order_hash long, low long, high long, "
+    "last_ns long",
+}
+assert [each.name for each in fields(Known)] == list(STATE_SCHEMAS)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a batch says."""
+
+    findings: DataFrame
+    notes: DataFrame
+    known: Known
+    #: How many messages more (or fewer, when late ones have come) are lost.
+    lost: int
+
+
+def advance(facts: DataFrame, known: Known, horizon_ns: int, now_ns: int) -> Step:
+    """The step from `known`. `now_ns` is the latest wall clock of all earlier batches, 0 before the first."""
+    facts = facts.withColumn("stay", F.lit(1))
+    due_ns = now_ns - horizon_ns
+    runs = settle(fold_deliveries(facts, known.carried))
+    carried, bounded = bound_ranges(settle(carry_on(runs)), CARRIED)
+    carried = settle(carried)
+    processes = settle(_meet(known.processes, facts))
+    sent = settle(_add_sent(known.sent, facts))
+    is_due = F.col("stretch") + STRETCH_NS < due_ns
+    due_orders, orders = split_due(settle(add_orders(known.orders, facts)), due_ns)
+    missing, unjudged = _find_missing(sent.where(is_due), carried, processes, horizon_ns)
+    findings = settle(
+        unite(
+            repeated(runs),
+            turned(runs),
+            passed_over(_judged_holes(find_holes(runs), known.latest, facts)),
+            missing,
+            _not_again(find_unplaced(known.orders, facts), runs),
+            find_different(due_orders),
+            _find_problems(facts),
+        )
+    )
+    absent, lost = _count_lost(findings, known.missing, carried, processes)
+    alive, forgotten = split_silent(processes, now_ns, horizon_ns)
+    notes = unite(bounded, forgotten, unjudged, find_late(facts, due_ns, horizon_ns // 1_000_000_000))
+    remembered = F.broadcast(alive.select("uuid"))
+    state = Known(
+        carried=carried.join(remembered, "uuid", "left_semi"),
+        missing=newest_ranges(absent, RECEPTION).join(remembered, "uuid", "left_semi"),
+        latest=_add_latest(known.latest, facts).join(remembered, "uuid", "left_semi"),
+        sent=sent.where(~is_due),
+        processes=alive,
+        orders=orders,
+    )
+    return Step(findings, settle(notes), state, lost)
+
+
+def _meet(processes: DataFrame, facts: DataFrame) -> DataFrame:
+    label = F.concat("site", F.lit("/"), "node", F.lit("("), F.substring("uuid", 1, 8), F.lit(")"))
+    seen = (
+        facts.where("uuid is not null and wall_ns is not null")
+        .groupBy("uuid")
+        .agg(
+            F.first("site").alias("site"),
+            F.first(label).alias("label"),
+            F.min("wall_ns").alias("first_ns"),
+            F.max("wall_ns").alias("last_ns"),
+            F.max(F.when(F.col("kind") == "view", F.col("wall_ns"))).alias("view_ns"),
+            F.max(F.col("kind") == "stop").alias("stopped"),
+            F.max((F.col("kind") == "stop") & (F.col("reason") == records.UNANSWERED)).alias("unanswered"),
+        )
+    )
+    names = [F.first(name).alias(name) for name in ("site", "label")]
+    latest = [F.max(name).alias(name) for name in ("last_ns", "view_ns", "stopped", "unanswered")]
+    return processes.unionByName(seen).groupBy("uuid").agg(*names, F.min("first_ns").alias("first_ns"), *latest)
+
+
+def _add_sent(sent: DataFrame, facts: DataFrame) -> DataFrame:
+    stretch = F.floor(F.col("wall_ns") / STRETCH_NS) * STRETCH_NS
+    new = facts.where(f"kind = 'send' and {IS_MULTICAST}").select(*STREAM, stretch.alias("stretch"), "first", "last")
+    return merge_ranges(sent.unionByName(new), (*STREAM, "stretch"))
+
+
+def _own_multicasts(facts: DataFrame) -> DataFrame:
+    own = facts.where(f"kind = 'deliver' and {IS_MULTICAST} and origin_site = site")
+    return own.select(*RECEPTION, "position", "first", "vid")
+
+
+def _add_latest(latest: DataFrame, facts: DataFrame) -> DataFrame:
+    before = latest.withColumn("position", F.lit(-1).cast("long"))
+    rows = before.unionByName(_own_multicasts(facts).drop("first"))
+    return rows.groupBy(*RECEPTION).agg(F.max_by("vid", "position").alias("vid"))
+
+
+def _judged_holes(holes: DataFrame, latest: DataFrame, facts: DataFrame) -> DataFrame:
+    """The holes that owe nothing to a change of views: those across sites, and at home those within a view."""
+    before = latest.withColumns({"position": F.lit(-1).cast("long"), "first": F.lit(0).cast("long")})
+    ordered = Window.partitionBy(*RECEPTION).orderBy("position")
+    views = before.unionByName(_own_multicasts(facts)).withColumn("previous_vid", F.lag("vid").over(ordered))
+    same_view = views.where("vid = previous_vid").select(*RECEPTION, F.col("first").alias("before")).distinct()
+    open_holes = holes.where(f"not initial and {IS_MULTICAST}")
+    across = open_holes.where("origin_site != site")
+    at_home = open_holes.where("origin_site = site").join(same_view, [*RECEPTION, "before"], "left_semi")
+    return across.unionByName(at_home)
+
+
+def _not_again(findings: DataFrame, runs: DataFrame) -> DataFrame:
+    """Without what is delivered again: that is named as such."""
+    again = find_duplicates(runs).alias("again")
+    same = [F.col(f"finding.{name}") == F.col(f"again.{name}") for name in ("uuid", *STREAM)]
+    return findings.alias("finding").join(again, [*same, overlap("finding", "again")], "left_anti")
+
+
+def _find_missing(due: DataFrame, carried: DataFrame, processes: DataFrame, horizon_ns: int) -> tuple[DataFrame, DataFrame]:
+    """What was sent before the horizon, and somebody who was there has not got; and notes of what cannot be said.
+
+    A receiver is judged by a journal that goes on for three quarters of the horizon after the message, in a view that is
+    older than the message. An origin that fell silent without a word has crashed: of what it sent only that is owed which
+    somebody of its site has.
+    """
+    patience_ns = horizon_ns // 4 * 3
+    goes_on = F.col("last_ns") >= F.col("stretch") + STRETCH_NS + patience_ns
+    origins = processes.select(
+        F.col("uuid").alias("origin"), F.expr("stopped and not unanswered").alias("ended"), F.col("last_ns")
+    )
+    sends = due.join(F.broadcast(origins), "origin").withColumn("lasts", F.col("ended") | goes_on).drop("last_ns", "ended")
+    at_home = carried.where("kind = 'delivered' and site = origin_site").select(*STREAM, "first", "last")
+    held = overlay_ranges(sends.where("not lasts"), at_home, STREAM, carried=("stretch",)).where("covers > 0 and others > 0")
+    owed = sends.where("lasts").unionByName(held, allowMissingColumns=True).select(*STREAM, "stretch", "first", "last")
+    there = processes.select("uuid", "site", "first_ns", "last_ns", "view_ns", "stopped")
+    is_meant = (F.col("scope") == "all") | (F.col("site") == F.col("origin_site"))
+    was_there = F.col("first_ns") + SKEW_NS < F.col("stretch")
+    pairs = owed.join(F.broadcast(there), is_meant & was_there & (goes_on | ~F.col("stopped")))
+    is_stable = F.coalesce(F.col("view_ns") + SKEW_NS < F.col("stretch"), F.lit(True))
+    before = F.when(F.col("kind") == "baseline", F.lit(1)).otherwise(F.col("first"))
+    until = F.when(F.col("kind") == "baseline", F.col("first") - 1).otherwise(F.col("last"))
+    done = carried.select(*RECEPTION, before.cast("long").alias("first"), until.alias("last")).where("last >= first")
+    flags = ("quiet", "changed")
+    marked = pairs.withColumns({"quiet": ~goes_on, "changed": ~is_stable})
+    absent = settle(subtract_ranges(marked, done, RECEPTION, carried=flags))
+    what = text(stream_text(), " ", range_text(), " was sent before the horizon; it was neither delivered nor declared lost")
+    why = F.when(F.col("quiet"), "the journal of the receiver does not go on").otherwise("the receiver changed its view")
+    findings = to_findings(absent.where("not quiet and not changed"), "X5", stream_text(), what, "lost")
+    return findings, find_unjudged(absent.where("quiet or changed"), why)
+
+
+def _count_lost(findings: DataFrame, missing: DataFrame, carried: DataFrame, processes: DataFrame) -> tuple[DataFrame, int]:
+    """What is missing now, and how many messages more that is than before."""
+    harmed = findings.where("harm = 'lost'")
+    new = harmed.join(F.broadcast(processes.select("uuid", "site")), "uuid").select(*RECEPTION, "first", "last")
+    done = carried.where("kind in ('delivered', 'gap')").select(*RECEPTION, "first", "last")
+    absent = settle(subtract_ranges(merge_ranges(missing.unionByName(new), RECEPTION), done, RECEPTION))
+    return absent, _sum(absent) - _sum(missing)
+
+
+def _sum(ranges: DataFrame) -> int:
+    found = ranges.agg(F.sum(F.col("last") - F.col("first") + 1)).first()
+    assert found is not None
+    return found[0] or 0
+
+
+def _find_problems(facts: DataFrame) -> DataFrame:
+    problems = facts.where("kind = 'problem'").withColumn("place", text(F.col("file"), ":", F.col("offset")))
+    return to_findings(problems, "JOURNAL", F.col("reason"), text(F.col("reason"), ": ", F.col("detail")))

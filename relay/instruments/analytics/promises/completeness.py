@@ -1,0 +1,156 @@
+"""L2, L3 in a site and X1, X2 across sites: every origin's messages come once, in order, and without silent holes."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from relay.instruments.analytics.facts import (
+    IS_MULTICAST,
+    IS_ORDERED,
+    IS_UNICAST,
+    RECEPTION,
+    STREAM,
+    add_came_with,
+    range_text,
+    settle,
+    stream_text,
+)
+from relay.instruments.analytics.promises.findings import phrase, tell_ranges, text, to_findings, unite
+from relay.instruments.analytics.ranges import common_first, common_last, merge_ranges, overlap, overlay_ranges, subtract_ranges
+from relay.instruments.analytics.reception import find_duplicates, find_gaps, find_holes, find_late, find_misplaced_gaps
+from sitestack.promises.order import AGAIN, GAP_DELIVERED, GAP_EARLY, LATE, PASSED_OVER
+
+
+def measure_completeness(runs: DataFrame, received: DataFrame) -> DataFrame:
+    """How complete every stream is at every process that received of it: a row each.
+
+    `delivered`, `duplicated`, `reordered`, `in_gaps`, and `missing`, the numbers passed over in silence and not delivered
+    later. Whether what is missing was owed is what the invariants say.
+    """
+    ordered = runs.where(IS_ORDERED)
+    passed = find_holes(ordered).where("not initial")
+    parts = {
+        "delivered": _count(received),
+        "duplicated": _count(find_duplicates(runs), F.col("times")),
+        "reordered": _count(find_late(ordered)),
+        "in_gaps": _count(find_gaps(runs)),
+        "missing": _count(subtract_ranges(merge_ranges(passed, RECEPTION), received, RECEPTION)),
+    }
+    named = [part.withColumnRenamed("count", name) for name, part in parts.items()]
+    counted = named[0]
+    for part in named[1:]:
+        counted = counted.unionByName(part, allowMissingColumns=True)
+    return counted.groupBy(*RECEPTION).agg(*[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in parts])
+
+
+def _count(ranges: DataFrame, times: Column | int = 1) -> DataFrame:
+    """How many numbers there are in each reception."""
+    numbers = (F.col("last") - F.col("first") + 1) * times
+    return ranges.groupBy(*RECEPTION).agg(F.sum(numbers).alias("count"))
+
+
+def find_incomplete(events: DataFrame, runs: DataFrame, received: DataFrame, stays: DataFrame) -> DataFrame:
+    """Findings of L2, L3, X1 and X2. Counted from the baseline, or else, across sites, from the first number delivered: what
+    was lost before it, conservation finds.
+    """
+    holes = settle(find_holes(runs))
+    is_local = _is_local()
+    multicasts, unicasts = holes.where(IS_MULTICAST), holes.where("scope = 'unicast'")
+    target = ("uuid", *STREAM)
+    silent = subtract_ranges(unicasts, find_unreached(events), target, carried=("site", "position", "before"))
+    remote_gaps = runs.where("kind = 'gap' and origin_site != site")
+    return unite(
+        repeated(runs),
+        turned(runs),
+        passed_over(find_owed(multicasts.where(is_local), received, stays)),
+        passed_over(multicasts.where(~is_local & ~F.col("initial"))),
+        passed_over(silent),
+        _broken_gaps(remote_gaps, received),
+        _misplaced_gaps(runs),
+    )
+
+
+def repeated(runs: DataFrame) -> DataFrame:
+    """Findings of L2 and X2: what was delivered again."""
+    what = phrase(AGAIN, stream=stream_text(), numbers=range_text())
+    return to_findings(find_duplicates(runs), F.when(_is_local(), "L2").otherwise("X2"), stream_text(), what)
+
+
+def turned(runs: DataFrame) -> DataFrame:
+    """Findings of L3 and X1: what was delivered late."""
+    late = tell_ranges(find_late(runs.where(IS_ORDERED)), RECEPTION)
+    what = phrase(LATE, stream=stream_text(), numbers=F.col("numbers"))
+    return to_findings(late, _fifo(), text("late ", stream_text()), what, "reordered")
+
+
+def passed_over(holes: DataFrame) -> DataFrame:
+    """Findings of L3 and X1: what was owed when a higher number was delivered."""
+    told = tell_ranges(holes, (*RECEPTION, "position", "before"))
+    what = phrase(PASSED_OVER, stream=stream_text(), before=F.col("before"), numbers=F.col("numbers"))
+    return to_findings(told, _fifo(), text("hole ", stream_text()), what, "lost")
+
+
+def _is_local() -> Column:
+    return F.col("origin_site") == F.col("site")
+
+
+def _fifo() -> Column:
+    return F.when(_is_local(), "L3").otherwise("X1")
+
+
+def _broken_gaps(gaps: DataFrame, received: DataFrame) -> DataFrame:
+    pieces = overlay_ranges(gaps, received.select(*RECEPTION, "first", "last"), RECEPTION)
+    broken = tell_ranges(pieces.where("covers > 0 and others > 0"), RECEPTION)
+    what = phrase(GAP_DELIVERED, stream=stream_text(), numbers=F.col("numbers"))
+    return to_findings(broken, "X1", text("gap ", stream_text()), what)
+
+
+def _misplaced_gaps(runs: DataFrame) -> DataFrame:
+    misplaced = tell_ranges(find_misplaced_gaps(runs).where("origin_site != site"), RECEPTION)
+    what = phrase(GAP_EARLY, stream=stream_text(), numbers=F.col("numbers"))
+    return to_findings(misplaced, "X1", text("order ", stream_text()), what)
+
+
+def find_owed(holes: DataFrame, received: DataFrame, stays: DataFrame) -> DataFrame:
+    """The part of each hole in multicasts of the own site that the process should have delivered: because others did from
+    whom it had not parted, or because nobody did.
+    """
+    keys = (*RECEPTION, "position")
+    pieces = add_came_with(_delivered_by_others(holes, received, stays), stays, "came", "uuid", "vid", "next_vid", "next_kind")
+    # Who ended in this view, perhaps with a tail that nobody else has; but who goes on in it has that too.
+    is_shared = F.expr("array_contains(members, uuid)") & F.when(
+        F.col("next_vid").isNull(), F.col("own_vid").eqNullSafe(F.col("vid"))
+    ).otherwise(F.col("came"))
+    judged = settle(pieces.withColumn("shared", F.coalesce(is_shared, F.lit(False))))
+    nobodys = subtract_ranges(holes, judged.where("not shared"), keys)
+    owed = merge_ranges(judged.where("shared").select(*keys, "first", "last").unionByName(nobodys), keys)
+    return owed.join(holes.select(*keys, "before"), list(keys))
+
+
+def find_unreached(events: DataFrame) -> DataFrame:
+    """The unicasts that were reported as not or perhaps not delivered, as the target would know them."""
+    unreached = events.where(f"kind = 'unreach' and {IS_UNICAST}")
+    return unreached.select(F.col("target").alias("uuid"), *STREAM, "first", "last", "certainty")
+
+
+def _delivered_by_others(holes: DataFrame, received: DataFrame, stays: DataFrame) -> DataFrame:
+    """The parts of the holes that other processes of the site delivered, with the view in which they did.
+
+    `own_vid` is the view in which the hole was passed.
+    """
+    own = stays.select("uuid", "stay", F.col("vid").alias("own_vid"))
+    placed = holes.join(F.broadcast(own), ["uuid", "stay"], "left")
+    views = stays.select("uuid", "stay", "vid", "members", "next_vid", "next_kind")
+    deliveries = received.join(F.broadcast(views), ["uuid", "stay"], "left")
+    same = [F.col(f"hole.{name}") == F.col(f"other.{name}") for name in ("site", *STREAM)]
+    return (
+        placed.alias("hole")
+        .join(deliveries.alias("other"), [*same, F.col("hole.uuid") != F.col("other.uuid"), overlap("hole", "other")])
+        .select(
+            *[f"hole.{name}" for name in (*RECEPTION, "position", "own_vid")],
+            common_first("hole", "other").alias("first"),
+            common_last("hole", "other").alias("last"),
+            *[f"other.{name}" for name in ("vid", "members", "next_vid", "next_kind")],
+        )
+    )

@@ -1,0 +1,127 @@
+"""Places in growing journals: which segment and which byte come next, how far whole records reach, and what lies between.
+
+A place only moves over whole records. What a crash has torn off is told from what is just being written by the next
+segment of the journal: when that begins, the rest of the one before it is a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from relay.instruments.analytics.source.reading import SegmentPartition
+from relay.instruments.analytics.source.selection import Selection
+from relay.journal import JournalError, Problem
+from relay.journal.encoding import Header
+from relay.journal.frames import walk, wall_ns_at
+from relay.journal.reader import read_header, segment_files
+
+#: Instead of an offset: nothing more of this segment can be read.
+BROKEN = -1
+
+
+class ReadPosition(NamedTuple):
+    """Where a journal goes on."""
+
+    segment: int
+    offset: int
+
+
+#: A file that is not read has one place only, which says that its problem has been reported.
+REPORTED = ReadPosition(0, BROKEN)
+
+
+@dataclass(slots=True)
+class Journals:
+    """What is there at one moment."""
+
+    #: uuid in hex -> number of the segment -> file.
+    segments: dict[str, dict[int, Path]] = field(default_factory=dict)
+    #: Path of a file that belongs to no journal, or that is there twice -> what is wrong with it.
+    strays: dict[str, Problem] = field(default_factory=dict)
+
+
+class Finder:
+    """Looks for segment files under some paths, which need not be there yet. Reads every header once."""
+
+    def __init__(self, paths: list[Path], selection: Selection) -> None:
+        self.paths = paths
+        self.selection = selection
+        self.headers: dict[Path, Header] = {}
+
+    def find(self) -> Journals:
+        """The journals of the selection as they are now. A file whose header is not whole yet is not there yet."""
+        found = Journals()
+        files = [file for path in self.paths for file in _files(path)]
+        self.headers = {file: header for file, header in self.headers.items() if file in set(files)}
+        for file in files:
+            problems: list[Problem] = []
+            header = self.headers.get(file) or read_header(file, problems)
+            if header is None:
+                if problems[-1].kind != "torn" and file.exists():
+                    found.strays[str(file)] = problems[-1]
+                continue
+            self.headers[file] = header
+            uuid = header.uuid.hex()
+            if not self.selection.has_journal(header.site, header.name):
+                continue
+            first = found.segments.setdefault(uuid, {}).setdefault(header.number, file)
+            if first.resolve() != file.resolve():
+                what = f"segment {header.number} of journal {uuid} is there twice; {first} is read, this is not"
+                found.strays[str(file)] = Problem(file, 0, "corrupt", what)
+        return found
+
+
+def _files(path: Path) -> list[Path]:
+    """Nothing, while the path is not there, or when a directory goes away while it is listed: it is listed again."""
+    with suppress(JournalError, FileNotFoundError):
+        return segment_files([path])
+    return []
+
+
+def step(segments: Mapping[int, Path], place: ReadPosition, bytes_max: int | None) -> ReadPosition:
+    """Over whole records of one segment, up to the first that reaches `bytes_max`, or from its end to the next segment."""
+    later = min((number for number in segments if number > place.segment), default=None)
+    file = segments.get(place.segment)
+    if file is not None and place.offset != BROKEN:
+        with suppress(OSError):  # it was deleted meanwhile, or the disk fails: what is not read then is reported by `parts`
+            offset, is_broken = walk(file, place.offset, bytes_max)
+            if offset > place.offset:
+                return ReadPosition(place.segment, offset)
+            if is_broken and later is None:
+                return ReadPosition(place.segment, BROKEN)
+    return place if later is None else ReadPosition(later, 0)
+
+
+def clock_at(segments: Mapping[int, Path], place: ReadPosition) -> int:
+    """The wall clock of what comes next in a journal, ns; 0 when that cannot be told, because nothing is there yet."""
+    file = segments.get(place.segment)
+    if file is None or place.offset == BROKEN:
+        return 0
+    with suppress(OSError):
+        return wall_ns_at(file, place.offset) or 0
+    return 0
+
+
+def parts(uuid: str, segments: Mapping[int, Path], since: ReadPosition, until: ReadPosition) -> Iterator[SegmentPartition]:
+    """The parts of a journal between two places. A segment that is not there (any more) is a problem."""
+    expected = max(since.segment, 1)
+    for number in sorted(number for number in segments if since.segment <= number <= until.segment):
+        if number > expected:
+            yield _missing(uuid, expected, since, f"the next is {number}")
+        expected = number + 1
+        begin = since.offset if number == since.segment else 0
+        end = until.offset if number == until.segment and until.offset != BROKEN else None
+        if begin != BROKEN and begin != end:
+            yield SegmentPartition(segments[number], begin, end)
+    if until.segment >= expected:
+        yield _missing(uuid, expected, since, f"it was to be read up to segment {until.segment}")
+
+
+def _missing(uuid: str, expected: int, since: ReadPosition, what: str) -> SegmentPartition:
+    read = f" (read up to byte {since.offset})" if expected == since.segment and since.offset > 0 else ""
+    problem = Problem(Path(uuid), 0, "missing", f"segment {expected} of this journal is not there any more{read}; {what}")
+    return SegmentPartition(problem.file, 0, 0, (problem,))
