@@ -152,6 +152,8 @@ KINDS: dict[Kind, Weights] = {
     "routed": Weights(topology={LINE_OF_3: 5, LINE_OF_4: 2, STAR: 3}, members={1: 1, 2: 2, 3: 1}),
     "large": Weights(
         topology={Topology(TWO.sites, sizes=(100, 2)): 1},
+        multicast={True: 1},
+        window_bytes={None: 1},
         loss=Rate(0.5, 0.01),
         duplication=Rate(0.0, 0.0),
         reordering=Rate(0.5, 0.1),
@@ -203,8 +205,8 @@ class _Draw:
             faults=(),
         )
         plan = self._with_window(self._with_late_site(self._with_links(plan)))
-        faults = [_tidy(self._with_step(fault)) for fault in self._faults(plan) if fault.at < LOAD_S]
-        return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
+        faults = sorted([_tidy(self._with_step(fault)) for fault in self._faults(plan)], key=lambda fault: fault.at)
+        return replace(plan, faults=tuple([fault for fault in faults if fault.at < LOAD_S]))
 
     def _with_links(self, plan: Plan) -> Plan:
         """A window and a frame are the least that may wait for a link with which routes work (`relay/node/settings.py`)."""
