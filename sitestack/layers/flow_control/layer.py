@@ -68,7 +68,6 @@ class FlowControl(Layer):
 
     def __init__(self, local: Local, config: FlowControlConfig) -> None:
         self._me = local.address
-        self._config = config
         self._window = config.window_bytes
         self._view: View | None = None
         self._blocked = True
@@ -80,13 +79,13 @@ class FlowControl(Layer):
         self._early: dict[Address, Mark] = {}
         #: Senders that are owed credits, ordered.
         self._due: dict[Address, None] = {}
-        self._backlog_bytes = 0
-        self._queued_bytes = 0
-        self._queued_frames = 0
+        self._backlog_bytes = Level(config.backlog_bytes_max, "the shell tells in steps of an eighth of the bound")
+        self._queued_bytes = Level(config.queue_bytes_max)
+        self._queued_frames = Level(config.queue_frames_max)
         #: Of my own batches; told upwards when it changed during a turn.
         self._waiting_bytes = 0
         self._told_bytes = 0
-        self._ahead_high = self._backlog_high = self._queued_high = 0
+        self._ahead_high = 0
         self._waits = self._credits_sent = self._credits_received = 0
 
     # -- sending -----------------------------------------------------------------------------------------------------
@@ -94,8 +93,7 @@ class FlowControl(Layer):
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Let a frame pass, or keep it until there is credit."""
         if isinstance(event, Credit):
-            self._backlog_bytes = event.backlog_bytes
-            self._backlog_high = max(self._backlog_high, event.backlog_bytes)
+            self._backlog_bytes.add(event.backlog_bytes - self._backlog_bytes.now)
             return []
         if not isinstance(event, Frame) or event.unreliable:
             return [Down(event)]
@@ -129,14 +127,12 @@ class FlowControl(Layer):
         return Down(marked)
 
     def _enqueue(self, frame: Frame, outlet: Outlet) -> list[Effect]:
-        too_large = self._queued_bytes + cost(frame) > self._config.queue_bytes_max
-        if too_large or self._queued_frames >= self._config.queue_frames_max:
+        if not (self._queued_bytes.fits(cost(frame)) and self._queued_frames.fits(1)):
             told = [Up(Undeliverable(frame.dest, (frame,)))] if isinstance(frame.dest, Address) else []
             return [Dropped("flow_control_queue_full"), *told]
         outlet.put(frame)
         self._count_queued(frame, 1)
         self._waits += 1
-        self._queued_high = max(self._queued_high, self._queued_bytes)
         return []
 
     def _release(self, outlet: Outlet) -> list[Effect]:
@@ -149,8 +145,8 @@ class FlowControl(Layer):
 
     def _count_queued(self, frame: Frame, sign: int) -> None:
         size = sign * cost(frame)
-        self._queued_frames += sign
-        self._queued_bytes += size
+        self._queued_frames.add(sign)
+        self._queued_bytes.add(size)
         if frame.batch is not None and frame.batch.origin == self._me:
             self._waiting_bytes += size
 
@@ -194,7 +190,7 @@ class FlowControl(Layer):
     def flush(self, now: float) -> list[Effect]:
         """The shell's turn ends: return credits, at most one frame a sender, and tell how much of mine waits."""
         effects: list[Effect] = []
-        taking = self._backlog_bytes <= self._config.backlog_bytes_max
+        taking = not self._backlog_bytes.is_over
         if self._due and taking and not self._blocked and self._view is not None:
             effects += self._return_credits(self._view)
         if self._waiting_bytes != self._told_bytes:
@@ -285,16 +281,15 @@ class FlowControl(Layer):
 
     def levels(self) -> dict[str, Level]:
         """`ahead_bytes` is how far my multicasts are ahead of the slowest receiver: a window, and one more of any size."""
-        config = self._config
         awaited = self._casts.awaited + sum([account.unicasts.awaited for account in self._accounts.values()])
-        lumps, steps = "credit comes back for marks, not for every frame", "the shell tells in steps of an eighth of the bound"
+        why = "credit comes back for marks, not for every frame"
         return {
-            "ahead_bytes": Level.of(self._casts.ahead, None, lumps, self._ahead_high),
+            "ahead_bytes": Level.of(self._casts.ahead, None, why, self._ahead_high),
             # What receivers have been asked for and have not returned, over all accounts.
             "awaited_bytes": Level.of(awaited, None),
-            "queued_bytes": Level.of(self._queued_bytes, config.queue_bytes_max, high=self._queued_high),
-            "queued_frames": Level.of(self._queued_frames, config.queue_frames_max),
-            "backlog_bytes": Level.of(self._backlog_bytes, config.backlog_bytes_max, steps, self._backlog_high),
+            "queued_bytes": self._queued_bytes,
+            "queued_frames": self._queued_frames,
+            "backlog_bytes": self._backlog_bytes,
         }
 
 
