@@ -21,6 +21,7 @@ import yaml
 
 from relay.cli import main
 from relay.cli import node as node_command
+from relay.events import BridgeConnected
 from relay.layer import RelayLayer
 from relay.node import channel as node_channel
 from relay.node import daemon
@@ -165,7 +166,8 @@ async def build(config: NodeConfig) -> list[object]:
         [relay_layer] = [layer for layer in layers if isinstance(layer, RelayLayer)]
         first = ViewId(1, channel.address)
         view = View(first, first, (channel.address,), (channel.name,))
-        relay_layer.gateway._links.greet(1, None, None, view, 0.0)
+        relay_layer.gateway.installed(view, 0.0)
+        relay_layer.down(BridgeConnected(1), 0.0)
         return list(parts_of(channel))
 
 
