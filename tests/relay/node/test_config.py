@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from relay.layer import RelayConfig
 from relay.node.config_file import FILE_BYTES_MAX, load_config, print_config
 from relay.node.settings import NodeConfig
 from sitestack.model.address import Physical
@@ -73,6 +74,13 @@ def test_the_relay_layer_is_told_of_the_other_sites_only(load: Load) -> None:
     layer = load(FULL).relay_layer()
     assert list(layer.gateway.peers) == ["SFO"]
     assert (layer.gateway.grace_s, layer.buffer.budget_entries) == (5.0, 100)
+
+
+def test_a_file_that_says_nothing_gives_the_defaults_of_the_relay_layer(load: Load) -> None:
+    """They stand once: a second number beside the first would be right until one of them is changed."""
+    config = load("site: NYC")
+    assert config.relay_layer() == RelayConfig()
+    assert config.relay.bridge.connections_max == RelayConfig().gateway.connections_max
 
 
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(load: Load) -> None:
