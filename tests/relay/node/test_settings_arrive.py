@@ -53,6 +53,10 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "protocols.state_transfer": ("StateTransfer",),
     "protocols.sequencer": ("Sequencer",),
     "protocols.flow_control": ("FlowControl",),
+    # The bounds of its queues are kept where the queues are counted.
+    "protocols.flow_control.backlog_bytes_max": ("Level",),
+    "protocols.flow_control.queue_bytes_max": ("Level",),
+    "protocols.flow_control.queue_frames_max": ("Level",),
     "protocols.stability": ("Stability",),
     "protocols.fragment": ("Fragment",),
     "protocols.unicast": ("Unicast",),
