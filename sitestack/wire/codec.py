@@ -21,7 +21,7 @@ from sitestack.model.message import UNICASTS, Batch, Scope
 from sitestack.wire.schema import INT_MAX, TEXT_BYTES_MAX, Converter, Schema
 
 MAGIC = b"\xb7R"
-VERSION = 1
+VERSION = 2
 _PREFIX = MAGIC + bytes([VERSION])
 #: Headers on one frame: one a layer at most, and there are about a dozen layers.
 HEADERS_MAX = 24

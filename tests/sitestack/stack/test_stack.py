@@ -159,7 +159,7 @@ def test_ones_own_multicast_is_ignored_when_the_network_loops_it_back() -> None:
     assert log == []
 
 
-@pytest.mark.parametrize("data", [b"", b"garbage", b"\xb7R\x01" + b"\xff" * 70_000, b"\xb7R\x63"])
+@pytest.mark.parametrize("data", [b"", b"garbage", b"\xb7R\x02" + b"\xff" * 70_000, b"\xb7R\x63"])
 def test_garbage_is_counted_and_dropped(data: bytes) -> None:
     stack, log = stack_of([{}])
     stack.receive(data, HERE, 0.0)
