@@ -1,31 +1,33 @@
-"""Gateway: the relay's side that faces the other sites. Every member has one; it is active while its member coordinates.
+"""Gateway: what the coordinator of a site does towards the others. Every member has one; that of the coordinator is active.
 
-It decides whom to call, whom to believe (`fence.py`) and what to answer, and when a connection ends; the connections are
-`link_table.py`. It reads the replicated state, puts what arrives into the site's stream through the `Injector`, and says what
-to do as effects for the shell. An older link is closed before a newer HELLO of its lineage is answered (R6, R9).
+The layer hands in what happens: views, entries of the stream and how far it is held and stable, what the shell says of its TCP
+connections. The gateway answers with effects for the shell and for the layers below, most of them once a turn. It reads the
+replicated state; what it has to say about it, it puts into the stream, so that all members hear it.
+
+    Peering          connections, from HELLO to BYE: whom to call, whom to believe, what becomes of a frame
+    Routes           connections made of pieces on others; `Peering` cannot tell them from TCP
+    Watermarks       what may be sent, and what may be acknowledged
+    Retention        for which sites the stream is held
+    Injector         the way into the stream
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 
-from relay.events import Duty, Listen, Role, StopListening
-from relay.gateway.acknowledgements import Acknowledgements
-from relay.gateway.connections import Call, Close, ConnectionId, Ending, LinkEffect, Place, Via
-from relay.gateway.dialer import Dialer
-from relay.gateway.fence import Fence
-from relay.gateway.grace import Grace
+from relay.events import BridgeClose, BridgeClosed, BridgeConnected, BridgeReceived, BridgeSend, BridgeWritten, Dial, DialFailed
+from relay.gateway.connections import Call, Close, ConnectionId, Ending, LinkEffect, Place, RouteId, Send, Via
 from relay.gateway.injector import Injector
-from relay.gateway.link_table import Connection, Key, LinkTable
-from relay.gateway.receiver import LinkReceiver
+from relay.gateway.link_table import Connection, Key
+from relay.gateway.peering import Arrived, GatewayConfig, Peering, Piece
 from relay.gateway.retention import Retention
-from relay.gateway.session import LinkConfig
+from relay.gateway.routes import ROUTES_MAX, Broken, Came, Ended, Opened, RouteEvent, Routes, RoutesConfig, Written
 from relay.gateway.watermarks import Admitted, Watermarks
-from relay.gateway.wire import Ack, Bye, Hello, RemoteUnicast, Routed
+from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import (
+    Configured,
     HeldFor,
-    LinkUp,
     Relayed,
     RemoteBaseline,
     RemoteGap,
@@ -38,319 +40,218 @@ from relay.replica.entries import (
 from relay.replica.outcome import Outcome
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
-from sitestack.model.address import Address, Physical
-from sitestack.model.errors import ProtocolError
+from sitestack.model.address import Address
 from sitestack.model.frame import Frame, Header
-from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Dropped, Local, Up
+from sitestack.model.level import Level
+from sitestack.model.view import View
+from sitestack.stack.layer import Dropped, Effect, Local, Up
 
-
-@dataclass(frozen=True, slots=True)
-class GatewayConfig:
-    """The other sites. All members of a site have the same."""
-
-    #: Addresses at which the relay of each neighbour may be found: those of all its members, or of a service before them.
-    peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
-    link: LinkConfig = field(default_factory=LinkConfig)
-    #: A site without a link keeps its members in the global view for this long; longer than a failover takes (G6).
-    grace_s: float = 10.0
-    #: First pause between two calls of an address; it doubles up to the maximum, with jitter.
-    dial_s: float = 0.2
-    dial_s_max: float = 5.0
-    #: Connections at a time that others have made to this relay, those that have not said HELLO included. Not counted are this
-    #: relay's own calls, one for each address, and routes (`ROUTES_MAX`): a flood of connections from outside stops neither.
-    connections_max: int = 64
-    #: Bytes from other sites that wait to be sequenced; a link that brings more is closed and replays later.
-    waiting_bytes_max: int = 64 * 1024 * 1024
+__all__ = ["Gateway", "GatewayConfig"]
 
 
 class Gateway:
-    """This site's relay. Bounds: `connections_max` sessions and one for each call and route, each bounded by `LinkConfig`."""
+    """Bounds: those of its parts; what waits to be acknowledged or said in the stream is empty at the end of a turn."""
 
-    def __init__(
-        self, local: Local, config: GatewayConfig, via: Mapping[str, str], state: ReplicatedState, injector: Injector
-    ) -> None:
-        """`via`: sites without a connection to this one, and the neighbour by way of which each is reached."""
-        places: dict[str, tuple[Place, ...]] = {**config.peers, **{site: (Via(each),) for site, each in via.items()}}
-        self.sites = tuple(sorted(places))
+    def __init__(self, local: Local, config: GatewayConfig, routes: RoutesConfig, state: ReplicatedState) -> None:
+        places: dict[str, tuple[Place, ...]] = {**config.peers, **{site: (Via(hop),) for site, hop in routes.via.items()}}
         self.config = config
-        self.watermarks = Watermarks(state)
-        self.view: View | None = None
-        #: Unicasts, replies and pieces that have arrived, with the site they came from; the relay layer takes them.
-        self.arrived: list[tuple[str, RemoteUnicast | UnicastReply | Routed]] = []
-        self.retention = Retention(local.address, places, state)
-        self._site = local.site
+        #: All other sites that are configured here, in order of their names.
+        self.sites = tuple(sorted(places))
+        self._injector = Injector(local.address)
+        self._me = local.address
         self._state = state
-        self._injector = injector
-        self._links = LinkTable(local, config.link, state, self.watermarks)
-        self._fence = Fence(places, state, self._links)
-        self._receiver = LinkReceiver(local.site, state, injector)
-        self._dialer = Dialer(places, config.dial_s, config.dial_s_max, local.rng)
-        self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
-        self._acks = Acknowledgements(state)
+        self._watermarks = Watermarks(state)
+        self._retention = Retention(local.address, places, state)
+        self._peering = Peering(local, config, places, state, self._watermarks, self._injector)
+        self._table = self._peering.table
+        self._routes = Routes(local, routes, config.link, self._table)
+        #: The position up to which a Trim was cast.
         self._trimming = -1
-        self._role: Role | None = None
+        #: Since when something waits for the next turn.
+        self._waiting_since: float | None = None
+
+    # -- what can be seen of it ----------------------------------------------------------------------------------------
 
     @property
     def active(self) -> bool:
         """True while this member relays."""
-        return self.view is not None
+        return self._peering.view is not None
 
     @property
-    def connections(self) -> dict[ConnectionId, Connection]:
+    def connections(self) -> Mapping[ConnectionId, Connection]:
         """All of them, those that are no link yet included."""
-        return self._links.connections
+        return self._table.connections
 
     @property
-    def accepted(self) -> int:
-        """How many connections others have made to this relay: those that count against `connections_max`."""
-        return sum(_is_accepted(connection, each.dialed) for connection, each in self.connections.items())
-
-    @property
-    def links(self) -> dict[Key, ConnectionId]:
+    def links(self) -> Mapping[Key, ConnectionId]:
         """The connection that is the link to each lineage."""
-        return self._links.links
+        return self._table.links
 
     def linked(self, site: str) -> bool:
         """True when the relay of some lineage of the site is linked."""
-        return bool(self._links.sessions(site))
+        return self._table.linked(site)
 
-    # -- role ----------------------------------------------------------------------------------------------------------
+    @property
+    def waiting(self) -> int:
+        """Entries that have been put into the stream and have not come back, or still have to be put there."""
+        return len(self._injector)
 
-    def installed(self, view: View, now: float) -> list[LinkEffect]:
-        """This member coordinates a view."""
-        old, self.view = self.view, view
-        self._links.acknowledge(self.watermarks.installed(len(view.members) == 1))
+    def levels(self) -> dict[str, Level]:
+        """How full is what is bounded here."""
+        injector, routes, config = self._injector, self._routes, self.config
+        return {
+            # From other sites; they wait for their place in the stream of this one.
+            "waiting_bytes": Level.of(injector.waiting_bytes, config.waiting_bytes_max, high=injector.waiting_bytes_high),
+            # Pieces of routes, on the link where most wait.
+            "routed_bytes": Level.of(routes.queued_bytes, config.link.routed_bytes_max, high=routes.queued_bytes_high),
+            "routes": Level.of(len(routes), ROUTES_MAX, "each is a link"),
+            # Made by others to this relay.
+            "connections": Level.of(self._peering.accepted, config.connections_max, "a relay has one for each link"),
+        }
+
+    # -- views of this site --------------------------------------------------------------------------------------------
+
+    def installed(self, view: View, coordinates: bool, blocked: bool, now: float) -> list[Effect]:
+        """RELAY's "Becoming coordinator" and "Ceasing to be coordinator": from now on this member relays, or does not.
+
+        `blocked`: the next flush has begun already.
+        """
+        if coordinates:
+            effects = self._begin(view, now)
+            self._injector.reopen(blocked)
+        else:
+            effects = self.resign(Ending.NOT_RELAY, now)
+            self._injector.close()
+        return [*effects, *self._retention.installed(view)]
+
+    def _begin(self, view: View, now: float) -> list[Effect]:
+        if not self.active:
+            self._retention.start_over()
         self._trimming = -1
-        effects: list[LinkEffect] = []
-        if old is None:
-            self._dialer.start(now)
-            self._grace.start(now)
-            self.retention.start_over()
-            effects.append(Up(Listen()))
-        elif old.lineage != view.lineage:
-            # Links are keyed by lineage: the other part of a split site may continue the old one.
-            effects += self._close_all(Ending.LINEAGE, now)
-        return [*effects, *self._announce_role()]
+        self._waiting_since = now
+        self._table.acknowledge(self._watermarks.installed(len(view.members) == 1))
+        return self._carry(self._peering.begin(view, now), now)
 
-    def start_over(self, now: float) -> list[LinkEffect]:
-        """The parts of this site have become one: what it has is to be asked and answered anew, on every link."""
-        effects = self._close_all(Ending.MERGED, now)
-        self._receiver.clear()
-        self._acks.clear()
-        self._grace.start(now)
-        self.retention.start_over()
-        return effects
+    def resign(self, reason: Ending, now: float) -> list[Effect]:
+        """This member relays no more, if it did."""
+        view = self._peering.view
+        self._waiting_since = None
+        return [] if view is None else self._carry(self._peering.resign(view, reason, now), now)
 
-    def resign(self, reason: Ending, now: float) -> list[LinkEffect]:
-        """This member relays no more: say farewell everywhere. The peers ask the next relay what it needs all the same (R8)."""
-        if self.view is None:
+    def merged(self, now: float) -> list[Effect]:
+        """The parts of this site have become one; the merge view follows. What was cast in a part is lost with it."""
+        self._injector.close()
+        if not self.active:
             return []
-        effects = self._close_all(reason, now)
-        self._dialer.stop()
-        self._receiver.clear()
-        self._acks.clear()
-        effects.append(Up(StopListening()))
-        effects.append(Up(Role(Duty.MEMBER, self.view.id, ())))
-        self._role = self.view = None
-        return effects
+        self._retention.start_over()
+        return self._carry(self._peering.start_over(now), now)
 
-    def _announce_role(self) -> list[LinkEffect]:
-        assert self.view is not None
-        sites = self._links.sites()
-        role = Role(Duty.RELAY if sites else Duty.COORDINATOR, self.view.id, sites)
-        if role == self._role:
-            return []
-        self._role = role
-        return [Up(role)]
-
-    # -- connections ---------------------------------------------------------------------------------------------------
-
-    def connected(
-        self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, now: float
-    ) -> list[LinkEffect]:
-        """A connection is ready, called or accepted, with the site that is proven to be at its other end: say HELLO at once."""
-        too_many = _is_accepted(connection, dialed) and self.accepted >= self.config.connections_max
-        if self.view is None or too_many:
-            self._hung_up(dialed, now)
-            return [Dropped("bridge_refused"), Close(connection, Ending.NOT_RELAY)]
-        self._links.greet(connection, dialed, certified, self.view, now)
-        return []
-
-    def closed(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
-        """The connection has ended."""
-        return self._forget(connection, now) if connection in self.connections else []
-
-    def expect(self, site: str, now: float) -> None:
-        """There is a way to a site again: call it soon."""
-        if not self.linked(site):
-            self._dialer.lost(site, now)
-
-    def dial_failed(self, site: str, place: Place, now: float) -> list[LinkEffect]:
-        """A call was not answered."""
-        self._dialer.failed(site, place, now)
-        return []
-
-    def written(self, connection: ConnectionId) -> list[LinkEffect]:
-        """The kernel has taken the last chunk."""
-        if connection in self.connections:
-            self.connections[connection].session.written()
-        return []
-
-    def _close(self, connection: ConnectionId, reason: str, now: float) -> list[LinkEffect]:
-        return [*self._links.farewell(connection, reason), *self._forget(connection, now)]
-
-    def _close_all(self, reason: Ending, now: float) -> list[LinkEffect]:
-        return [effect for connection in list(self.connections) for effect in self._close(connection, reason, now)]
-
-    def _forget(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
-        gone, key = self._links.forget(connection)
-        if key is not None:
-            self._grace.lost(key, now)
-            if not self.linked(key[0]):
-                self._dialer.lost(key[0], now, hasty=gone.session.answered)
-        self._hung_up(gone.dialed, now)
-        return self._announce_role()
-
-    def _hung_up(self, dialed: tuple[str, Place] | None, now: float) -> None:
-        if dialed is not None:
-            self._dialer.failed(*dialed, now)
-
-    # -- what arrives --------------------------------------------------------------------------------------------------
-
-    def received(self, connection: ConnectionId, data: bytes, now: float) -> list[LinkEffect]:
-        """Bytes of a connection. One that was closed is not listened to any more (R6)."""
-        found = self.connections.get(connection)
-        if found is None:
-            return [Dropped("bridge_late")]
-        effects: list[LinkEffect] = []
-        try:
-            for frame in found.session.receive(data, now):
-                effects += self._handle(connection, found, frame, now)
-                if connection not in self.connections:
-                    return effects
-        except ProtocolError as error:
-            return [*effects, Dropped(error.reason), *self._close(connection, error.reason, now)]
-        if self._injector.waiting_bytes > self.config.waiting_bytes_max:
-            return [*effects, Dropped("bridge_overrun"), *self._close(connection, Ending.OVERRUN, now)]
-        return effects
-
-    def _handle(self, connection: ConnectionId, link: Connection, frame: Header, now: float) -> list[LinkEffect]:
-        if isinstance(frame, Hello):
-            return self._hello(connection, link, frame, now)
-        if isinstance(frame, Bye):
-            return [Close(connection, f"peer: {frame.reason}"), *self._forget(connection, now)]
-        peer = link.session.peer
-        assert peer is not None
-        if isinstance(frame, Ack):
-            self._acks.collect((peer.site, peer.lineage), frame.vectors.get(self._site))
-            return []
-        if isinstance(frame, RemoteUnicast | UnicastReply | Routed):
-            self.arrived.append((peer.site, frame))
-            return []
-        answer = self._receiver.admit(peer.site, frame)
-        if answer is Admission.HOLE:
-            link.session.report_hole()
-        return [] if answer is Admission.NEXT else [Dropped(answer.value)]
-
-    # -- HELLO ---------------------------------------------------------------------------------------------------------
-
-    def _hello(self, connection: ConnectionId, link: Connection, hello: Hello, now: float) -> list[LinkEffect]:
-        refusal = self._fence.refusal(link, hello)
-        if refusal is not None:
-            reason, problem = refusal
-            said = [] if problem is None else [Up(problem)]
-            return [Dropped(f"hello_{reason}"), *self._close(connection, reason, now), *said]
-        key = (hello.site, hello.lineage)
-        is_news = self._fence.is_news(hello)
-        older = self.links.get(key)
-        effects = [] if older is None else self._close(older, Ending.SUPERSEDED, now)
-        self._links.accept(connection, key)
-        self._grace.linked(key)
-        self._dialer.linked(hello.site)
-        if is_news:
-            self._injector.cast(LinkUp(hello.site, hello.lineage, hello.epoch))
-        return [*effects, *self._announce_role()]
+    def blocked(self) -> None:
+        """A flush has begun: nothing may be put into the stream until the next view."""
+        self._injector.block()
 
     # -- the stream ----------------------------------------------------------------------------------------------------
 
-    def on(self, frame: Frame, entry: Header, outcome: Outcome, now: float) -> list[LinkEffect]:
-        """An entry of this site's stream has been applied."""
-        effects: list[LinkEffect] = [*(self.retention.compare() if isinstance(entry, HeldFor) else ())]
-        if self.view is None:
+    def on(self, frame: Frame, entry: Header, outcome: Outcome, now: float) -> list[Effect]:
+        """An entry of this site's stream has been applied here."""
+        if frame.source == self._me:
+            self._injector.delivered()
+        effects = self._retention.compare() if isinstance(entry, HeldFor) else []
+        if not self.active:
             return effects
+        self._waiting_since = now
         for admitted in _admitted(frame, entry, outcome):
-            self._links.acknowledge(self.watermarks.admitted(admitted))
+            self._table.acknowledge(self._watermarks.admitted(admitted))
         match entry:
             case Relayed() if outcome.admission is Admission.HOLE and frame.batch is not None:
-                self._refused(frame.batch.site)
+                self._peering.refused(frame.batch.site)
             case RemoteView(site, view) if outcome.admission is Admission.NEXT:
-                self._shown((site, view.lineage), now)
-                effects += self._ended(site, outcome.ended, now)
+                self._peering.shown((site, view.lineage), now)
+                effects += self._carry(self._peering.ended(site, outcome.ended, now), now)
             case SiteDown():
-                self._went_down(entry)
+                self._peering.went_down(entry)
             case HeldFor() if outcome.position is not None:
-                self.watermarks.appended(frame.stream, frame.seqno, outcome.position)
+                self._watermarks.appended(frame.stream, frame.seqno, outcome.position)
         return effects
 
-    def stable(self, gseq: int) -> bool:
-        """Every member has the stream up to this number; True when there is more to acknowledge."""
-        settled = self.watermarks.stable(gseq)
-        self._links.acknowledge(settled)
-        return bool(settled)
+    def appended(self, frame: Frame, position: int, now: float) -> None:
+        """A batch of this site stands at this position of the buffer."""
+        if self.active:
+            self._watermarks.appended(frame.stream, frame.seqno, position)
+            self._waiting_since = now
 
-    def _refused(self, site: str) -> None:
-        """Something that was cast was not admitted: the numbers here ran ahead of the stream."""
-        self._receiver.reset(site)
-        self._resync(site)
+    def held(self, vector: dict[Address, int], now: float) -> None:
+        """One more member holds the streams of this view up to these numbers."""
+        if self.active and self._watermarks.held(vector):
+            self._waiting_since = now
 
-    def _went_down(self, entry: SiteDown) -> None:
-        """A lineage was taken out of the global view; if a link came up meanwhile, it is linked again and its view needed."""
-        self._grace.settled(entry)
-        self._resync(entry.site)
-        epoch = self._links.epoch((entry.site, entry.lineage))
-        if entry.forget and epoch is not None:
-            self._injector.cast(LinkUp(entry.site, entry.lineage, epoch))
+    def stable(self, vector: dict[Address, int], now: float) -> None:
+        """Every member has the streams of this view up to these numbers."""
+        if not self.active:
+            return
+        settled = self._watermarks.stable(vector.get(self._me, 0))
+        if settled:
+            self._table.acknowledge(settled)
+            self._waiting_since = now
 
-    def _shown(self, key: Key, now: float) -> None:
-        """A view of a part of another site was admitted."""
-        if key not in self.links:
-            self._grace.shown(key, now)
+    def heard(self, member: Address, entry: Configured, now: float) -> None:
+        """Another member of this site has other sites in its configuration than this site holds its stream for."""
+        self._retention.heard(member, entry)
+        self._waiting_since = now
 
-    def _ended(self, site: str, lineages: Sequence[ViewId], now: float) -> list[LinkEffect]:
-        """A merge view has ended these. Who still speaks for one has not got that view: linked anew, it is held for again."""
-        links = [self.links[site, name] for name in lineages if (site, name) in self.links]
-        return [effect for connection in links for effect in self._close(connection, Ending.ENDED, now)]
+    # -- what the shell says of its TCP connections --------------------------------------------------------------------
 
-    def _resync(self, site: str) -> None:
-        for session in self._links.sessions(site):
-            session.report_hole()
+    def connected(self, event: BridgeConnected, now: float) -> list[Effect]:
+        """A connection is ready."""
+        return self._carry(self._peering.connected(event.connection, event.dialed, event.certified, now), now)
+
+    def received(self, event: BridgeReceived, now: float) -> list[Effect | Arrived]:
+        """Bytes have come. Unicasts and answers among them are handed back in their places."""
+        arrived: deque[Arrived | Piece] = deque()
+        effects: list[Effect | Arrived] = [*self._receive(event.connection, event.data, arrived, now)]
+        while arrived:
+            each = arrived.popleft()
+            effects += self._take_piece(each, arrived, now) if isinstance(each, Piece) else [each]
+        return [*effects, *self._injector.take()]
+
+    def written(self, event: BridgeWritten, now: float) -> list[Effect]:
+        """The last chunk is with the kernel."""
+        self._table.written(event.connection)
+        return []
+
+    def closed(self, event: BridgeClosed, now: float) -> list[Effect]:
+        """A connection has ended."""
+        return self._carry(self._peering.closed(event.connection, now), now)
+
+    def dial_failed(self, event: DialFailed, now: float) -> list[Effect]:
+        """A call was not answered."""
+        self._peering.call_failed(event.site, event.address, now)
+        return []
 
     def send_unicast(self, site: str, member: Address, frame: RemoteUnicast | UnicastReply) -> UnicastRefusal | None:
         """Put it on the link to the part of the site in which the member is; why not, or None."""
         remote = self._state.remotes.get(site)
-        session = self._links.session_to(site, [] if remote is None else remote.lineages_of(member))
-        return UnicastRefusal.NO_LINK if session is None else session.send_unicast(frame)
+        return self._table.send_unicast(site, [] if remote is None else remote.lineages_of(member), frame)
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 
-    def pump(self, now: float) -> list[LinkEffect]:
-        """Everything that is due, then what may be sent: called once a turn and at deadlines."""
-        if self.view is None:
-            return []
-        effects: list[LinkEffect] = []
-        for connection, reason in self._links.overdue(now):
-            effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
-        effects += [Call(site, place) for site, place in self._dialer.due(now)]
-        for entry in self._grace.due(self.links, now):
-            self._injector.cast(entry)
-        for acked in self._acks.take():
-            self._injector.cast(acked)
-        held_for = self.retention.due(now)
+    def turn(self, now: float) -> list[Effect]:
+        """End of a turn, and at deadlines: everything that is due, what may be sent, and what is to be put into the stream."""
+        self._waiting_since = None
+        if not self.active:
+            return self._injector.take()
+        effects = self._follow_routes(now)
+        wanted: list[LinkEffect] = [*self._peering.due(now)]
+        held_for = self._retention.due(now)
         if held_for is not None:
             self._injector.cast(held_for)
         self._cast_trim(now)
-        return [*effects, *self._links.fill(now)]
+        self._table.touch_all()
+        wanted += self._table.fill(now)
+        while wanted:
+            effects += self._carry(wanted, now)
+            wanted = [*self._table.fill(now)]  # pieces of routes, on links that were asked already
+        return [*effects, *self._injector.take()]
 
     def _cast_trim(self, now: float) -> None:
         position = self._state.buffer.excess(now)
@@ -359,22 +260,87 @@ class Gateway:
             self._injector.cast(Trim(position))
 
     def deadline(self) -> float | None:
-        """When `pump` wants to be called."""
-        if self.view is None:
-            return None
+        """When `turn` wants to be called."""
+        if not self.active:
+            return self._waiting_since
         dues = [
-            self._dialer.deadline(),
-            self._grace.deadline(self.links),
+            self._waiting_since,
+            self._peering.deadline(),
             self._state.buffer.age_due(self._trimming),  # what a Trim is on its way for is seen to
-            self.retention.deadline(),
-            self._links.deadline(),
+            self._retention.deadline(),
         ]
         return min([due for due in dues if due is not None], default=None)
 
+    # -- routes --------------------------------------------------------------------------------------------------------
 
-def _is_accepted(connection: ConnectionId, dialed: tuple[str, Place] | None) -> bool:
-    """Whether another relay has made this connection; those at the other end of a route are counted there."""
-    return dialed is None and isinstance(connection, int)
+    def _carry(self, effects: Iterable[LinkEffect], now: float) -> list[Effect]:
+        """What is to be done about TCP connections is the shell's, about routes it is done here."""
+        rest: list[Effect] = []
+        for effect in effects:
+            match effect:
+                case Call(site, place):
+                    rest += self._call(site, place, now) if isinstance(place, Via) else [Up(Dial(site, place))]
+                case Send(to, data):
+                    rest += self._write(to, data, now) if isinstance(to, RouteId) else [Up(BridgeSend(to, data))]
+                case Close(to, reason):
+                    rest += self._routes.end(to) if isinstance(to, RouteId) else [Up(BridgeClose(to, reason))]
+                case _:
+                    rest.append(effect)
+        return rest
+
+    def _call(self, site: str, via: Via, now: float) -> list[Effect]:
+        route = self._routes.open(site, via)
+        if route is None:
+            self._peering.call_failed(site, via, now)
+            return []
+        return self._carry(self._peering.connected(route, (site, via), None, now), now)
+
+    def _write(self, route: RouteId, data: bytes, now: float) -> list[Effect]:
+        event = self._routes.write(route, data)
+        return [] if event is None else self._on_route(event, now)
+
+    def _on_route(self, event: RouteEvent, now: float) -> list[Effect]:
+        """What the shell would say of a TCP connection."""
+        match event:
+            case Opened(route, site):
+                # It comes by the way to its source, and may speak for no other site.
+                return self._carry(self._peering.connected(route, None, site, now), now)
+            case Written(route):
+                self._table.written(route)
+                return []
+            case Ended(route):
+                return self._carry(self._peering.closed(route, now), now) if self._routes.forget(route) else []
+            case Broken(route, reason):
+                lost = [Dropped(reason), *self._routes.end(route)]
+                return [*lost, *self._carry(self._peering.closed(route, now), now)]
+            case Dropped():
+                return [event]
+
+    def _receive(self, connection: ConnectionId, data: bytes, arrived: deque[Arrived | Piece], now: float) -> list[Effect]:
+        effects, news = self._peering.received(connection, data, now)
+        arrived += news
+        return self._carry(effects, now)
+
+    def _take_piece(self, piece: Piece, arrived: deque[Arrived | Piece], now: float) -> list[Effect]:
+        """It may open or end a route here, and bring something of the far end."""
+        effects: list[Effect] = []
+        for event in self._routes.arrived(*piece):
+            if isinstance(event, Came):
+                effects += self._receive(event.route, event.data, arrived, now)
+            else:
+                effects += self._on_route(event, now)
+        return effects
+
+    def _follow_routes(self, now: float) -> list[Effect]:
+        """End the routes whose links have ended, call anew where there is a link again, and send what has waited for room."""
+        effects: list[Effect] = []
+        for orphan in self._routes.orphans():
+            effects += self._on_route(orphan, now)
+        for site in self._routes.reachable_again():
+            self._peering.expect(site, now)
+        for event in self._routes.retry():
+            effects += self._on_route(event, now)
+        return effects
 
 
 def _admitted(frame: Frame, entry: Header, outcome: Outcome) -> Iterator[Admitted]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from relay.gateway.connections import Close, ConnectionId, LinkEffect, Place, RouteId, Send
 from relay.gateway.session import LinkConfig, LinkSession, Overdue
 from relay.gateway.watermarks import Admitted, Watermarks
-from relay.gateway.wire import VERSION, Hello
-from relay.replica.entries import SiteVector
+from relay.gateway.wire import VERSION, Hello, RemoteUnicast, Routed
+from relay.replica.entries import SiteVector, UnicastRefusal, UnicastReply
 from relay.replica.state import ReplicatedState
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
@@ -53,6 +53,8 @@ class LinkTable:
         self._state = state
         self._watermarks = watermarks
         self._made = 0
+        #: Who may have something to send, or asks for another deadline: looked at when the table is filled next.
+        self._touched: dict[ConnectionId, None] = {}
 
     # -- from HELLO to BYE ---------------------------------------------------------------------------------------------
 
@@ -67,10 +69,12 @@ class LinkTable:
         hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, self._made, window, frame_max)
         session = LinkSession(hello, self._state, self._watermarks, config, now)
         self.connections[connection] = Connection(session, dialed, certified)
+        self.touch(connection)
 
     def accept(self, connection: ConnectionId, key: Key) -> None:
         """This connection is the link to a lineage from now on."""
         self.links[key] = connection
+        self.touch(connection)
         self.connections[connection].session.accept(self._state.admitted_vector(*key), self._watermarks.stable_vector(*key))
 
     def farewell(self, connection: ConnectionId, reason: str) -> list[LinkEffect]:
@@ -81,11 +85,48 @@ class LinkTable:
     def forget(self, connection: ConnectionId) -> tuple[Connection, Key | None]:
         """A connection has ended: with the lineage that has no link any more, if it was one."""
         gone = self.connections.pop(connection)
+        self._touched.pop(connection, None)
         key = gone.key()
         if key is None or self.links.get(key) != connection:
             return gone, None
         del self.links[key]
         return gone, key
+
+    # -- what a connection is told ------------------------------------------------------------------------------------
+
+    def touch(self, connection: ConnectionId) -> None:
+        """Something about this connection has changed."""
+        self._touched[connection] = None
+
+    def touch_all(self) -> None:
+        """Something has changed about what may be sent on any of them."""
+        self._touched = dict.fromkeys(self.connections)
+
+    def written(self, connection: ConnectionId) -> None:
+        """Its last chunk is on its way."""
+        if connection in self.connections:
+            self.connections[connection].session.written()
+            self.touch(connection)
+
+    def resync(self, site: str) -> None:
+        """What a site has sent has a hole here: ask each link to it for what is missing."""
+        for connection in self._linked(site):
+            self.connections[connection].session.report_hole()
+            self.touch(connection)
+
+    def send_unicast(self, site: str, parts: Sequence[ViewId], frame: RemoteUnicast | UnicastReply) -> UnicastRefusal | None:
+        """Queue it on the link to the first of these parts of a site, else on any to the site; why not, or None."""
+        links = [self.links[site, part] for part in parts if (site, part) in self.links]
+        connection = next(iter(links or self._linked(site)), None)
+        if connection is None:
+            return UnicastRefusal.NO_LINK
+        self.touch(connection)
+        return self.connections[connection].session.send_unicast(frame)
+
+    def send_routed(self, connection: ConnectionId, piece: Routed) -> bool:
+        """Queue a piece of a route; False when there is no room for it."""
+        self.touch(connection)
+        return self.connections[connection].session.send_routed(piece)
 
     # -- who is linked -------------------------------------------------------------------------------------------------
 
@@ -103,17 +144,12 @@ class LinkTable:
         link = self.at(key)
         return None if link is None or link.session.peer is None else link.session.peer.epoch
 
-    def sessions(self, site: str) -> list[LinkSession]:
-        """The links to a site, one for each part of it that relays."""
-        return [self.connections[each].session for (linked, _), each in self.links.items() if linked == site]
+    def linked(self, site: str) -> bool:
+        """True when the relay of some lineage of the site is linked."""
+        return bool(self._linked(site))
 
-    def session_to(self, site: str, parts: Sequence[ViewId]) -> LinkSession | None:
-        """The link to the first of these parts of a site that has one, else any to the site."""
-        for part in parts:
-            link = self.at((site, part))
-            if link is not None:
-                return link.session
-        return next(iter(self.sessions(site)), None)
+    def _linked(self, site: str) -> list[ConnectionId]:
+        return [connection for (linked, _), connection in self.links.items() if linked == site]
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 
@@ -124,6 +160,7 @@ class LinkTable:
             views = [each.view for each in settled if each.site == site and each.lineage == lineage]
             if origins or views:
                 self.connections[connection].session.acknowledge(SiteVector(origins, views[-1] if views else None))
+                self.touch(connection)
 
     def overdue(self, now: float) -> list[tuple[ConnectionId, Overdue]]:
         """The connections that are to be closed by now, and why."""
@@ -131,9 +168,12 @@ class LinkTable:
         return [(connection, reason) for connection, reason in reasons if reason is not None]
 
     def fill(self, now: float) -> list[Send]:
-        """What may be sent, a chunk on each connection."""
+        """What may be sent on the connections that were touched since they were asked last, a chunk on each."""
+        touched, self._touched = self._touched, {}
         effects: list[Send] = []
         for connection, link in self.connections.items():
+            if connection not in touched:
+                continue
             key = link.key()
             if key is not None:
                 link.session.resync(self._state.admitted_vector(*key), now)

@@ -1,9 +1,9 @@
 """RELAY of JGroups: between Batching and Sequencer; every member runs it over the same stream.
 
-Up: this site's batches of scope ALL and its views are held for the other sites; entries that the coordinator has
-cast are applied (`replica/replica.py`), at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over
-the relay; all else passes. A batch from elsewhere keeps the local relay as its source on the wire and gets its sender back on
-delivery (R13); it is never held for other sites, so it cannot run in circles (REL-8).
+Up: this site's batches of scope ALL and its views are held for the other sites; entries that the coordinator has cast are
+applied (`replica/replica.py`), at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over the relay;
+all else passes. A batch from elsewhere keeps the local relay as its source on the wire and gets its sender back on delivery
+(R13); it is never held for other sites, so it cannot run in circles (REL-8).
 
 The gateway lives in this layer and is driven with it: what happens to the shell's TCP connections comes down as events, what to
 do about them goes up (`relay/events.py`). So the stack is the only thing that a shell or a simulator has to drive.
@@ -11,7 +11,9 @@ do about them goes up (`relay/events.py`). So the stack is the only thing that a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from relay.events import (
     BridgeClosed,
@@ -23,11 +25,10 @@ from relay.events import (
     Failure,
     Unreachable,
 )
-from relay.gateway.connections import Ending, LinkEffect
+from relay.gateway.connections import Ending
 from relay.gateway.gateway import Gateway, GatewayConfig
-from relay.gateway.injector import Injector
-from relay.gateway.routes import Routes, RoutesConfig
-from relay.gateway.wire import Routed
+from relay.gateway.peering import Arrived
+from relay.gateway.routes import RoutesConfig
 from relay.layer.statistics import RelayStatistics, relay_levels, relay_statistics
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import HEADERS, Configured, DeliverUnicast, ForwardUnicast, Relayed, RelayState, UnicastReply
@@ -60,203 +61,185 @@ class RelayConfig:
 
 
 class RelayLayer(Layer):
-    """The layer (traps R1 to R29). Bounds: those of the buffer, the gateway, the two parts of the unicasts."""
+    """The layer (traps R1 to R29). Bounds: those of the replica, the gateway, the two parts of the unicasts."""
 
     name = "relay"
     HEADERS = HEADERS
     FRAMES_DOWN = "unicasts"
 
     def __init__(self, local: Local, config: RelayConfig) -> None:
+        self._site = local.site
+        self._me = local.address
         self._replica = Replica(local.address, local.site, config.buffer, config.sites)
         self.state = self._replica.state
-        self.injector = Injector(local.address)
-        self.gateway = Gateway(local, config.gateway, config.routes.via, self.state, self.injector)
-        self.routes = Routes(local, config.routes, self.gateway)
+        self.gateway = Gateway(local, config.gateway, config.routes, self.state)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
         #: The sources of what is delivered: one object for each, for as long as a view lasts.
         self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
-        self._leave_wait_s = config.unicast.leave_wait_s
-        self._site = local.site
-        self._me = local.address
         self._leaving = False
+        self._leave_wait_s = config.unicast.leave_wait_s
         #: Until when a leave waits for answers to unicasts; None while none waits.
         self._leave_due: float | None = None
         self._now = 0.0
-        #: Since when something waits for the next `flush`.
+        #: Since when a unicast waits for the next `flush`.
         self._waiting_since: float | None = None
-
-    # -- from above ----------------------------------------------------------------------------------------------------
+        #: From above: what the application wants, and what the shell says of its connections.
+        self._from_above: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
+            Disconnect: self._disconnect,
+            BridgeConnected: self.gateway.connected,
+            BridgeReceived: self._bridge_received,
+            BridgeWritten: self.gateway.written,
+            BridgeClosed: self.gateway.closed,
+            DialFailed: self.gateway.dial_failed,
+        }
+        #: From below: views, how far the stream is held and stable, and the end.
+        self._from_below: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
+            ViewInstalled: self._view_installed,
+            Blocked: self._blocked,
+            Held: self._held,
+            Stable: self._stable,
+            StateAwaited: self._state_awaited,
+            Undeliverable: self._undeliverable,
+            Left: self._left,
+        }
+        #: Frames from below, by their last header; None: a message of this site.
+        self._frames: dict[type[Header] | None, Callable[[Frame, float], list[Effect]]] = {
+            None: self._message,
+            **dict.fromkeys(ENTRIES, self._entry),
+            ForwardUnicast: self._unicast,
+            DeliverUnicast: self._unicast,
+            UnicastReply: self._unicast,
+            Configured: self._configured,
+        }
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Unicasts to other sites, and what the shell says of its connections."""
+        """RELAY.down(msg): unicasts to other sites. And what the shell says of its connections."""
         self._now = now
         if isinstance(event, Frame):
-            return self._forward(event, now) if isinstance(event.dest, ProxyUUID) else [Down(event)]
-        return self._hear(event, now)
-
-    def _hear(self, event: Event, now: float) -> list[Effect]:
-        if isinstance(event, BridgeReceived):
-            effects = self.gateway.received(event.connection, event.data, now)
-            return self.routes.carry([*effects, *self._settle(now)], now)
-        if isinstance(event, BridgeWritten):
-            return self.routes.carry(self.gateway.written(event.connection), now)
-        if isinstance(event, BridgeConnected):
-            return self.routes.carry(self.gateway.connected(event.connection, event.dialed, event.certified, now), now)
-        if isinstance(event, BridgeClosed):
-            return self.routes.carry(self.gateway.closed(event.connection, now), now)
-        if isinstance(event, DialFailed):
-            return self.routes.carry(self.gateway.dial_failed(event.site, event.address, now), now)
-        if isinstance(event, Disconnect):
-            self._leave_due = now if self.unicasts.deadline() is None else now + self._leave_wait_s
-            return self._leave(now) if self._leave_due == now else []
-        return [Down(event)]
-
-    def _leave(self, now: float) -> list[Effect]:
-        """Go, with a farewell to the other sites."""
-        self._leave_due, self._leaving = None, True
-        effects = self.unicasts.leave(now)
-        effects += self.routes.carry(self.gateway.resign(Ending.LEAVING, now), now)
-        return [*effects, Down(Disconnect())]
-
-    def _forward(self, frame: Frame, now: float) -> list[Effect]:
-        dest, batch = frame.dest, frame.batch
-        assert isinstance(dest, ProxyUUID)
-        assert batch is not None
-        if dest.site == self._site:
-            return [Down(Frame(frame.source, dest.original, frame.headers, batch))]
-        return self.unicasts.send(dest, batch, now)
-
-    # -- from below ----------------------------------------------------------------------------------------------------
+            return self._send(event, event.dest, now) if isinstance(event.dest, ProxyUUID) else [Down(event)]
+        handle = self._from_above.get(type(event))
+        return [Down(event)] if handle is None else handle(event, now)
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """The stream, unicasts of this package, views, and how far the stream is held and stable."""
+        """RELAY.up(msg): the stream, and unicasts of this package. And views, and how far the stream is held and stable."""
         self._now = now
         if isinstance(event, Frame):
-            return self._frame(event, now)
-        if isinstance(event, ViewInstalled):
-            return self.routes.carry(self._installed(event, now), now)
-        if isinstance(event, Blocked):
-            self.injector.block()
-            return []
-        if isinstance(event, StateAwaited):
-            self.state.inherit(event.provider, self._me)
-            return []
-        if isinstance(event, Left):
-            return self.routes.carry(self.gateway.resign(Ending.LEFT, now), now)
-        if isinstance(event, Undeliverable):
-            return [Up(_unreachable(batch)) for batch in own_unicasts(event, self._site, self._me)]
-        if isinstance(event, Held | Stable):
-            passed: list[Effect] = [Up(event)] if isinstance(event, Stable) else []
-            if self.gateway.active:
-                held = isinstance(event, Held)
-                news = (
-                    self.gateway.watermarks.held(event.vector) if held else self.gateway.stable(event.vector.get(self._me, 0))
-                )
-                self._waiting_since = now if news else self._waiting_since
-            return passed
-        return [Up(event)]
+            take = self._frames.get(type(event.headers[-1]) if event.headers else None)
+            return [Up(event)] if take is None else take(event, now)
+        handle = self._from_below.get(type(event))
+        return [Up(event)] if handle is None else handle(event, now)
 
-    def _frame(self, frame: Frame, now: float) -> list[Effect]:
-        if not frame.headers:
-            if frame.dest is None and frame.batch is not None:
-                self._hold(frame, frame.batch, now)
-            return [Up(frame)]
-        header = frame.headers[-1]
-        if isinstance(header, ForwardUnicast | DeliverUnicast | UnicastReply):
-            self._waiting_since = now
-            return self._unicast(frame, header, now)
-        if isinstance(header, Configured):
-            self._waiting_since = now
-            self.gateway.retention.heard(frame.source, header)
-            return []
-        if type(header) not in ENTRIES:
-            return [Up(frame)]
-        if frame.source == self._me:
-            self.injector.delivered()
-        if self.gateway.active:
-            self._waiting_since = now
-        return self._apply(frame, header, now)
+    # -- the stream ----------------------------------------------------------------------------------------------------
 
-    def _apply(self, frame: Frame, entry: Header, now: float) -> list[Effect]:
-        """RELAY.up(msg) with a header: what the coordinator has put into the stream, DISSEMINATE and VIEW among it."""
+    def _message(self, frame: Frame, now: float) -> list[Effect]:
+        """A multicast of this site is held for the others, and passes up.
+
+        In RELAY the second in line "buffers the last N messages"; here everybody does, until the other sites have them.
+        """
+        batch = frame.batch
+        if frame.dest is None and batch is not None and batch.scope is Scope.ALL and self.state.sites:
+            self.gateway.appended(frame, self.state.append(batch, now), now)
+        return [Up(frame)]
+
+    def _entry(self, frame: Frame, now: float) -> list[Effect]:
+        """What the coordinator has put into the stream: RELAY's DISSEMINATE and VIEW, and what it has no name for."""
+        entry = frame.headers[-1]
         outcome = self._replica.apply(entry, frame.batch, now)
-        effects = self.routes.carry(self.gateway.on(frame, entry, outcome, now), now)
+        effects = self.gateway.on(frame, entry, outcome, now)
         if outcome.admission is not Admission.NEXT:
             effects.append(Dropped(outcome.admission.value))
         elif type(entry) is Relayed and frame.batch is not None:
-            effects.append(self._deliver(frame, frame.batch))
+            source = self._proxy(frame.batch.site, frame.batch.origin)
+            effects.append(Up(Frame(source, None, (), frame.batch, False, frame.seqno, frame.stream)))
         return [*effects, *[Up(event) for event in outcome.events]]
 
-    def _deliver(self, frame: Frame, batch: Batch) -> Up:
-        """A message of another site as if it came from its sender there, by way of the own relay."""
-        name = (batch.site, batch.origin)
-        source = self._proxies.get(name)
-        if source is None:
+    def _proxy(self, site: str, origin: Address) -> ProxyUUID:
+        """RELAY's ProxyUUID(D, C): a member of another site, by way of the own relay."""
+        found = self._proxies.get((site, origin))
+        if found is None:
             assert self.state.view is not None
-            source = self._proxies[name] = ProxyUUID(batch.origin, batch.site, self.state.view.coordinator)
-        return Up(Frame(source, None, (), batch, False, frame.seqno, frame.stream))
+            found = self._proxies[site, origin] = ProxyUUID(origin, site, self.state.view.coordinator)
+        return found
 
-    def _unicast(self, frame: Frame, header: ForwardUnicast | DeliverUnicast | UnicastReply, now: float) -> list[Effect]:
-        if isinstance(header, ForwardUnicast):
-            return self.unicasts.relay(frame, header)
-        if isinstance(header, DeliverUnicast):
-            return self.unicasts.deliver(header.after, frame.batch)
-        return self.unicasts.reply(header, now)
+    def _held(self, event: Held, now: float) -> list[Effect]:
+        self.gateway.held(event.vector, now)
+        return []
 
-    def _hold(self, frame: Frame, batch: Batch, now: float) -> None:
-        """In RELAY the second in line "buffers the last N messages"; here everybody does, until the other sites have them."""
-        if batch.scope is Scope.ALL and self.state.sites:
-            position = self.state.append(batch, now)
-            if self.gateway.active:
-                self.gateway.watermarks.appended(frame.stream, frame.seqno, position)
-                self._waiting_since = now
+    def _stable(self, event: Stable, now: float) -> list[Effect]:
+        self.gateway.stable(event.vector, now)
+        return [Up(event)]
 
-    # -- views ---------------------------------------------------------------------------------------------------------
+    # -- unicasts ------------------------------------------------------------------------------------------------------
 
-    def _installed(self, event: ViewInstalled, now: float) -> list[LinkEffect]:
-        """RELAY's "Becoming coordinator", "Ceasing to be coordinator" and "Local view changed"."""
-        old, view = self.state.view, event.view
-        effects: list[LinkEffect] = []
-        begun = self._replica.merge(view, now)
-        if begun is not None:
-            self.injector.close()
-            effects += [Up(baseline) for baseline in begun]
-            effects += self.gateway.start_over(now) if self.gateway.active else []
-        effects += [Up(baseline) for baseline in self._replica.install(view, event.previous is None, now)]
-        self._proxies.clear()
-        if view.coordinator == self._me and not self._leaving:
-            effects += self.gateway.installed(view, now)
-            self.injector.reopen(event.blocked)
-        else:
-            effects += self.gateway.resign(Ending.NOT_RELAY, now)
-            self.injector.close()
-        effects += [Up(event) for event in self._replica.update()]
-        effects += self.gateway.retention.installed(view)
-        if old is None or old.coordinator != view.coordinator:
-            effects += self.unicasts.relay_changed(now)
-        # What the injector has waits for the end of the turn: cast here it would overtake, on its way
-        # back up through this layer, what the layers below have put into the new view before it.
+    def _send(self, frame: Frame, dest: ProxyUUID, now: float) -> list[Effect]:
+        """To a member of another site; who is named by a proxy and is in this one is a member like any other."""
+        assert frame.batch is not None
+        if dest.site == self._site:
+            return [Down(Frame(frame.source, dest.original, frame.headers, frame.batch))]
+        return self.unicasts.send(dest, frame.batch, now)
+
+    def _unicast(self, frame: Frame, now: float) -> list[Effect]:
         self._waiting_since = now
+        return self.unicasts.up(frame, now)
+
+    def _bridge_received(self, event: BridgeReceived, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for each in self.gateway.received(event, now):
+            effects += self.unicasts.arrived(*each, now) if isinstance(each, Arrived) else [each]
         return effects
 
-    # -- turns and time ------------------------------------------------------------------------------------------------
+    def _undeliverable(self, event: Undeliverable, now: float) -> list[Effect]:
+        return [Up(_unreachable(batch)) for batch in own_unicasts(event, self._site, self._me)]
 
-    def _settle(self, now: float) -> list[Effect]:
-        """Pass on what the links brought."""
+    # -- views of this site --------------------------------------------------------------------------------------------
+
+    def _view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
+        """RELAY's "Local view changed", and what a member does that becomes or ceases to be coordinator."""
+        old, view = self.state.view, event.view
         effects: list[Effect] = []
-        while self.gateway.arrived:  # a piece of a route may bring more
-            arrived, self.gateway.arrived = self.gateway.arrived, []
-            for site, frame in arrived:
-                if isinstance(frame, Routed):
-                    effects += self.routes.arrived(site, frame, now)
-                else:
-                    effects += self.unicasts.arrived(site, frame, now)
-        return [*effects, *self.injector.take()]
+        begun = self._replica.merge(view, now)
+        if begun is not None:
+            effects += [Up(baseline) for baseline in begun]
+            effects += self.gateway.merged(now)
+        effects += [Up(baseline) for baseline in self._replica.install(view, event.previous is None, now)]
+        self._proxies.clear()
+        coordinates = view.coordinator == self._me and not self._leaving
+        effects += self.gateway.installed(view, coordinates, event.blocked, now)
+        effects += [Up(event) for event in self._replica.update()]
+        if old is None or old.coordinator != view.coordinator:
+            effects += self.unicasts.relay_changed(now)
+        return effects
+
+    def _blocked(self, event: Blocked, now: float) -> list[Effect]:
+        self.gateway.blocked()
+        return []
+
+    def _configured(self, frame: Frame, now: float) -> list[Effect]:
+        entry = frame.headers[-1]
+        assert isinstance(entry, Configured)
+        self.gateway.heard(frame.source, entry, now)
+        return []
+
+    def _disconnect(self, event: Disconnect, now: float) -> list[Effect]:
+        """Leave as soon as the answers to unicasts are here, or time is up."""
+        self._leave_due = now if self.unicasts.deadline() is None else now + self._leave_wait_s
+        return self._leave(now) if self._leave_due == now else []
+
+    def _leave(self, now: float) -> list[Effect]:
+        """RELAY's "Leave TCP channel", and a farewell to the other sites."""
+        self._leave_due, self._leaving = None, True
+        effects = self.unicasts.leave(now)
+        return [*effects, *self.gateway.resign(Ending.LEAVING, now), Down(Disconnect())]
+
+    def _left(self, event: Left, now: float) -> list[Effect]:
+        return self.gateway.resign(Ending.LEFT, now)
+
+    # -- turns and time ------------------------------------------------------------------------------------------------
 
     def flush(self, now: float) -> list[Effect]:
         """End of a turn: acknowledge unicasts, fill the links, cast what came of it."""
         self._now, self._waiting_since = now, None
-        effects = [*self.unicasts.acknowledge(now), *self.routes.pump(now), *self.injector.take()]
+        effects = [*self.unicasts.acknowledge(now), *self.gateway.turn(now)]
         if self._leave_due is not None and (now >= self._leave_due or self.unicasts.deadline() is None):
             effects += self._leave(now)
         return effects
@@ -276,7 +259,7 @@ class RelayLayer(Layer):
 
     def levels(self) -> dict[str, Level]:
         """What is held for the other sites, and remembered of them."""
-        return relay_levels(self.state, self.gateway, self.injector, self.unicasts, self.routes)
+        return relay_levels(self.state, self.gateway, self.unicasts)
 
     # -- joiners -------------------------------------------------------------------------------------------------------
 
@@ -293,6 +276,10 @@ class RelayLayer(Layer):
         """Another part of this site, split until now; the merge view follows."""
         assert isinstance(state, RelayState)
         self._replica.merge_with(state)
+
+    def _state_awaited(self, event: StateAwaited, now: float) -> list[Effect]:
+        self.state.inherit(event.provider, self._me)
+        return []
 
 
 def _unreachable(batch: Batch) -> Unreachable:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from relay.gateway.gateway import Gateway
-from relay.gateway.injector import Injector
-from relay.gateway.routes import ROUTES_MAX, Routes
 from relay.replica.remote_site import LINEAGES_MAX
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import ORIGINS_MAX
@@ -52,26 +50,18 @@ def relay_statistics(state: ReplicatedState, gateway: Gateway, now: float) -> Re
     return RelayStatistics(tuple([_site(name, state, gateway, now) for name in names]))
 
 
-def relay_levels(
-    state: ReplicatedState, gateway: Gateway, injector: Injector, unicasts: UnicastRoutes, routes: Routes
-) -> dict[str, Level]:
+def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRoutes) -> dict[str, Level]:
     """What this member holds for the other sites, and what it remembers of them."""
-    buffer, sender, config = state.buffer, unicasts.sender, gateway.config
+    buffer, sender = state.buffer, unicasts.sender
     origins = max([len(numbers) for numbers in (state.produced, *[each.admitted for each in state.remotes.values()])])
     lineages = max([len(each.lineages) for each in state.remotes.values()], default=0)
     senders = "members of other sites that have sent to this one, what was received of each"
     return {
         "buffer_entries": Level.of(len(buffer), buffer.config.budget_entries),
         "buffer_bytes": Level.of(buffer.bytes, buffer.config.budget_bytes, high=buffer.bytes_high),
-        # From other sites; they wait for their place in the stream of this one.
-        "waiting_bytes": Level.of(injector.waiting_bytes, config.waiting_bytes_max, high=injector.waiting_bytes_high),
+        **gateway.levels(),
         # To members of other sites, and not acknowledged.
         "pending_bytes": Level.of(sender.pending_bytes, sender.config.pending_bytes_max, high=sender.pending_bytes_high),
-        # Pieces of routes, on the link where most wait.
-        "routed_bytes": Level.of(routes.queued_bytes, config.link.routed_bytes_max, high=routes.queued_bytes_high),
-        "routes": Level.of(len(routes), ROUTES_MAX, "each is a link"),
-        # Made by others to this relay.
-        "connections": Level.of(gateway.accepted, config.connections_max, "a relay has one for each link"),
         # Of the site of which most senders are remembered, and of the one with most lineages.
         "origins": Level.of(origins, ORIGINS_MAX, "members of other sites, what was received of each"),
         "lineages": Level.of(lineages, LINEAGES_MAX, "the other sites' lines of views"),

@@ -79,9 +79,23 @@ class UnicastRoutes:
                 waiting += self.sender.handle_reply(_refusal(step, refusal), now)
         return [*effects, *failures]
 
+    # -- inside the site -----------------------------------------------------------------------------------------------
+
+    def up(self, frame: Frame, now: float) -> list[Effect]:
+        """A frame of this package from a member of this site."""
+        match frame.headers[-1]:
+            case ForwardUnicast() as header:
+                return self._relay(frame, header)
+            case DeliverUnicast(after):
+                return self._deliver(after, frame.batch)
+            case UnicastReply() as reply:
+                return self._reply(reply, now)
+            case _:
+                return [Dropped("relay_malformed")]
+
     # -- the relays ----------------------------------------------------------------------------------------------------
 
-    def relay(self, frame: Frame, header: ForwardUnicast) -> list[Effect]:
+    def _relay(self, frame: Frame, header: ForwardUnicast) -> list[Effect]:
         """A member wants a unicast brought to another site. What cannot be done is said, not dropped (R16, REL-27)."""
         batch = frame.batch
         if batch is None or batch.target is None or batch.origin != frame.source:
@@ -102,20 +116,20 @@ class UnicastRoutes:
         """From the bridge: for this member, for another one, or for nobody here."""
         if isinstance(frame, UnicastReply):
             ours = frame.target_site == site and frame.site == self._site
-            return self.reply(frame, now) if ours else [Dropped("foreign_site")]
+            return self._reply(frame, now) if ours else [Dropped("foreign_site")]
         batch = frame.batch
         if batch.site != site or batch.target_site != self._site or batch.target is None:
             return [Dropped("foreign_site")]
         if batch.target == self._me:
-            return self.deliver(frame.after, batch)
+            return self._deliver(frame.after, batch)
         view = self._state.view
         if view is None or view.rank(batch.target) < 0:
-            return self.reply(_refusal(frame, UnicastRefusal.NO_MEMBER), now)
+            return self._reply(_refusal(frame, UnicastRefusal.NO_MEMBER), now)
         return [Down(Frame(self._me, batch.target, (DeliverUnicast(frame.after, frame.attempt),), batch))]
 
     # -- the target ----------------------------------------------------------------------------------------------------
 
-    def deliver(self, after: int, batch: Batch | None) -> list[Effect]:
+    def _deliver(self, after: int, batch: Batch | None) -> list[Effect]:
         """For this member: REL-10, its source is the origin by way of the local relay."""
         if batch is None or batch.target != self._me or self._state.view is None:
             return [Dropped("relay_malformed")]
@@ -126,11 +140,11 @@ class UnicastRoutes:
 
     def acknowledge(self, now: float) -> list[Effect]:
         """Once a turn: say how far each sender's unicasts have been delivered."""
-        return [effect for reply in self.receiver.take_replies() for effect in self.reply(reply, now)]
+        return [effect for reply in self.receiver.take_replies() for effect in self._reply(reply, now)]
 
     # -- the way back --------------------------------------------------------------------------------------------------
 
-    def reply(self, reply: UnicastReply, now: float) -> list[Effect]:
+    def _reply(self, reply: UnicastReply, now: float) -> list[Effect]:
         """Bring a reply one step nearer to the origin of its unicast."""
         view, relaying = self._state.view, self._gateway.active
         if reply.site == self._site and reply.origin == self._me:

@@ -63,7 +63,7 @@ RELAY = (
         "the older link of a site stays open while the new one replays, and nothing recognises duplicates",
         (
             Edit(
-                "relay/gateway/gateway.py",
+                "relay/gateway/peering.py",
                 "self._close(older, Ending.SUPERSEDED, now)",
                 "[]",
             ),
@@ -84,8 +84,8 @@ RELAY = (
         (
             Edit(
                 "relay/layer/layer.py",
-                "        if batch.scope is Scope.ALL and self.state.sites:",
-                "        if batch.scope is Scope.ALL and self.state.sites and (self.gateway.links or not self.gateway.active):",
+                "batch.scope is Scope.ALL and self.state.sites:",
+                "batch.scope is Scope.ALL and self.state.sites and (self.gateway.links or not self.gateway.active):",
             ),
         ),
         (f"{TAKEOVER}::test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_it",),
@@ -132,7 +132,8 @@ RELAY = (
             Edit(
                 "relay/layer/layer.py",
                 "        outcome = self._replica.apply(",
-                "        if frame.batch is not None:\n            self._hold(frame, frame.batch, now)\n"
+                "        if frame.batch is not None:\n"
+                "            self.gateway.appended(frame, self.state.append(frame.batch, now), now)\n"
                 "        outcome = self._replica.apply(",
             ),
             Edit("relay/gateway/receiver.py", "        if batch.site != peer or batch.scope", "        if batch.scope"),

@@ -205,6 +205,10 @@ class FakeSite:
             back = self.codec.decode_frame(data, frame.source, frame.dest)
             self.carry_out(target, target.layer.up(back, self.world.now))
 
+    def cast(self, entry: Header) -> None:
+        """An entry of the stream, as if the coordinator's gateway had put it there."""
+        self._sequence(Frame(self.members[0].address, None, (entry,)))
+
     def _sequence(self, frame: Frame) -> None:
         self.stream.append(self.codec.encode_frame(frame))
         self._give(self.members[0], len(self.stream))

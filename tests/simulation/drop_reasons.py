@@ -16,13 +16,14 @@ NOT_DROPS = "relay/journal/"
 #: Where a reason is not written down in the call: "path: expression" -> "path: functions or class; ..." that have the words.
 COMPUTED = {
     "relay/layer/layer.py: outcome.admission.value": "relay/replica/remote_site.py: Admission",
-    "relay/gateway/gateway.py: answer.value": "relay/replica/remote_site.py: Admission",
-    "relay/gateway/gateway.py: error.reason": "",  # of a ProtocolError, and collected where that is raised
-    "relay/gateway/gateway.py: f'hello_{reason}'": "relay/gateway/fence.py: HelloRefusal",
-    "relay/gateway/gateway.py: f'link_{reason}'": "relay/gateway/session.py: Overdue",
+    "relay/gateway/peering.py: answer.value": "relay/replica/remote_site.py: Admission",
+    "relay/gateway/peering.py: error.reason": "",  # of a ProtocolError, and collected where that is raised
+    "relay/gateway/peering.py: f'hello_{reason}'": "relay/gateway/fence.py: HelloRefusal",
+    "relay/gateway/peering.py: f'link_{reason}'": "relay/gateway/session.py: Overdue",
+    "relay/gateway/gateway.py: reason": "relay/gateway/routes.py: write arrived",
     "relay/gateway/routes.py: reason": "relay/gateway/routes.py: arrived _hand_on",
     "relay/unicast/forwarding.py: f'relay_reply_{refusal}'": (
-        "relay/gateway/gateway.py: send_unicast; relay/gateway/session.py: send_unicast"
+        "relay/gateway/link_table.py: send_unicast; relay/gateway/session.py: send_unicast"
     ),
     "relay/unicast/forwarding.py: f'relay_unicast_{refusal}'": "relay/gateway/session.py: send_unicast",
     "sitestack/layers/batching/layer.py: reason": "sitestack/layers/batching/layer.py: _maybe_leave",

@@ -51,10 +51,10 @@ def test_the_ways_to_write_a_reason_down() -> None:
 
     assert constants(argument("'x', 2")) == ["x"]
     assert constants(argument("'x' if a else 'y' if b else 'z'")) == ["x", "y", "z"]
-    assert words("relay/gateway/gateway.py", argument("f'link_{reason}'")) == [
+    assert words("relay/gateway/peering.py", argument("f'link_{reason}'")) == [
         "link_hello_timeout",
         "link_silent",
         "link_stuck",
     ]
     with pytest.raises(KeyError):
-        words("relay/gateway/gateway.py", argument("f'other_{reason}'"))
+        words("relay/gateway/peering.py", argument("f'other_{reason}'"))

@@ -38,6 +38,6 @@ def _relay_buffer(process: RelayProcess) -> list[str]:
 
 def _routes(process: RelayProcess) -> list[str]:
     """Each route is a link, so of two that once were tried one is left; who does not relay has none."""
-    routes = len(process.relay.routes)
+    routes = process.relay.levels()["routes"].now
     links = sum(isinstance(each, RouteId) for each in process.relay.gateway.links.values())
     return [f"relay has {routes} ends of routes at rest, and {links} links over routes"] if routes != links else []

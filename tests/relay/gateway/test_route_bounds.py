@@ -9,7 +9,7 @@ from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed
 from tests.relay.fake_site import FakeSite
 from tests.relay.fake_world import World
 from tests.relay.gateway.test_route_order import link_of, waiting
-from tests.relay.gateway.test_routes import chain, everybody_has
+from tests.relay.gateway.test_routes import arrive, chain, everybody_has
 from tests.relay.gateway.test_session import session
 from tests.relay.puppet import D
 
@@ -39,11 +39,11 @@ def test_an_end_has_a_small_reserve_for_itself_and_none_for_its_data() -> None:
 
 def test_a_neighbour_that_ends_routes_for_ever_fills_nothing_beyond_the_bound() -> None:
     """Above the bound an end is handed on without its data, above the reserve it is dropped; both are counted."""
-    world, (_, b, _) = small_chain()
+    _world, (_, b, _) = small_chain()
     link = link_of(b, "C")
     for n in range(5_000):
         last = Routed("A", "C", D, n, 1, (), True, bytes(6_000))
-        b.carry_out(b.relay, b.relay.layer.routes.arrived("A", last, world.now))
+        arrive(b, "A", last)
     assert BOUND < link.routed_bytes <= BOUND + ROUTE_ENDS_BYTES
     handed_on = waiting(link)
     assert all(each.ended for each in handed_on)
@@ -52,10 +52,10 @@ def test_a_neighbour_that_ends_routes_for_ever_fills_nothing_beyond_the_bound() 
 
 
 def test_a_neighbour_that_sends_nonsense_for_ever_is_answered_within_the_bound() -> None:
-    world, (_, b, _) = small_chain()
+    _world, (_, b, _) = small_chain()
     link = link_of(b, "A")
     for n in range(5_000):
-        b.carry_out(b.relay, b.relay.layer.routes.arrived("A", Routed("A", "X", D, n, 1, (), False, b"x"), world.now))
+        arrive(b, "A", Routed("A", "X", D, n, 1, (), False, b"x"))
     assert BOUND < link.routed_bytes <= BOUND + ROUTE_ENDS_BYTES
     assert b.relay.drops["route_refused"] == 5_000
     assert b.relay.drops["route_full"] == 5_000 - len(waiting(link))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import BridgeSend
-from relay.gateway.connections import Close, ConnectionId, Send
+from relay.gateway.connections import RouteId
 from relay.gateway.routes import ROOM_BYTES
 from relay.gateway.session import LinkSession
 from relay.gateway.wire import FrameParser, Routed
@@ -32,15 +32,16 @@ def waiting(link: LinkSession) -> list[Routed]:
     return found
 
 
-def held_back(world: World, a: FakeSite) -> ConnectionId:
+def held_back(world: World, a: FakeSite) -> RouteId:
     """A chunk and the farewell after it are to be sent on the route to C; there was no room for the chunk only."""
     link, gateway = link_of(a, "B"), a.relay.layer.gateway
     route = next(each for key, each in gateway.links.items() if key[0] == "C")
+    assert isinstance(route, RouteId)
     link.routed_bytes = ROOM_BYTES
-    a.relay.layer.routes.carry([Send(route, b"chunk,")], world.now)
+    assert gateway._routes.write(route, b"chunk,") is None
     assert waiting(link) == []
     link.routed_bytes = 0
-    a.relay.layer.routes.carry([Send(route, b"farewell")], world.now)
+    assert gateway._routes.write(route, b"farewell") is None
     return route
 
 
@@ -48,7 +49,7 @@ def test_a_farewell_does_not_overtake_the_chunk_that_waits_when_the_route_ends()
     world, (a, *_) = chain("A", "B", "C")
     world.run(3)
     route = held_back(world, a)
-    a.relay.layer.routes.carry([Close(route, "leaving")], world.now)
+    assert a.relay.layer.gateway._routes.end(route) == []
     sent = waiting(link_of(a, "B"))
     assert b"".join(each.data for each in sent) == b"chunk,farewell"
     assert [each.ended for each in sent] == [True]
@@ -58,6 +59,6 @@ def test_a_farewell_does_not_overtake_the_chunk_that_waits_when_there_is_room_ag
     world, (a, *_) = chain("A", "B", "C")
     world.run(3)
     held_back(world, a)
-    effects = a.relay.layer.routes.pump(world.now)
+    effects = a.relay.layer.gateway.turn(world.now)
     sent = [each.event.data for each in effects if isinstance(each, Up) and isinstance(each.event, BridgeSend)]
     assert b"chunk,farewell" in b"".join(sent)

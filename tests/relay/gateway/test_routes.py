@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from relay.events import BridgeReceived
 from relay.gateway.connections import RouteId
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.routes import RoutesConfig
@@ -44,6 +45,13 @@ def everybody_has(sites: list[FakeSite], name: str, texts: list[str]) -> None:
         for member in site.members:
             assert [text for text in member.delivered() if text.startswith(name)] == texts, (site.name, member.name)
             assert member.gaps() == []
+
+
+def arrive(site: FakeSite, neighbour: str, piece: Routed) -> None:
+    """A piece comes by the link to a neighbour."""
+    links = site.relay.layer.gateway.links.items()
+    [connection] = [each for key, each in links if key[0] == neighbour and isinstance(each, int)]
+    site.relay.say(BridgeReceived(connection, encode(piece)))
 
 
 @pytest.mark.parametrize("names", ["ABC", "ABCD", "ABCDE"])
@@ -120,7 +128,7 @@ def test_what_is_large_or_much_goes_through_in_pieces_while_neighbours_talk() ->
     world.run(5)
     everybody_has(sites, "A", texts)
     assert sites[1].relay.layer.levels()["routed_bytes"].now == 0
-    assert sites[1].relay.layer.routes.handed_on > 30
+    assert sites[1].relay.layer.gateway._routes.handed_on > 30
 
 
 def test_a_site_that_is_not_told_to_hand_on_refuses() -> None:
@@ -130,7 +138,7 @@ def test_a_site_that_is_not_told_to_hand_on_refuses() -> None:
     world.run(2)
     assert (b.members[1].delivered(), c.members[1].delivered()) == (["x"], [])
     assert b.relay.drops["route_refused"] > 0
-    assert b.relay.layer.routes.handed_on == 0
+    assert b.relay.layer.gateway._routes.handed_on == 0
 
 
 def piece(visited: tuple[str, ...] = (), source: str = "A", target: str = "C", at: int = 0) -> Routed:
@@ -154,11 +162,10 @@ def test_pieces_that_make_no_sense_are_dropped(sent: Routed, reason: str) -> Non
     world, (_, b, _) = chain("A", "B", "C")
     world.run(3)
     before = b.relay.drops.get(reason, 0)
-    handed_on = b.relay.layer.routes.handed_on
-    effects = b.relay.layer.routes.arrived("A", sent, world.now)
-    b.carry_out(b.relay, effects)
+    handed_on = b.relay.layer.gateway._routes.handed_on
+    arrive(b, "A", sent)
     assert b.relay.drops[reason] == before + 1
-    assert b.relay.layer.routes.handed_on == handed_on
+    assert b.relay.layer.gateway._routes.handed_on == handed_on
 
 
 def test_the_far_end_of_a_route_is_believed_for_no_site_but_its_own() -> None:
@@ -168,7 +175,7 @@ def test_the_far_end_of_a_route_is_believed_for_no_site_but_its_own() -> None:
     links = dict(a.relay.layer.gateway.links)
     epochs = dict(a.relay.layer.state.remotes["B"].lineages)
     claim = Routed("C", "A", D, 1, 0, ("B",), False, encode(hello(epoch=1_000, site="B")) + encode(State({})))
-    a.carry_out(a.relay, a.relay.layer.routes.arrived("B", claim, world.now))
+    arrive(a, "B", claim)
     assert a.relay.drops["hello_certificate"] == 1
     world.run(1)
     assert a.relay.layer.gateway.links == links
@@ -206,7 +213,7 @@ def test_a_route_to_a_part_that_a_merge_has_ended_is_gone_at_both_ends() -> None
     everybody_has([a, b, c], "A", ["A0"])
     for end in (a, c):
         links = end.relay.layer.gateway.links.values()
-        assert len(end.relay.layer.routes) == sum(isinstance(link, RouteId) for link in links) == 1
+        assert end.relay.layer.levels()["routes"].now == sum(isinstance(link, RouteId) for link in links) == 1
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -201,7 +201,7 @@ def test_a_site_that_has_not_admitted_what_was_cast_is_asked_again_from_where_it
     puppet = Puppet(nyc).greet()
     nyc.block()
     puppet.say(data(1))
-    nyc.relay.layer.injector.close()  # whatever the reason may be: it is lost
+    nyc.relay.layer.gateway._injector.close()  # whatever the reason may be: it is lost
     nyc.install()
     puppet.heard()
     puppet.say(data(2))
@@ -249,7 +249,7 @@ def test_who_coordinates_no_more_casts_nothing() -> None:
     nyc.install()
     world.settle()
     assert nyc.stray == 0
-    assert len(old.layer.injector) == 0
+    assert old.layer.gateway.waiting == 0
     assert not old.pipes
 
 

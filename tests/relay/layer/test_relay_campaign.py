@@ -82,7 +82,7 @@ class History:
         assert all(view == views[0] for view in views)
         for site in self.sites.values():
             for member in site.members:
-                assert len(member.layer.injector) == 0
+                assert member.layer.gateway.waiting == 0
 
     def check_origin(self, origin: Member, members: list[Member]) -> None:
         """All survivors have the same messages of an origin (X3, X4), each once and in order, from when they joined."""

@@ -39,8 +39,8 @@ def test_a_gap_that_two_relays_report_is_settled_once() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     puppet.say(data(1))
-    nyc.relay.layer.injector.cast(RemoteGap("SFO", D, 2, 5, "budget"))
-    nyc.relay.layer.injector.cast(RemoteGap("SFO", D, 2, 5, "budget"))
+    nyc.cast(RemoteGap("SFO", D, 2, 5, "budget"))
+    nyc.cast(RemoteGap("SFO", D, 2, 5, "budget"))
     nyc.world.settle()
     for member in nyc.members:
         assert member.gaps() == [(2, 5)]

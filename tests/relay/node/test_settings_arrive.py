@@ -34,6 +34,7 @@ from sitestack.config import TransportConfig
 from sitestack.layers.uniform import Uniform
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError
+from sitestack.model.events import ViewInstalled
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
 
@@ -170,7 +171,7 @@ async def build(config: NodeConfig) -> list[object]:
         [relay_layer] = [layer for layer in layers if isinstance(layer, RelayLayer)]
         first = ViewId(1, channel.address)
         view = View(first, first, (channel.address,), (channel.name,))
-        relay_layer.gateway.installed(view, 0.0)
+        relay_layer.up(ViewInstalled(view, None), 0.0)
         relay_layer.down(BridgeConnected(1), 0.0)
         return list(parts_of(channel))
 

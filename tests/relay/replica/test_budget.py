@@ -94,7 +94,7 @@ def test_the_budget_is_enforced_once_even_while_nothing_can_be_sequenced() -> No
     for _ in range(20):
         world.now += 0.5
         world.turn()
-    assert len(nyc.relay.layer.injector) == 1
+    assert nyc.relay.layer.gateway.waiting == 1
     nyc.install()
     world.settle()
     assert held(nyc.members[1]) == []
@@ -232,7 +232,7 @@ def test_a_trim_is_an_entry_of_the_stream() -> None:
     _world, nyc = alone()
     for _ in range(3):
         nyc.relay.send("x")
-    nyc.relay.layer.injector.cast(Trim(2))
+    nyc.cast(Trim(2))
     nyc.world.settle()
     assert [held(member) for member in nyc.members] == [[3]] * 3
 

@@ -118,7 +118,7 @@ def test_a_link_that_came_up_while_it_was_being_forgotten_is_held_for() -> None:
     world, nyc, sfo = two_sites(2)
     world.run(1)
     assert sfo.view is not None
-    nyc.relay.layer.injector.cast(SiteDown("SFO", sfo.view.lineage, True))
+    nyc.cast(SiteDown("SFO", sfo.view.lineage, True))
     nyc.relay.send("x")
     world.run(3)
     for member in nyc.members:

@@ -1,0 +1,300 @@
+"""Peering: the connections of this site's relay with those of other sites, from HELLO to BYE.
+
+It decides whom to call (`dialer.py`), whom to believe (`fence.py`), what becomes of a frame, and when a connection ends; the
+connections are `link_table.py`. An older link is closed before a newer HELLO of its lineage is answered (R6, R9). Whether a
+connection is TCP or a route makes no difference here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from relay.events import Duty, Listen, Role, StopListening
+from relay.gateway.acknowledgements import Acknowledgements
+from relay.gateway.connections import Call, Close, ConnectionId, Ending, LinkEffect, Place
+from relay.gateway.dialer import Dialer
+from relay.gateway.fence import Fence
+from relay.gateway.grace import Grace
+from relay.gateway.injector import Injector
+from relay.gateway.link_table import Connection, Key, LinkTable
+from relay.gateway.receiver import LinkReceiver
+from relay.gateway.session import LinkConfig
+from relay.gateway.watermarks import Watermarks
+from relay.gateway.wire import Ack, Bye, Hello, RemoteUnicast, Routed
+from relay.replica.entries import LinkUp, SiteDown, UnicastReply
+from relay.replica.remote_site import Admission
+from relay.replica.state import ReplicatedState
+from sitestack.model.address import Physical
+from sitestack.model.errors import ProtocolError
+from sitestack.model.frame import Header
+from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Dropped, Local, Up
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayConfig:
+    """The other sites. All members of a site have the same."""
+
+    #: Addresses at which the relay of each neighbour may be found: those of all its members, or of a service before them.
+    peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
+    link: LinkConfig = field(default_factory=LinkConfig)
+    #: A site without a link keeps its members in the global view for this long; longer than a failover takes (G6).
+    grace_s: float = 10.0
+    #: First pause between two calls of an address; it doubles up to the maximum, with jitter.
+    dial_s: float = 0.2
+    dial_s_max: float = 5.0
+    #: Connections at a time that others have made to this relay, those that have not said HELLO included. Not counted are this
+    #: relay's own calls, one for each address, and routes (`ROUTES_MAX`): a flood of connections from outside stops neither.
+    connections_max: int = 64
+    #: Bytes from other sites that wait to be sequenced; a link that brings more is closed and replays later.
+    waiting_bytes_max: int = 64 * 1024 * 1024
+
+
+class Arrived(NamedTuple):
+    """A unicast has come from a site, or the answer to one."""
+
+    site: str
+    frame: RemoteUnicast | UnicastReply
+
+
+class Piece(NamedTuple):
+    """A piece of a route has come by the link to a site."""
+
+    site: str
+    piece: Routed
+
+
+class Peering:
+    """Bounds: `connections_max` sessions and one for each call and route, each bounded by `LinkConfig`."""
+
+    def __init__(
+        self,
+        local: Local,
+        config: GatewayConfig,
+        places: Mapping[str, tuple[Place, ...]],
+        state: ReplicatedState,
+        watermarks: Watermarks,
+        injector: Injector,
+    ) -> None:
+        """`places`: where the relay of each other site may be found."""
+        #: The view that this member coordinates; None while it does not relay.
+        self.view: View | None = None
+        self.table = LinkTable(local, config.link, state, watermarks)
+        self._site = local.site
+        self._connections_max = config.connections_max
+        self._waiting_bytes_max = config.waiting_bytes_max
+        self._injector = injector
+        self._fence = Fence(places, state, self.table)
+        self._receiver = LinkReceiver(local.site, state, injector)
+        self._dialer = Dialer(places, config.dial_s, config.dial_s_max, local.rng)
+        self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
+        self._acks = Acknowledgements(state)
+        self._role: Role | None = None
+
+    @property
+    def accepted(self) -> int:
+        """How many connections others have made to this relay: those that count against `connections_max`."""
+        return sum(_is_accepted(connection, each.dialed) for connection, each in self.table.connections.items())
+
+    # -- role ----------------------------------------------------------------------------------------------------------
+
+    def begin(self, view: View, now: float) -> list[LinkEffect]:
+        """This member coordinates a view: the first one, or the next."""
+        old, self.view = self.view, view
+        effects: list[LinkEffect] = []
+        if old is None:
+            self._dialer.start(now)
+            self._grace.start(now)
+            effects.append(Up(Listen()))
+        elif old.lineage != view.lineage:
+            # Links are keyed by lineage: the other part of a split site may continue the old one.
+            effects += self._close_all(Ending.LINEAGE, now)
+        return [*effects, *self._announce_role()]
+
+    def start_over(self, now: float) -> list[LinkEffect]:
+        """The parts of this site have become one: what it has is to be asked and answered anew, on every link."""
+        effects = self._close_all(Ending.MERGED, now)
+        self._receiver.clear()
+        self._acks.clear()
+        self._grace.start(now)
+        return effects
+
+    def resign(self, view: View, reason: Ending, now: float) -> list[LinkEffect]:
+        """This member relays no more, as of the view that it coordinated: say farewell everywhere.
+
+        The peers ask the next relay what it needs all the same (R8).
+        """
+        effects = self._close_all(reason, now)
+        self._dialer.stop()
+        self._receiver.clear()
+        self._acks.clear()
+        self._role = self.view = None
+        return [*effects, Up(StopListening()), Up(Role(Duty.MEMBER, view.id, ()))]
+
+    def _announce_role(self) -> list[LinkEffect]:
+        assert self.view is not None
+        sites = self.table.sites()
+        role = Role(Duty.RELAY if sites else Duty.COORDINATOR, self.view.id, sites)
+        if role == self._role:
+            return []
+        self._role = role
+        return [Up(role)]
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def connected(
+        self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, now: float
+    ) -> list[LinkEffect]:
+        """A connection is ready, called or accepted, with the site that is proven to be at its other end: say HELLO at once."""
+        too_many = _is_accepted(connection, dialed) and self.accepted >= self._connections_max
+        if self.view is None or too_many:
+            self._hung_up(dialed, now)
+            return [Dropped("bridge_refused"), Close(connection, Ending.NOT_RELAY)]
+        self.table.greet(connection, dialed, certified, self.view, now)
+        return []
+
+    def closed(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
+        """The connection has ended."""
+        return self._forget(connection, now) if connection in self.table.connections else []
+
+    def expect(self, site: str, now: float) -> None:
+        """There is a way to a site again: call it soon."""
+        if not self.table.linked(site):
+            self._dialer.lost(site, now)
+
+    def call_failed(self, site: str, place: Place, now: float) -> None:
+        """A call was not answered."""
+        self._dialer.failed(site, place, now)
+
+    def _close(self, connection: ConnectionId, reason: str, now: float) -> list[LinkEffect]:
+        return [*self.table.farewell(connection, reason), *self._forget(connection, now)]
+
+    def _close_all(self, reason: Ending, now: float) -> list[LinkEffect]:
+        return [effect for connection in list(self.table.connections) for effect in self._close(connection, reason, now)]
+
+    def _forget(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
+        gone, key = self.table.forget(connection)
+        if key is not None:
+            self._grace.lost(key, now)
+            if not self.table.linked(key[0]):
+                self._dialer.lost(key[0], now, hasty=gone.session.answered)
+        self._hung_up(gone.dialed, now)
+        return self._announce_role()
+
+    def _hung_up(self, dialed: tuple[str, Place] | None, now: float) -> None:
+        if dialed is not None:
+            self._dialer.failed(*dialed, now)
+
+    # -- what arrives --------------------------------------------------------------------------------------------------
+
+    def received(self, connection: ConnectionId, data: bytes, now: float) -> tuple[list[LinkEffect], list[Arrived | Piece]]:
+        """RELAY's "Receive message M from TCP channel". One that was closed is not listened to any more (R6)."""
+        found = self.table.connections.get(connection)
+        if found is None:
+            return [Dropped("bridge_late")], []
+        effects: list[LinkEffect] = []
+        arrived: list[Arrived | Piece] = []
+        self.table.touch(connection)
+        try:
+            for frame in found.session.receive(data, now):
+                if isinstance(frame, Routed):
+                    arrived.append(Piece(_peer(found).site, frame))
+                elif isinstance(frame, RemoteUnicast | UnicastReply):
+                    arrived.append(Arrived(_peer(found).site, frame))
+                else:
+                    effects += self._handle(connection, found, frame, now)
+                if connection not in self.table.connections:
+                    return effects, arrived
+        except ProtocolError as error:
+            return [*effects, Dropped(error.reason), *self._close(connection, error.reason, now)], arrived
+        if self._injector.waiting_bytes > self._waiting_bytes_max:
+            effects += [Dropped("bridge_overrun"), *self._close(connection, Ending.OVERRUN, now)]
+        return effects, arrived
+
+    def _handle(self, connection: ConnectionId, link: Connection, frame: Header, now: float) -> list[LinkEffect]:
+        if isinstance(frame, Hello):
+            return self._hello(connection, link, frame, now)
+        if isinstance(frame, Bye):
+            return [Close(connection, f"peer: {frame.reason}"), *self._forget(connection, now)]
+        peer = _peer(link)
+        if isinstance(frame, Ack):
+            self._acks.collect((peer.site, peer.lineage), frame.vectors.get(self._site))
+            return []
+        answer = self._receiver.admit(peer.site, frame)
+        if answer is Admission.HOLE:
+            link.session.report_hole()
+        return [] if answer is Admission.NEXT else [Dropped(answer.value)]
+
+    def _hello(self, connection: ConnectionId, link: Connection, hello: Hello, now: float) -> list[LinkEffect]:
+        refusal = self._fence.refusal(link, hello)
+        if refusal is not None:
+            reason, problem = refusal
+            said = [] if problem is None else [Up(problem)]
+            return [Dropped(f"hello_{reason}"), *self._close(connection, reason, now), *said]
+        key = (hello.site, hello.lineage)
+        is_news = self._fence.is_news(hello)
+        older = self.table.links.get(key)
+        effects = [] if older is None else self._close(older, Ending.SUPERSEDED, now)
+        self.table.accept(connection, key)
+        self._grace.linked(key)
+        self._dialer.linked(hello.site)
+        if is_news:
+            self._injector.cast(LinkUp(hello.site, hello.lineage, hello.epoch))
+        return [*effects, *self._announce_role()]
+
+    # -- what comes of entries of the stream ---------------------------------------------------------------------------
+
+    def refused(self, site: str) -> None:
+        """Something that was cast was not admitted: the numbers here ran ahead of the stream."""
+        self._receiver.reset(site)
+        self.table.resync(site)
+
+    def went_down(self, entry: SiteDown) -> None:
+        """A lineage was taken out of the global view; if a link came up meanwhile, it is linked again and its view needed."""
+        self._grace.settled(entry)
+        self.table.resync(entry.site)
+        epoch = self.table.epoch((entry.site, entry.lineage))
+        if entry.forget and epoch is not None:
+            self._injector.cast(LinkUp(entry.site, entry.lineage, epoch))
+
+    def shown(self, key: Key, now: float) -> None:
+        """A view of a part of another site was admitted."""
+        if key not in self.table.links:
+            self._grace.shown(key, now)
+
+    def ended(self, site: str, lineages: Sequence[ViewId], now: float) -> list[LinkEffect]:
+        """A merge view has ended these. Who still speaks for one has not got that view: linked anew, it is held for again."""
+        links = [self.table.links[site, name] for name in lineages if (site, name) in self.table.links]
+        return [effect for connection in links for effect in self._close(connection, Ending.ENDED, now)]
+
+    # -- turns and time ------------------------------------------------------------------------------------------------
+
+    def due(self, now: float) -> list[LinkEffect]:
+        """Connections to be closed by now, and calls to be made; what is to be said in the stream is cast."""
+        effects: list[LinkEffect] = []
+        for connection, reason in self.table.overdue(now):
+            effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
+        effects += [Call(site, place) for site, place in self._dialer.due(now)]
+        for down in self._grace.due(self.table.links, now):
+            self._injector.cast(down)
+        for acked in self._acks.take():
+            self._injector.cast(acked)
+        return effects
+
+    def deadline(self) -> float | None:
+        """When `due` wants to be called, or the table to be filled."""
+        dues = [self._dialer.deadline(), self._grace.deadline(self.table.links), self.table.deadline()]
+        return min([due for due in dues if due is not None], default=None)
+
+
+def _peer(link: Connection) -> Hello:
+    """Who speaks; HELLO is the first frame."""
+    assert link.session.peer is not None
+    return link.session.peer
+
+
+def _is_accepted(connection: ConnectionId, dialed: tuple[str, Place] | None) -> bool:
+    """Whether another relay has made this connection; those at the other end of a route are counted there."""
+    return dialed is None and isinstance(connection, int)
