@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sitestack.journal import records
 from sitestack.model.address import Address
@@ -29,18 +29,12 @@ def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
                 abroad[stream] = abroad.get(stream, Ranges()) | reception.delivered
     for members in by_site(histories).values():
         by_uuid = {history.uuid: history for history in members}
-        survivors = [history for history in members if history.survives]
-        for history in members:
-            for stay in history.stays[1:]:
-                assert stay.view is not None  # only stay 0 has none
-                told = {
-                    stream: both
-                    for stream, numbers in stay.received.items()
-                    if stream.site == history.site and (both := numbers & abroad.get(stream, Ranges()))
-                }
-                for other in survivors if told else ():
-                    if other is not history and _stood_by(other, history, stay.view, by_uuid):
-                        _check_told(findings, history, other, told)
+        told = [each for history in members for each in _find_told(history, abroad)]
+        wanting = _find_wanting(told, [history for history in members if history.survives])
+        for history, view, both in told:
+            for other in wanting[view.vid]:
+                if other is not history and _stood_by(other, history, view, by_uuid):
+                    _check_told(findings, history, other, both)
     return findings.violations()
 
 
@@ -76,6 +70,44 @@ def check_introduced(histories: Sequence[History]) -> list[Violation]:
     return findings.violations()
 
 
+#: What one process delivered of its own site's messages in a view, and another site too.
+_Told = tuple[History, records.View, dict[Stream, Ranges]]
+
+
+def _find_told(history: History, abroad: dict[Stream, Ranges]) -> Iterator[_Told]:
+    for stay in history.stays[1:]:
+        assert stay.view is not None  # only stay 0 has none
+        told = {
+            stream: both
+            for stream, numbers in stay.received.items()
+            if stream.site == history.site and (both := numbers & abroad.get(stream, Ranges()))
+        }
+        if told:
+            yield history, stay.view, told
+
+
+def _find_wanting(told: Sequence[_Told], survivors: Sequence[History]) -> dict[ViewId, list[History]]:
+    """Which survivors of a view lack something of what all together were told in it: nobody else has to be compared."""
+    together: dict[ViewId, dict[Stream, Ranges]] = {}
+    for _, view, both in told:
+        known = together.setdefault(view.vid, {})
+        for stream, numbers in both.items():
+            known[stream] = known[stream] | numbers if stream in known and known[stream] != numbers else numbers
+    return {
+        vid: [
+            other
+            for other in survivors
+            if vid in other.stay_in and any(_missing(other, stream, numbers) for stream, numbers in both.items())
+        ]
+        for vid, both in together.items()
+    }
+
+
+def _missing(other: History, stream: Stream, numbers: Ranges) -> Ranges:
+    reception = other.receptions.get(stream)
+    return numbers if reception is None else numbers - reception.delivered - reception.gaps
+
+
 def _stood_by(survivor: History, history: History, view: records.View, by_uuid: dict[Address, History]) -> bool:
     """Whether a survivor was in this view and went on from it with all others, or all but one that died in it."""
     if view.vid not in survivor.stay_in:
@@ -91,9 +123,7 @@ def _stood_by(survivor: History, history: History, view: records.View, by_uuid: 
 
 def _check_told(findings: Findings, history: History, other: History, told: dict[Stream, Ranges]) -> None:
     for stream, numbers in told.items():
-        reception = other.receptions.get(stream)
-        missing = numbers if reception is None else numbers - reception.delivered - reception.gaps
-        if missing:
+        if missing := _missing(other, stream, numbers):
             what = f"never delivered {stream} {missing}, which {history.label} delivered and another site too"
             findings.add(other.label, str(stream), what)
 

@@ -8,7 +8,11 @@ crash is such a parting too. If the origin lives, it sends such a message again 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
 
+from sitestack.journal import records
+from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
 from sitestack.promises.history import History, Stay, by_site
@@ -31,6 +35,8 @@ def check_same_view(histories: Sequence[History]) -> list[Violation]:
             for stream, run, vid in _multicast_runs(history):
                 runs.setdefault(stream, []).append((run, vid, history))
         for stream, delivered in runs.items():
+            if not _is_disputed(delivered):
+                continue
             origin = by_uuid.get(stream.origin) if stream.site == members[0].site else None
             for first, last, (vid, one), (other_vid, other) in _overlaps(delivered):
                 if _is_fixed(one, vid, other, origin):
@@ -80,28 +86,12 @@ def check_agreement(histories: Sequence[History]) -> list[Violation]:
     Exempt is what was delivered in V by one of two that parted at the end of it, and numbers that a gap or a baseline
     accounts for. Of what comes from other sites X5 sees to it that the other part gets it later.
     """
-    findings = Findings("L9")
-    for members in by_site(histories).values():
-        survivors = [history for history in members if history.survives]
-        for history in survivors:
-            for stay in history.stays[1:]:
-                for other in survivors:
-                    if other is not history:
-                        _check_stay(findings, history, stay, other)
-    return findings.violations()
+    return _check_agreement("L9", histories, by_survivors_only=True)
 
 
 def check_uniform_agreement(histories: Sequence[History]) -> list[Violation]:
     """L11 with `agreement: uniform`, quiescent runs: L9 for what anybody delivers, also a process that crashed."""
-    findings = Findings("L11")
-    for members in by_site(histories).values():
-        survivors = [history for history in members if history.survives]
-        for history in members:
-            for stay in history.stays[1:]:
-                for other in survivors:
-                    if other is not history:
-                        _check_stay(findings, history, stay, other)
-    return findings.violations()
+    return _check_agreement("L11", histories, by_survivors_only=False)
 
 
 def check_validity(histories: Sequence[History]) -> list[Violation]:
@@ -161,20 +151,80 @@ def _stay(place: tuple[History, int]) -> Stay:
     return history.stays[number]
 
 
-def _check_stay(findings: Findings, history: History, stay: Stay, other: History) -> None:
-    view = stay.view
-    if view is None or other.uuid not in view.members:
-        return
-    following = history.next_view(view.vid)
-    if following is not None and not other.came_with(view.vid, following):
-        return
+def _is_disputed(delivered: list[tuple[NumberRun, ViewId, History]]) -> bool:
+    """Whether some number was delivered in two views: only then processes have to be compared."""
+    by_view: dict[ViewId, list[tuple[int, int]]] = {}
+    for run, vid, _ in delivered:
+        by_view.setdefault(vid, []).append((run.first, run.last))
+    parts = [Ranges(sorted(ranges)) for ranges in by_view.values()]
+    return len(parts) > 1 and sum(map(len, parts)) > len(Ranges(sorted(chain.from_iterable(parts))))
+
+
+class _Step(NamedTuple):
+    """A view as one process had it, and where it went from there: who is owed what was delivered in it."""
+
+    vid: ViewId
+    members: tuple[Address, ...]
+    following: ViewId | None
+    kind: str
+
+    @classmethod
+    def of(cls, history: History, view: records.View) -> _Step:
+        following = history.next_view(view.vid)
+        return cls(view.vid, view.members, *((None, "") if following is None else (following.vid, following.kind)))
+
+
+def _check_agreement(invariant: str, histories: Sequence[History], by_survivors_only: bool) -> list[Violation]:
+    findings = Findings(invariant)
+    for members in by_site(histories).values():
+        survivors = [history for history in members if history.survives]
+        told = survivors if by_survivors_only else members
+        wanting = _find_wanting(told, survivors)
+        for history in told:
+            for stay in history.stays[1:]:
+                assert stay.view is not None  # only stay 0 has none
+                for other in wanting[_Step.of(history, stay.view)]:
+                    if other is not history:
+                        _check_stay(findings, history, stay, stay.view, other)
+    return findings.violations()
+
+
+def _find_wanting(told: Sequence[History], survivors: Sequence[History]) -> dict[_Step, list[History]]:
+    """Who lacks something of what all together delivered in a view, and is owed it: nobody else has to be compared."""
+    delivered: dict[_Step, dict[Stream, Ranges]] = {}
+    following: dict[_Step, records.View | None] = {}
+    for history in told:
+        for stay in history.stays[1:]:
+            assert stay.view is not None  # only stay 0 has none
+            step = _Step.of(history, stay.view)
+            following[step] = history.next_view(step.vid)
+            together = delivered.setdefault(step, {})
+            for stream, received in stay.received.items():
+                known = together.get(stream)
+                together[stream] = received if known is None or known == received else known | received
+    return {
+        step: [
+            other
+            for other in survivors
+            if other.uuid in step.members
+            and ((after := following[step]) is None or other.came_with(step.vid, after))
+            and any(_missing(other, stream, numbers) for stream, numbers in together.items())
+        ]
+        for step, together in delivered.items()
+    }
+
+
+def _missing(other: History, stream: Stream, received: Ranges) -> Ranges:
+    reception = other.receptions.get(stream)
+    if reception is None:
+        return received
+    is_relayed = stream.site != other.site
+    return received - (reception.accounted if is_relayed else reception.delivered | reception.gaps)
+
+
+def _check_stay(findings: Findings, history: History, stay: Stay, view: records.View, other: History) -> None:
     for stream, received in stay.received.items():
-        is_relayed = stream.site != history.site
-        reception = other.receptions.get(stream)
-        missing = received
-        if reception is not None:
-            missing = received - (reception.accounted if is_relayed else reception.delivered | reception.gaps)
-        if missing:
+        if missing := _missing(other, stream, received):
             what = f"never delivered {stream} {missing}, which {history.label} delivered in {view.vid}"
             damage = Damage("lost", other.uuid, stream, missing)
             findings.add(other.label, str(stream), what, damage)
