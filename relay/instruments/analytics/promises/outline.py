@@ -25,8 +25,8 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.promises import Ending, History, find_ending, fold
 
-#: So many rows come to the driver, of which a view counts as one more for each member: some 200 MB.
-ROWS_MAX = 500_000
+#: So many rows come to the driver, of which a view counts as one more for each member: some 400 MB with the histories.
+ROWS_MAX = 250_000
 
 #: A handful of each journal, taken in any case: without them nobody knows what became of a process.
 _ALWAYS = f"kind in ('start', 'stop') or (kind = 'drop' and reason = '{WHY_LOST}')"
