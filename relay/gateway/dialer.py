@@ -83,6 +83,5 @@ class Dialer:
                 target.due = now + self._retry_s * 2**-HASTE * self._rng.uniform(0.0, 1.0)
 
     def deadline(self) -> float | None:
-        """When the next call is due."""
         waiting = [each.due for each in self._targets.values() if not each.underway and each.site not in self._linked]
         return min(waiting, default=None)

@@ -56,7 +56,6 @@ class Grace:
         return entries
 
     def deadline(self, links: Collection[Key]) -> float | None:
-        """When something will be due."""
         return min([due for _, due in self._waiting(links)], default=None)
 
     def _away(self, key: Key, now: float) -> None:

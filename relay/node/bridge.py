@@ -145,7 +145,6 @@ class Bridge:
         return self._listener.error
 
     def statistics(self) -> BridgeStatistics:
-        """The counters."""
         return BridgeStatistics(
             listening=self._listener.listening,
             listen_error=self._listener.error,

@@ -185,7 +185,6 @@ class UnicastSender:
         return _failure(dest, each.batch, reason, certainty)
 
     def deadline(self) -> float | None:
-        """When `expire` wants to be called."""
         dues = [min(line.due, line.pending[0].since + self.config.give_up_s) for line in self._lines.values()]
         return min(dues, default=None)
 

@@ -110,5 +110,4 @@ class Driver:
             self._sent += len(datagrams)
 
     def statistics(self) -> DriverStatistics:
-        """The counters."""
         return DriverStatistics(self._turns, self._eager, self._received, self._sent, self._received_high)

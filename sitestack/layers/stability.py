@@ -146,7 +146,6 @@ class Stability(Layer):
         return self._vector_due if self._report_due is None else self._report_due
 
     def statistics(self) -> StabilityStatistics:
-        """Counters since the start."""
         return StabilityStatistics(
             reports_sent=self._reports_sent,
             reports_received=self._reports_received,

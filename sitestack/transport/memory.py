@@ -106,7 +106,6 @@ class MemoryTransport:
         self._network.remove(self.address)
 
     def statistics(self) -> MemoryStatistics:
-        """The counters."""
         return MemoryStatistics(self._received, self._sent, self._overrun)
 
     def levels(self) -> dict[str, Level]:

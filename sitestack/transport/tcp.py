@@ -306,7 +306,6 @@ class TcpTransport:
         return True
 
     def statistics(self) -> TcpStatistics:
-        """The counters."""
         return TcpStatistics(
             received_datagrams=self._received,
             received_bytes=self._received_bytes,

@@ -102,7 +102,6 @@ class Watcher:
                 self._nursery.start_soon(self._watch, *target, scope, name=f"watch of {target[0]} by {self._owner}")
 
     def statistics(self) -> WatchStatistics:
-        """The counters."""
         return WatchStatistics(self._watching, len(self._targets), self._refused, self._attempts, self._gone)
 
     def levels(self) -> dict[str, Level]:

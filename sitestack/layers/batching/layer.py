@@ -191,7 +191,6 @@ class Batching(Layer):
         return 0.0 if self._leave_at is not None and self._is_drained() else self._leave_at
 
     def statistics(self) -> BatchingStatistics:
-        """Counters since the start."""
         return BatchingStatistics(self._batches, self._messages)
 
     def levels(self) -> dict[str, Level]:

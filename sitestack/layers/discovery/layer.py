@@ -281,7 +281,6 @@ class Discovery(Layer):
         return repr(member) if known is None else known.name
 
     def statistics(self) -> DiscoveryStatistics:
-        """The numbers of what is known and asked."""
         return DiscoveryStatistics(
             tombstones=self._contacts.tombstones,
             version=self._directory.version,

@@ -20,7 +20,6 @@ class Search:
         self._refused: OtherParameters | None = None
 
     def deadline(self) -> float:
-        """When to ask again, or to end."""
         return min(self.until, self.ask_at)
 
     def heard(self, contact: Contact, coordinator: Address | None, view: ViewId | None, now: float) -> bool:

@@ -318,7 +318,6 @@ class FailureDetection(Layer):
         return [Down(Watch(tuple(watched)))]
 
     def statistics(self) -> FailureDetectionStatistics:
-        """The numbers of who is watched."""
         return FailureDetectionStatistics(
             monitored=len(self._heard),
             checking=len(self._checks),

@@ -111,7 +111,6 @@ class Fragment(Layer):
         return self._partials.deadline()
 
     def statistics(self) -> FragmentStatistics:
-        """Numbers for operators."""
         return FragmentStatistics(self._frames_cut, self._fragments_sent, self._frames_reassembled)
 
     def levels(self) -> dict[str, Level]:

@@ -154,7 +154,6 @@ class Membership(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Go on with whatever is due."""
         if self._leave_due is not None and now >= self._leave_due:
             return self._go(answered=False)
         blocked = self._blocked_due()
@@ -172,7 +171,6 @@ class Membership(Layer):
         return min((due for due in dues if due is not None), default=None)
 
     def statistics(self) -> MembershipStatistics:
-        """Numbers for operators."""
         view = self._member.view
         return MembershipStatistics(
             view=None if view is None else view.id,

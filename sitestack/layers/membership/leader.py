@@ -159,7 +159,6 @@ class Leader:
     # -- flushes ---------------------------------------------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When `expire` is wanted."""
         return min((due for due in (self._flush_due, self._change_due) if due is not None), default=None)
 
     def expire(self, now: float) -> list[Effect]:

@@ -63,7 +63,6 @@ class Merging:
         self._follows = False
 
     def deadline(self) -> float | None:
-        """When `expire` is wanted."""
         return min((due for due in (self._look_due, self._replies_due) if due is not None), default=None)
 
     def view_installed(self, now: float) -> None:

@@ -143,12 +143,10 @@ class NakAck(Layer):
         return effects
 
     def deadline(self) -> float | None:
-        """The next request or announcement."""
         dues = [due for due in (self._gaps.deadline(), self._announcer.due) if due is not None]
         return min(dues, default=None)
 
     def statistics(self) -> NakAckStatistics:
-        """Counters since the start."""
         return NakAckStatistics(
             sent=self._sent,
             delivered=self._delivered,

@@ -71,7 +71,6 @@ class Holes:
         return [(owner, gap) for owner, gap in self._gaps.items() if gap.ask_at <= now]
 
     def deadline(self) -> float | None:
-        """When the next stream is due."""
         return min((gap.ask_at for gap in self._gaps.values()), default=None)
 
     def ask(self, owner: Address, gap: Hole, contiguous: int, now: float) -> Address:

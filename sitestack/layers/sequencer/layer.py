@@ -230,7 +230,6 @@ class Sequencer(Layer):
         return self._forward()
 
     def deadline(self) -> float | None:
-        """When to forward again."""
         if self._blocked or self._stalled or not self._table.undelivered:
             return None
         return self._progress_at + self._backoff * self._config.resend_interval_s
@@ -252,7 +251,6 @@ class Sequencer(Layer):
         self._received.merge(state.numbers, self._members)
 
     def statistics(self) -> SequencerStatistics:
-        """Counters since the start."""
         return SequencerStatistics(
             forwarded=self._forwarded,
             sequenced=self._sequenced,

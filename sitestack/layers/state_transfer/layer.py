@@ -288,7 +288,6 @@ class StateTransfer(Layer):
         return [Up(StateNotGiven(source))]
 
     def statistics(self) -> StateTransferStatistics:
-        """Counters since the start."""
         return StateTransferStatistics(
             holders=self._holders.count,
             given_chunks=self._given_chunks,

@@ -241,7 +241,6 @@ class Unicast(Layer):
             self._due = due
 
     def statistics(self) -> UnicastStatistics:
-        """Numbers for operators."""
         senders, receivers = self._senders.values(), self._receivers.values()
         windows_open = sum(receiver.is_open for receiver in receivers)
         return UnicastStatistics(

@@ -217,7 +217,6 @@ class Receiver:
         return now >= self.heard_at + self._config.tombstone_s
 
     def deadline(self) -> float:
-        """When something is to be done next."""
         if not self.is_open and not self.buffer:
             return self.heard_at + self._config.tombstone_s
         idle_at = self.heard_at + self._config.idle_s

@@ -214,7 +214,6 @@ class Sender:
         return [*first, Down(self.window[self._next_seqno - 1])]
 
     def deadline(self) -> float:
-        """When something is to be done next."""
         if self.window:
             return min(self._retry_at, self.give_up_at)
         return self._active_at + self._config.idle_s
