@@ -1,4 +1,8 @@
-"""Grace: how long a site without a link stays in the global view (G6, R18), and how long entries are held for a lost part."""
+"""Grace: how long a site without a link stays in the global view (G6, R18), and how long entries are held for a lost part.
+
+RELAY's "Bridge view changed", when the remote coordinator has crashed: its site is not taken out at once, its next relay is
+expected.
+"""
 
 from __future__ import annotations
 

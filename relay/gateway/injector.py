@@ -29,7 +29,7 @@ class Injector:
         return len(self._cast) + len(self._queued)
 
     def cast(self, header: Header, batch: Batch | None = None) -> None:
-        """Put an entry into the stream, after those that wait already."""
+        """RELAY's putOnLocalCluster(M): put an entry into the stream, after those that wait already."""
         self._queued.append(Frame(self._address, None, (header,), batch))
         if batch is not None:
             self.waiting_bytes += len(batch.body)

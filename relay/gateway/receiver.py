@@ -39,7 +39,10 @@ class LinkReceiver:
         self._reached.clear()
 
     def admit(self, peer: str, frame: Header) -> Admission:
-        """Cast what a link has brought if it is next. Raises ProtocolError when the peer may not originate it (C9)."""
+        """RELAY's FORWARD and VIEW: cast what a link has brought of the peer's site if it is next.
+
+        Raises ProtocolError when the peer may not originate it (C9).
+        """
         if isinstance(frame, Data):
             return self._data(peer, frame)
         if isinstance(frame, RemoteView):

@@ -48,7 +48,7 @@ class LinkSender:
     # -- what the peer says --------------------------------------------------------------------------------------------
 
     def rewind(self, vector: SiteVector | None) -> None:
-        """The peer's STATE: go on with everything above it, from the oldest entry. None: it knows nothing of this site."""
+        """RELAY's replay: go on with everything above the peer's STATE, from the oldest entry. None: it knows nothing."""
         fresh = vector is None
         if vector is None:
             vector = SiteVector()
@@ -70,8 +70,9 @@ class LinkSender:
     # -- what the peer lacks -------------------------------------------------------------------------------------------
 
     def next_frame(self, window_bytes: int, frame_bytes_max: int) -> bytes | None:
-        """The next frame of the stream that the peer lacks, held by one more member here, and that fits into the window.
+        """RELAY's forward(buf): the next frame of the stream that the peer lacks.
 
+        One more member here holds what is in it, and it fits into the window.
         A batch that does not fit into a frame becomes a gap.
         """
         if self._cursor is None:

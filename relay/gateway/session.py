@@ -156,7 +156,10 @@ class LinkSession:
     # -- what the gateway says -----------------------------------------------------------------------------------------
 
     def accept(self, admitted: SiteVector | None, stable: SiteVector) -> None:
-        """The peer is who it should be: answer with STATE at once, and say once more all that is stable."""
+        """RELAY's "highest message relayed": the peer is who it should be, so STATE says at once what has come from its site.
+
+        The first ACK says once more all that is stable.
+        """
         self.accepted = True
         self._answers.append(self._state_frame(admitted))
         self.acknowledge(stable)

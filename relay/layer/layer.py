@@ -94,7 +94,7 @@ class RelayLayer(Layer):
         }
         #: From below: views, how far the stream is held and stable, and the end.
         self._from_below: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
-            ViewInstalled: self._view_installed,
+            ViewInstalled: self.view_installed,
             Blocked: self._blocked,
             Held: self._held,
             Stable: self._stable,
@@ -104,8 +104,8 @@ class RelayLayer(Layer):
         }
         #: Frames from below, by their last header; None: a message of this site.
         self._frames: dict[type[Header] | None, Callable[[Frame, float], list[Effect]]] = {
-            None: self._message,
-            **dict.fromkeys(ENTRIES, self._entry),
+            None: self.message,
+            **dict.fromkeys(ENTRIES, self.entry),
             ForwardUnicast: self._unicast,
             DeliverUnicast: self._unicast,
             UnicastReply: self._unicast,
@@ -131,8 +131,8 @@ class RelayLayer(Layer):
 
     # -- the stream ----------------------------------------------------------------------------------------------------
 
-    def _message(self, frame: Frame, now: float) -> list[Effect]:
-        """A multicast of this site is held for the others, and passes up.
+    def message(self, frame: Frame, now: float) -> list[Effect]:
+        """RELAY.up(msg) without a header: a multicast of this site is held for the others, and passes up.
 
         In RELAY the second in line "buffers the last N messages"; here everybody does, until the other sites have them.
         """
@@ -141,8 +141,11 @@ class RelayLayer(Layer):
             self.gateway.appended(frame, self.state.append(batch, now), now)
         return [Up(frame)]
 
-    def _entry(self, frame: Frame, now: float) -> list[Effect]:
-        """What the coordinator has put into the stream: RELAY's DISSEMINATE and VIEW, and what it has no name for."""
+    def entry(self, frame: Frame, now: float) -> list[Effect]:
+        """RELAY.up(msg) with DISSEMINATE or VIEW, and what else the coordinator puts into the stream.
+
+        A message of another site is admitted by the replica, gets its sender back as a proxy, and passes up.
+        """
         entry = frame.headers[-1]
         outcome = self._replica.apply(entry, frame.batch, now)
         effects = self.gateway.on(frame, entry, outcome, now)
@@ -172,7 +175,7 @@ class RelayLayer(Layer):
     # -- unicasts ------------------------------------------------------------------------------------------------------
 
     def _send(self, frame: Frame, dest: ProxyUUID, now: float) -> list[Effect]:
-        """To a member of another site; who is named by a proxy and is in this one is a member like any other."""
+        """RELAY.down(msg), forwardToCoord(msg); who is named by a proxy and is in this site is a member like any other."""
         assert frame.batch is not None
         if dest.site == self._site:
             return [Down(Frame(frame.source, dest.original, frame.headers, frame.batch))]
@@ -193,7 +196,7 @@ class RelayLayer(Layer):
 
     # -- views of this site --------------------------------------------------------------------------------------------
 
-    def _view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
+    def view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         """RELAY's "Local view changed", and what a member does that becomes or ceases to be coordinator."""
         old, view = self.state.view, event.view
         effects: list[Effect] = []

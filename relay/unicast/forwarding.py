@@ -113,7 +113,7 @@ class UnicastRoutes:
         return self._gateway.send_unicast(batch.target_site, batch.target, unicast)
 
     def arrived(self, site: str, frame: RemoteUnicast | UnicastReply, now: float) -> list[Effect]:
-        """From the bridge: for this member, for another one, or for nobody here."""
+        """RELAY's putOnLocalCluster(M), from the bridge: for this member, for another one, or for nobody here."""
         if isinstance(frame, UnicastReply):
             ours = frame.target_site == site and frame.site == self._site
             return self._reply(frame, now) if ours else [Dropped("foreign_site")]

@@ -1,0 +1,23 @@
+"""The layer reads beside RELAY's design document: where a procedure is said to be there is a function."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import relay.layer
+
+ROOT = Path(relay.layer.__file__).parents[1]
+#: A procedure, the file, and what is in it.
+LINE = re.compile(r"^    (\S.*?) {2,}(\w+/\w+\.py) {2,}(.*)$", re.MULTILINE)
+
+
+def test_every_procedure_is_where_the_table_says() -> None:
+    lines = LINE.findall(relay.layer.__doc__ or "")
+    assert len(lines) == 12
+    for _, file, what in lines:
+        kind, name = re.findall(r"(\w+)\.(\w+)", what)[0] if "." in what else (what, "__init__")
+        text = (ROOT / file).read_text(encoding="utf-8")
+        body = re.search(rf"^class {kind}\b.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+        assert body is not None, (file, kind)
+        assert f"    def {name}(" in body.group(), (file, kind, name)
