@@ -53,7 +53,9 @@ class LinkSender:
         if vector is None:
             vector = SiteVector()
         self._sent, self._sent_view = dict(vector.origins), vector.view
-        kept = [each for each in self._in_flight if _covers(self._sent, self._sent_view, each[0])]
+        # What it has acknowledged behind a hole is told by no further ACK: it would fill the window for good.
+        unsettled = [each for each in self._in_flight if not _covers(self._acked, self._acked_view, each[0])]
+        kept = [each for each in unsettled if _covers(self._sent, self._sent_view, each[0])]
         self._in_flight = deque(kept)
         self.in_flight_bytes = sum(size for _, size in kept)
         self._ahead.clear()

@@ -287,4 +287,16 @@ RELAY = (
             f"{STATES}::test_when_the_provider_dies_what_the_next_one_has_counts",
         ),
     ),
+    Mutant(
+        "R1 window",
+        "what was acknowledged behind a hole stays in the window after a rewind",
+        (
+            Edit(
+                "relay/gateway/sender.py",
+                "for each in self._in_flight if not _covers(self._acked, self._acked_view, each[0])]",
+                "for each in self._in_flight]",
+            ),
+        ),
+        ("tests/relay/gateway/test_rewind.py::test_what_was_acknowledged_behind_a_hole_leaves_the_window_with_the_rewind",),
+    ),
 )
