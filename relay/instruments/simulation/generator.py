@@ -59,8 +59,8 @@ class Row(NamedTuple):
 
 FAULTS = (
     Row(scenarios.kill, 0.8, (1, 1, 2, 3)),
-    Row(scenarios.leave, 0.3),
-    Row(scenarios.pause, 0.3),
+    Row(scenarios.leave, 0.4),
+    Row(scenarios.pause, 0.35),
     Row(scenarios.move, 0.15, (1, 2)),
     Row(scenarios.takeover, 0.3, (1, 1, 2)),
     Row(scenarios.line_dies, 0.3),
@@ -68,9 +68,9 @@ FAULTS = (
     Row(scenarios.several_leave, 0.3),
     Row(scenarios.site_dies, 0.05),
     Row(scenarios.burst, 0.3),
-    Row(scenarios.split, 0.4, (1, 1, 2)),
+    Row(scenarios.split, 0.45, (1, 1, 2)),
     Row(scenarios.resets, 0.2),
-    Row(scenarios.cut_stream, 0.5, (1, 2, 4)),
+    Row(scenarios.cut_stream, 0.5, (1, 3, 4)),
     Row(scenarios.wan_cut, 0.35),
     Row(scenarios.wan_cuts_in_turn, 0.15),
     Row(scenarios.shortage, 0.6),
@@ -123,7 +123,7 @@ class Weights(NamedTuple):
     duplication_late_s: Mapping[float, float] = {0.01: 1, 0.5: 1, 10.0: 1}
     reordering: Rate = Rate(0.5, 0.3)
     reordering_late_s: Mapping[float, float] = {0.005: 1, 0.05: 1, 0.3: 1}
-    corruption: Rate = Rate(0.3, 0.05)
+    corruption: Rate = Rate(0.35, 0.05)
     #: Everything between sites is late, from the beginning to the end.
     delayed: float = 0.04
     #: Of the plans with routes: little may wait for a link, and perhaps little passes a second.
@@ -149,7 +149,14 @@ class Weights(NamedTuple):
 
 KINDS: dict[Kind, Weights] = {
     "swarm": Weights(),
-    "routed": Weights(topology={LINE_OF_3: 5, LINE_OF_4: 2, STAR: 3}, members={1: 1, 2: 2, 3: 1}),
+    "routed": Weights(
+        topology={LINE_OF_3: 5, LINE_OF_4: 2, STAR: 2},
+        members={1: 1, 2: 2, 3: 1},
+        loss=Rate(0.4, 0.1),
+        corruption=Rate(0.1, 0.05),
+        unicast_share=Rate(0.7, 0.3),
+        flooded={0.0: 1, 0.7: 3},
+    ),
     "large": Weights(
         topology={Topology(TWO.sites, sizes=(100, 2)): 1},
         multicast={True: 1},
