@@ -211,7 +211,7 @@ class _Draw:
             budget=self._pick("budget", weights.budget),
             faults=(),
         )
-        plan = self._with_window(self._with_late_site(self._with_links(plan)))
+        plan = self._with_late_site(self._with_links(self._with_window(plan)))
         faults = sorted([_tidy(self._with_step(fault)) for fault in self._faults(plan)], key=lambda fault: fault.at)
         return replace(plan, faults=tuple([fault for fault in faults if fault.at < LOAD_S]))
 
