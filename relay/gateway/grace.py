@@ -23,7 +23,7 @@ class Grace:
         self._forget_s = max(forget_s, grace_s)
         self._started = 0.0
         self._since: dict[Key, float] = {}
-        #: What was cast and has not come back.
+        #: Entries that were put into the stream and have not come back through it.
         self._cast: dict[SiteDown, None] = {}
 
     def start(self, now: float) -> None:
@@ -33,27 +33,27 @@ class Grace:
         self._cast.clear()
 
     def linked(self, key: Key) -> None:
-        """There is a link."""
+        """A link to this lineage is up: its grace time ends, and what was said of its absence is void."""
         self._since.pop(key, None)
         for entry in [each for each in self._cast if (each.site, each.lineage) == key]:
             del self._cast[entry]
 
     def lost(self, key: Key, now: float) -> None:
-        """There is none any more."""
+        """The link to this lineage is down: its grace time begins."""
         self._away(key, now)
 
     def shown(self, key: Key, now: float) -> None:
-        """A view of it was taken in, which may have come by the link of another part: without one of its own it is away now."""
+        """A view of this lineage was admitted. It may have come by the link of another part, so its grace time begins."""
         self._away(key, now)
 
     def settled(self, entry: SiteDown) -> None:
-        """What was cast has come back."""
+        """An entry of this object has come back through the stream: every member has applied it."""
         self._cast.pop(entry, None)
         if entry.forget:
             self._since.pop((entry.site, entry.lineage), None)
 
     def due(self, links: Collection[Key], now: float) -> list[SiteDown]:
-        """What has to be sequenced now."""
+        """The entries whose time has come, to be put into the stream."""
         entries = [entry for entry, due in self._waiting(links) if due <= now]
         for entry in entries:
             self._cast[entry] = None
@@ -63,17 +63,16 @@ class Grace:
         return min([due for _, due in self._waiting(links)], default=None)
 
     def _away(self, key: Key, now: float) -> None:
-        """It is away from now on. Those that a merge or the bound took out of the replicated state go here too."""
+        """Begin a grace time, and drop those of lineages that a merge or a bound has taken out of the replicated state."""
         for site, lineage in list(self._since):
             if site not in self._state.remotes or lineage not in self._state.remotes[site].lineages:
                 del self._since[site, lineage]
         self._since[key] = now
 
     def _waiting(self, links: Collection[Key]) -> list[tuple[SiteDown, float]]:
-        """A lineage that is shown goes down after the grace time.
+        """A lineage without a link that is in the global view goes down after the grace time.
 
-        One that is gone while its site lives on in another lineage is forgotten after the budget's age: nothing is held for it
-        then.
+        A lineage whose site lives on in another one is forgotten after the age limit of the budget, as is what was held for it.
         """
         waiting: list[tuple[SiteDown, float]] = []
         for site, remote in self._state.remotes.items():

@@ -40,13 +40,13 @@ class Retention:
         self._compared = self._peers
         #: Since when no member of the view has a site that is held for.
         self._unwanted: dict[str, float] = {}
-        #: Cast and not come back.
+        #: The entry that was put into the stream and has not come back through it.
         self._cast: HeldFor | None = None
 
     # -- every member --------------------------------------------------------------------------------------------------
 
     def installed(self, view: View) -> list[Effect]:
-        """A view of this site: its coordinator has to know."""
+        """A view of this site is installed: tell its coordinator, should this member's list differ."""
         self._others = {member: sites for member, sites in self._others.items() if member in view.members}
         return self.compare()
 
@@ -65,19 +65,19 @@ class Retention:
         return effects
 
     def heard(self, member: Address, entry: Configured) -> None:
-        """Another member has this list."""
+        """Another member has told the coordinator its list."""
         if member in self._others or len(self._others) < ADDRESSES_MAX:
             self._others[member] = entry.sites
 
     # -- the coordinator -----------------------------------------------------------------------------------------------
 
     def start_over(self) -> None:
-        """This member begins to relay, or the parts of its site have become one: what was cast may never come back."""
+        """This member begins to relay, or a split site has merged: an entry on its way may have been lost with the old view."""
         self._cast = None
         self._unwanted.clear()
 
     def due(self, now: float) -> HeldFor | None:
-        """What has to be cast now."""
+        """The list that the stream has to be told now; None when it is right, or on its way."""
         sites, wanted = self._state.sites, self._wanted()
         self._unwanted = {site: self._unwanted.get(site, now) for site in sites if site not in wanted}
         kept = [site for site, since in self._unwanted.items() if now < since + self._forget_s]
@@ -100,7 +100,6 @@ class Retention:
         return wanted
 
     def deadline(self) -> float | None:
-        """When `due` wants to be asked; what is on its way is seen to."""
         if self._cast is not None:
             return None
         return min([since + self._forget_s for since in self._unwanted.values()], default=None)
