@@ -47,40 +47,49 @@ if TYPE_CHECKING:
         SecuritySettings,
     )
     from relay.unicast.sender import RemoteUnicastConfig
-    from sitestack.channel.inbox import Delivery
-    from sitestack.config import ChannelConfig, ProtocolsConfig, TransportConfig
-    from sitestack.layers.batching import BatchingConfig
-    from sitestack.layers.discovery import DiscoveryConfig
-    from sitestack.layers.failure_detection import FailureDetectionConfig
-    from sitestack.layers.flow_control import FlowControlConfig
-    from sitestack.layers.fragment import FragmentConfig
-    from sitestack.layers.membership import MembershipConfig
-    from sitestack.layers.membership.leader import LeaderTimes
-    from sitestack.layers.membership.merging import MergeTimes
-    from sitestack.layers.nakack import NakAckConfig
-    from sitestack.layers.resolver import ResolverConfig
-    from sitestack.layers.sequencer import SequencerConfig
-    from sitestack.layers.stability import StabilityConfig
-    from sitestack.layers.state_transfer import StateTransferConfig
-    from sitestack.layers.unicast import UnicastConfig
-    from sitestack.model.address import Address, Physical, ProxyUUID
-    from sitestack.model.errors import (
+    from sitestack import (
+        Address,
+        Batch,
+        BatchingConfig,
         ChannelClosed,
+        ChannelConfig,
         ConfigurationError,
+        Delivery,
+        DiscoveryConfig,
+        FailureDetectionConfig,
+        FlowControlConfig,
+        FragmentConfig,
         JoinFailed,
+        LeaderTimes,
+        Level,
         LocalError,
+        MembershipConfig,
+        MemoryNetwork,
+        MergeTimes,
+        Message,
+        MessageId,
         MessageTooLarge,
+        NakAckConfig,
+        Physical,
         ProtocolError,
+        ProtocolsConfig,
+        ProxyUUID,
         RemoteError,
+        ResolverConfig,
+        Scope,
+        SequencerConfig,
         SiteStackError,
+        StabilityConfig,
         StateTooLarge,
+        StateTransferConfig,
         StateUnavailable,
+        SubView,
+        Transport,
+        TransportConfig,
+        UnicastConfig,
+        View,
+        ViewId,
     )
-    from sitestack.model.level import Level
-    from sitestack.model.message import Batch, Message, MessageId, Scope
-    from sitestack.model.view import SubView, View, ViewId
-    from sitestack.transport import Transport
-    from sitestack.transport.memory import MemoryNetwork
 
 __all__ = [
     "Address",
@@ -168,42 +177,9 @@ _MODULES = {
         "SecuritySettings",
     ),
     "relay.unicast.sender": ("RemoteUnicastConfig",),
-    "sitestack.channel.inbox": ("Delivery",),
-    "sitestack.config": ("ChannelConfig", "ProtocolsConfig", "TransportConfig"),
-    "sitestack.layers.batching": ("BatchingConfig",),
-    "sitestack.layers.discovery": ("DiscoveryConfig",),
-    "sitestack.layers.failure_detection": ("FailureDetectionConfig",),
-    "sitestack.layers.flow_control": ("FlowControlConfig",),
-    "sitestack.layers.fragment": ("FragmentConfig",),
-    "sitestack.layers.membership": ("MembershipConfig",),
-    "sitestack.layers.membership.leader": ("LeaderTimes",),
-    "sitestack.layers.membership.merging": ("MergeTimes",),
-    "sitestack.layers.nakack": ("NakAckConfig",),
-    "sitestack.layers.resolver": ("ResolverConfig",),
-    "sitestack.layers.sequencer": ("SequencerConfig",),
-    "sitestack.layers.stability": ("StabilityConfig",),
-    "sitestack.layers.state_transfer": ("StateTransferConfig",),
-    "sitestack.layers.unicast": ("UnicastConfig",),
-    "sitestack.model.address": ("Address", "Physical", "ProxyUUID"),
-    "sitestack.model.errors": (
-        "ChannelClosed",
-        "ConfigurationError",
-        "JoinFailed",
-        "LocalError",
-        "MessageTooLarge",
-        "ProtocolError",
-        "RemoteError",
-        "SiteStackError",
-        "StateTooLarge",
-        "StateUnavailable",
-    ),
-    "sitestack.model.level": ("Level",),
-    "sitestack.model.message": ("Batch", "Message", "MessageId", "Scope"),
-    "sitestack.model.view": ("SubView", "View", "ViewId"),
-    "sitestack.transport": ("Transport",),
-    "sitestack.transport.memory": ("MemoryNetwork",),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+#: Where each name is made; what none of these makes is the same as in `sitestack`.
+_HOMES = {**dict.fromkeys(__all__, "sitestack"), **{name: module for module, names in _MODULES.items() for name in names}}
 
 
 def __getattr__(name: str) -> Any:
