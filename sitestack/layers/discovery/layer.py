@@ -9,7 +9,7 @@ A is alone, B starts:
     B -> all    WhoIsThere(B at b:1)                 A caches B
     A -> B      IAmHere(A at a:1, coordinator A)     B caches A; `Found` a moment later
 
-How one member is looked for, and how everybody is told that one has left, is in `discovery_whereabouts.py`.
+How one member is looked for, and how everybody is told that one has left, is in `lookup.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Membership (GMS): join, leave, exclusion of the dead, and the agreed installation of views.
 
 Every change of the view is a flush in two phases, prepare and commit. This file is the layer, and the way out of the site.
-`joining.py` is the way in; `leader.py` and `flush.py` are the leader's half of a flush, `follower.py` is everybody's, with its
-promises in `participant.py`; `merging.py` finds the other parts of a split site, `view_tags.py` keeps unicasts in their view.
+`joining.py` is the way in; `leader.py` and `flush.py` are the leader's half of a flush, `participant.py` is everybody's, with
+its promises in `promises.py`; `merging.py` finds the other parts of a split site, `view_tags.py` keeps unicasts in their view.
 
 Nothing is sequenced in a view before every member of it stands ready, so a leader that dies while committing leaves nothing
 undecided: whoever has installed the view proves that all the others are ready for it, and they install it first.

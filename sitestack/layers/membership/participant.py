@@ -7,7 +7,7 @@
     leader -> all   Commit            member: installs
     member -> leader  Installed
 
-What it has promised is in `participant.py`; the other half is `leader.py` and `flush.py`.
+What it has promised is in `promises.py`; the other half is `leader.py` and `flush.py`.
 """
 
 from __future__ import annotations

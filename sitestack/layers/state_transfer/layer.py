@@ -5,7 +5,7 @@
     provider      StateChunk(some bytes)     ---unicast---> joiner          ... until it has all: StateArrived
 
 Who has the state, and who waits for it, is written into the stream, so at every view all members agree on one provider
-(`state_holders.py`): the first in rank whose application has the state. A transfer belongs to one view. When the view changes
+(`holders.py`): the first in rank whose application has the state. A transfer belongs to one view. When the view changes
 before it is done (the provider may have died), it starts again at the new view, with its provider: so there is one snapshot at
 most, and never a point between two views, which with `order: fifo` would not be the same for everybody.
 

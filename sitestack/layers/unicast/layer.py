@@ -1,7 +1,7 @@
 """UNICAST2: reliable FIFO unicast between two processes, whether or not they are members of anything.
 
-A frame to an `Address` that is not `unreliable` is numbered and sent until it is acknowledged (`unicast_sender.py`); the other
-end puts what arrives in order (`unicast_receiver.py`); `unicast_connection.py` has the headers and explains the numbers. Either
+A frame to an `Address` that is not `unreliable` is numbered and sent until it is acknowledged (`sender.py`); the other
+end puts what arrives in order (`receiver.py`); `headers.py` has the headers and explains the numbers. Either
 end may close its side at any time without telling the other: as long as both processes live, everything is delivered exactly
 once and in order.
 """
