@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from sitestack.journal import records
 from sitestack.model.address import Address
-from sitestack.model.events import Event, Sent, Undeliverable, ViewInstalled
+from sitestack.model.events import Event, LeftBehind, Sent, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import UNICASTS, Batch
 from sitestack.model.view import View, ViewId
@@ -85,6 +85,8 @@ class Recorder:
             self._install(event.view)
         elif isinstance(event, Undeliverable):
             self._give_up(event)
+        elif isinstance(event, LeftBehind):
+            self._leave_behind(event)
         elif (write := self._event_records.get(type(event))) is not None:
             write(self, event)
 
@@ -166,6 +168,12 @@ class Recorder:
                     "unknown",
                 )
             )
+
+    def _leave_behind(self, event: LeftBehind) -> None:
+        t, w = self.clock()
+        count = event.last - event.first + 1
+        first = event.first
+        self.write(records.Unreach(t, w, self.site, self.address, event.scope, first, count, None, "", "left", "unknown"))
 
     def _digest(self, batch: Batch) -> bytes:
         known = self._digests.pop(id(batch.body), None) if batch.origin == self.address else None

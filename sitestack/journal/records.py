@@ -183,7 +183,10 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Unreach:
-    """A batch did not reach a member (`target`, `target_site`) or a whole site (`target` None)."""
+    """Messages of this process did not reach a member (`target`, `target_site`) or a whole site (`target` None).
+
+    With no `target_site` either: it left, and never saw them delivered.
+    """
 
     t: int
     w: int

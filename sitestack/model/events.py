@@ -12,7 +12,7 @@ from typing import ClassVar
 from sitestack.model.address import Address, Physical
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
-from sitestack.model.message import Batch
+from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
 
 
@@ -65,6 +65,15 @@ class Left(Event):
 
     #: False: the others did not answer in time. What it sent last may die with it, as in a crash.
     answered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind(Event):
+    """Up from batching before `Left`: multicasts of mine that I never saw delivered; others may have (SEQ-16)."""
+
+    scope: Scope
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
     baseline + unreached.
 
     "Sent" by a crashed origin is what some survivor of its site has delivered: the rest died with it. So it is when the
-    origin left and nobody lives who was in its last view: the other holders have died since. A process that
+    origin left and nobody lives who was in its last view, since the other holders have died, and of what a leaver reports
+    that it never saw delivered. A process that
     joined a view whose members had dealt with a message before that view does not owe it. Sites that never journaled
     a global view are not joined by relays.
     """
@@ -34,7 +35,7 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
         if origin.site not in joined:
             continue
         stream = Stream(origin.site, origin.uuid, Scope.ALL, None)
-        sent = _sent(origin, stream, sites[origin.site])
+        sent = _sent(origin, stream, sites[origin.site], unreached.get((stream, ""), Ranges()))
         for site in joined:
             if site == origin.site or not sent:
                 continue
@@ -74,20 +75,22 @@ def check_single_relay(histories: Sequence[History]) -> list[Violation]:
     return findings.violations()
 
 
-def _sent(origin: History, stream: Stream, members: Sequence[History]) -> Ranges:
-    last = origin.stays[-1].view
-    heirs = [each for each in members if each.survives and last is not None and last.vid in each.stay_in]
-    if origin.survives or (origin.fate is Fate.STOPPED and heirs):
-        return origin.sent.get(stream, Ranges())
+def _sent(origin: History, stream: Stream, members: Sequence[History], left_behind: Ranges) -> Ranges:
+    sent = origin.sent.get(stream, Ranges())
+    if origin.survives:
+        return sent
     delivered = Ranges()
     for history in members:
         if history.survives and stream in history.receptions:
             delivered |= history.receptions[stream].delivered
+    last = origin.stays[-1].view
+    if origin.fate is Fate.STOPPED and last is not None and any(e.survives and last.vid in e.stay_in for e in members):
+        delivered |= sent - left_behind
     return delivered
 
 
 def _unreached_sites(histories: Sequence[History]) -> dict[tuple[Stream, str], Ranges]:
-    """The relayed messages that were reported as not reaching a site."""
+    """The relayed messages that were reported as not reaching a site; "": as left behind by who left."""
     found: dict[tuple[Stream, str], Ranges] = {}
     for history in histories:
         for each in history.unreached:

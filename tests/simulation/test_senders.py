@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sitestack.journal import records
 from sitestack.layers.membership.headers import FlushRequest, JoinRequest, Prepared
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
 from sitestack.model.events import ViewInstalled
@@ -139,6 +140,8 @@ def test_who_cannot_be_rid_of_its_messages_leaves_all_the_same_and_says_what_is_
     script["C"].leave()
     script.until(lambda: script["C"].left, "C has left", within=10.0)
     assert script["C"].stack.drops["uncertain_at_stop"] == 2
+    reports = [record for record in script["C"].records if isinstance(record, records.Unreach)]
+    assert [(each.scope, each.first, each.last, each.reason) for each in reports] == [(Scope.ALL, 1, 2, "left")]
     script.view("A", "B")
     assert [script.delivered(name) for name in "ABC"] == [[]] * 3
     verdict(script)

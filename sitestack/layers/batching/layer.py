@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sitestack.layers.batching.batch_streams import TARGETS_MAX, BatchStream, Targets
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
-from sitestack.model.events import Blocked, Disconnect, Event, Left, Sent, Settled, Stable, ViewInstalled, Waiting
+from sitestack.model.events import Blocked, Disconnect, Event, Left, LeftBehind, Sent, Settled, Stable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
@@ -164,6 +164,7 @@ class Batching(Layer):
             return [Up(event), *[Up(frame) for frame in early]]
         elif isinstance(event, Left):
             self._refusing = True
+            return [*[Up(each) for each in self._left_behind()], Up(event)]
         return [Up(event)]
 
     def _hold(self, frame: Frame) -> list[Effect]:
@@ -280,6 +281,10 @@ class Batching(Layer):
     def _count_outstanding(self) -> int:
         """How many multicast messages are sent and not delivered here; after leaving nobody here will know (SEQ-16)."""
         return sum(opened.next_number - opened.next_back for opened in self._multicasts)
+
+    def _left_behind(self) -> list[LeftBehind]:
+        away = [opened for opened in self._multicasts if opened.next_back < opened.next_number]
+        return [LeftBehind(opened.scope, opened.next_back, opened.next_number - 1) for opened in away]
 
     def _is_drained(self) -> bool:
         return not (self._open_bytes or self._outstanding_bytes or self._waiting_bytes)

@@ -149,6 +149,19 @@ class TestConservation:
             each.deliver("B", 1, site="NYC")
         assert broken(check(a, b, d, e, crashed="B")) == set()
 
+    def test_what_a_leaver_reports_as_left_behind_is_owed_only_if_a_survivor_delivered_it(self) -> None:
+        a, d, e = two_sites()
+        b = Told("NYC", "B").view("2A", "AB").send(1).unreach(1, "unknown")
+        a.view("2A", "AB")
+        for each in (a, d, e):
+            each.global_view({"NYC": "2A", "SFO": "1D"}, "NYC:AB SFO:DE")
+        assert "X5" not in broken(check(a, b, d, e, stopped="B"))
+        a.deliver("B", 1)
+        assert "X5" in broken(check(a, b, d, e, stopped="B"))
+        for each in (d, e):
+            each.deliver("B", 1, site="NYC")
+        assert "X5" not in broken(check(a, b, d, e, stopped="B"))
+
     def test_a_message_that_only_a_dead_relay_delivered_is_lost(self) -> None:
         """The relay of the other site dies between receiving and passing on, and nobody sends it again."""
         a, d, e = two_sites()

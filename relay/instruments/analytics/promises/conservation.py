@@ -50,23 +50,27 @@ def find_owed_across(
     """What every survivor should have of every origin of the other sites that relays join.
 
     "Sent" by a crashed origin is what some survivor of its site has delivered: the rest died with it. So it is when the
-    origin left and nobody lives who was in its last view. Sites that never journaled a global view are not joined.
+    origin left and nobody lives who was in its last view, and of what a leaver reports that it never saw delivered.
+    Sites that never journaled a global view are not joined.
     """
     joined = events.where("kind = 'gview'").select("site").distinct()
     survivors = processes.where("fate = 'running'").join(joined, "site").select("site", "uuid")
     sends = sent.where("scope = 'all'").select(*STREAM, "first", "last")
+    unreached = events.where("kind = 'unreach' and scope = 'all'").select(
+        *STREAM[:-1], F.lit("").alias("target"), F.col("target_site").alias("site"), "first", "last"
+    )
+    left_behind = settle(unreached.where("site = ''"))
+    if not left_behind.isEmpty():
+        sends = subtract_ranges(sends, left_behind, STREAM)
     at_home = received.where("scope = 'all' and site = origin_site").join(F.broadcast(survivors.select("uuid")), "uuid")
     owed = (
         sends.withColumn("is_send", F.lit(True))
         .unionByName(at_home.select(*STREAM, "first", "last").withColumn("is_send", F.lit(False)))
         .join(F.broadcast(_find_lasting(stays, processes)), ["origin", "origin_site"])
         .join(F.broadcast(joined.withColumnRenamed("site", "origin_site")), "origin_site")
-        .where("is_send = lasts")
+        .where("if(is_send, lasts, fate != 'running')")
     )
     expected = merge_ranges(owed, STREAM).join(F.broadcast(survivors), F.col("site") != F.col("origin_site"))
-    unreached = events.where("kind = 'unreach' and scope = 'all'").select(
-        *STREAM[:-1], F.lit("").alias("target"), F.col("target_site").alias("site"), "first", "last"
-    )
     return subtract_ranges(expected, unreached.join(F.broadcast(survivors), "site"), RECEPTION)
 
 
@@ -80,14 +84,16 @@ def find_dealt_with(received: DataFrame, gaps: DataFrame, baselines: DataFrame) 
 
 
 def _find_lasting(stays: DataFrame, processes: DataFrame) -> DataFrame:
-    """Whether what an origin has sent `lasts`: it lives, or it left and somebody lives who was in its last view."""
+    """The fate of each origin, and whether what it has sent `lasts`: it lives, or it left and somebody lives who was in its
+    last view.
+    """
     last = stays.groupBy("uuid").agg(F.max_by("vid", "stay").alias("vid"))
     survivors = processes.where("fate = 'running'").select(F.col("uuid").alias("heir"))
     heirs = stays.select("site", F.col("uuid").alias("heir"), "vid").join(F.broadcast(survivors), "heir")
     inherited = heirs.select("site", "vid", F.lit(True).alias("has_heirs")).distinct()
     known = processes.join(last, "uuid", "left").join(inherited, ["site", "vid"], "left")
     lasts = F.expr("fate = 'running' or (fate = 'stopped' and coalesce(has_heirs, false))")
-    return known.select(F.col("uuid").alias("origin"), F.col("site").alias("origin_site"), lasts.alias("lasts"))
+    return known.select(F.col("uuid").alias("origin"), F.col("site").alias("origin_site"), "fate", lasts.alias("lasts"))
 
 
 def _inherited(missing: DataFrame, stays: DataFrame, dealt_with: DataFrame) -> DataFrame:

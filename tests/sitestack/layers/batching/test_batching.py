@@ -12,7 +12,7 @@ from sitestack.layers.batching import Batching, BatchingConfig, batch_streams
 from sitestack.layers.batching import layer as module
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
-from sitestack.model.events import Blocked, Disconnect, Event, Left, Sent, ViewInstalled, Waiting
+from sitestack.model.events import Blocked, Disconnect, Event, Left, LeftBehind, Sent, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
@@ -312,6 +312,7 @@ def test_leaving_does_not_hang_and_says_how_many_messages_are_not_sent_or_not_ce
         Down(Disconnect()),
     ]
     assert batching.flush(16.0) == []
+    assert batching.up(Left(), 17.0) == [Up(LeftBehind(Scope.ALL, 1, 2)), Up(Left())]
 
 
 @pytest.mark.conforms("SEQ-16")

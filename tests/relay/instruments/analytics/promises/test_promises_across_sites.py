@@ -177,21 +177,35 @@ def test_relays_and_global_views_are_judged(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.long
-def test_what_a_leave_left_behind_is_owed_only_if_it_was_answered(spark: SparkSession, tmp_path: Path) -> None:
-    """The other member stays in the view for as long as it is judged; the last message was with the leaver alone."""
-    for reason, owed in {records.UNANSWERED: set(), "left": {"X5"}}.items():
-        a, b = (Told("NYC", name).view("1A", "AB") for name in "AB")
-        d = Told("SFO", "D").view("1D", "D", lineage="1D")
-        for each in (a, b, d):
-            each.global_view(VECTOR, "NYC:AB SFO:D")
-        for n in (1, 2):
-            a.send(n).deliver("A", n)
-        a.add(records.Stop(0, 0, reason))
-        b.deliver("A", 1)
-        d.deliver("A", 1, site="NYC")
-        for n in range(1, 5):  # after the leave: A does not belong to those who are there at the end
-            b.send(n).deliver("B", n)
-            d.deliver("B", n, site="NYC")
-        store_told(tmp_path / reason, [a, b, d], crashed="A")
-        judged = judge_both(spark, tmp_path / reason)
-        assert {invariant for invariant, where in judged.found if where.startswith("SFO")} - {"G4"} == owed
+@pytest.mark.parametrize(
+    ("reason", "reported", "reached_b", "owed"),
+    [
+        (records.UNANSWERED, False, False, set()),
+        ("left", False, False, {"X5"}),
+        ("left", True, False, set()),
+        ("left", True, True, {"X5"}),
+    ],
+)
+def test_what_a_leave_left_behind_is_owed_if_it_was_answered_and_not_reported_or_has_reached_a_survivor(
+    spark: SparkSession, tmp_path: Path, reason: str, reported: bool, reached_b: bool, owed: set[str]
+) -> None:
+    """The other member stays in the view for as long as it is judged; the last message was with the leaver alone, or not."""
+    a, b = (Told("NYC", name).view("1A", "AB") for name in "AB")
+    d = Told("SFO", "D").view("1D", "D", lineage="1D")
+    for each in (a, b, d):
+        each.global_view(VECTOR, "NYC:AB SFO:D")
+    for n in (1, 2):
+        a.send(n).deliver("A", n)
+    if reported:
+        a.unreach(2, "unknown")
+    a.add(records.Stop(0, 0, reason))
+    b.deliver("A", 1)
+    if reached_b:
+        b.deliver("A", 2)
+    d.deliver("A", 1, site="NYC")
+    for n in range(1, 5):  # after the leave: A does not belong to those who are there at the end
+        b.send(n).deliver("B", n)
+        d.deliver("B", n, site="NYC")
+    store_told(tmp_path, [a, b, d], crashed="A")
+    judged = judge_both(spark, tmp_path)
+    assert {invariant for invariant, where in judged.found if where.startswith("SFO")} - {"G4"} == owed
