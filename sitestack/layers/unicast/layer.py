@@ -262,7 +262,7 @@ class Unicast(Layer):
         queue_bytes = max([sender.queue_bytes for sender in senders], default=0)
         buffers = max([len(receiver.buffer) for receiver in receivers], default=0)
         buffer_bytes = max([receiver.buffer_bytes for receiver in receivers], default=0)
-        early = max([len(receiver.early) for receiver in receivers], default=0)
+        early = max([len(receiver.early) for receiver in receivers if receiver.is_open], default=0)
         return {
             "peers": Level.of(len(receivers), config.peers_max, "peers that something came from, in a window or a tombstone"),
             "window_frames": Level.of(windows, config.window_frames_max),
@@ -270,6 +270,6 @@ class Unicast(Layer):
             "queue_bytes": Level.of(queue_bytes, config.queue_bytes_max, high=self._queue_bytes_high),
             "reorder_frames": Level.of(buffers, config.reorder_frames_max),
             "reorder_bytes": Level.of(buffer_bytes, config.reorder_bytes_max, high=self._reorder_bytes_high),
-            # Messages out of band that were delivered before their turn.
+            # Messages out of band that were delivered before their turn. A tombstone's are part of what it remembers.
             "early_delivered": Level.of(early, config.reorder_frames_max),
         }
