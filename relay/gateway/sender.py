@@ -10,20 +10,24 @@ from collections import deque
 
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import DATA_OVERHEAD_BYTES, Data, encode
-from relay.replica.buffer import Entry, Run
+from relay.replica.buffer import Run
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
 from relay.replica.state import ReplicatedState
-from relay.replica.vectors import later, raise_to
+from relay.replica.vectors import raise_to
 from sitestack.model.address import Address
-from sitestack.model.frame import Header
-from sitestack.model.view import ViewId
+from sitestack.model.message import Batch
+from sitestack.model.view import View, ViewId
 
 
 class LinkSender:
-    """What one connection has sent of the stream, and what is next. Bound: what is in flight, by the window given."""
+    """What one connection has sent of the stream, and what is next. Bound: batches in flight, by the window given.
+
+    Views are small and not counted: one that the peer has by way of another part of this site is never acknowledged, and
+    would fill the window for good.
+    """
 
     def __init__(self, site: str, state: ReplicatedState, watermarks: Watermarks) -> None:
-        #: Sent, and not known to be stable at the peer.
+        #: Of batches: sent, and not known to be stable at the peer.
         self.in_flight_bytes = 0
         self._site = site
         self._state = state
@@ -37,8 +41,7 @@ class LinkSender:
         #: Holes at the end of what is held of an origin: the number after which they come, and their last one.
         self._tails: dict[Address, tuple[int, int]] = {}
         self._acked: dict[Address, int] = {}
-        self._acked_view: ViewId | None = None
-        self._in_flight: deque[tuple[Entry, int]] = deque()
+        self._in_flight: deque[tuple[Batch, int]] = deque()
 
     @property
     def begun(self) -> bool:
@@ -54,8 +57,8 @@ class LinkSender:
             vector = SiteVector()
         self._sent, self._sent_view = dict(vector.origins), vector.view
         # What it has acknowledged behind a hole is told by no further ACK: it would fill the window for good.
-        unsettled = [each for each in self._in_flight if not _covers(self._acked, self._acked_view, each[0])]
-        kept = [each for each in unsettled if _covers(self._sent, self._sent_view, each[0])]
+        unsettled = [each for each in self._in_flight if not _reaches(self._acked, each[0])]
+        kept = [each for each in unsettled if _reaches(self._sent, each[0])]
         self._in_flight = deque(kept)
         self.in_flight_bytes = sum(size for _, size in kept)
         self._ahead.clear()
@@ -65,8 +68,7 @@ class LinkSender:
     def acknowledged(self, vector: SiteVector) -> None:
         """The peer's ACK: what is stable there leaves the window."""
         raise_to(self._acked, vector.origins)
-        self._acked_view = later(self._acked_view, vector.view)
-        while self._in_flight and _covers(self._acked, self._acked_view, self._in_flight[0][0]):
+        while self._in_flight and _reaches(self._acked, self._in_flight[0][0]):
             self.in_flight_bytes -= self._in_flight.popleft()[1]
 
     # -- what the peer lacks -------------------------------------------------------------------------------------------
@@ -91,30 +93,28 @@ class LinkSender:
                 return None
             entry = buffer.at(self._cursor)
             self._cursor += 1
-            if not _covers(self._sent, self._sent_view, entry):
-                self._send(entry, frame_bytes_max)
+            if entry.view is not None:
+                self._send_view(entry.view)
+            elif entry.batch is not None and not _reaches(self._sent, entry.batch):
+                self._send(entry.batch, frame_bytes_max)
         return self._ahead.popleft()
 
-    def _send(self, entry: Entry, frame_bytes_max: int) -> None:
-        if entry.view is not None:
-            self._sent_view = entry.view.id
-            frame: Header = RemoteView(self._site, entry.view)
+    def _send_view(self, view: View) -> None:
+        if self._sent_view is None or self._sent_view < view.id:
+            self._sent_view = view.id
+            self._ahead.append(encode(RemoteView(self._site, view)))
+
+    def _send(self, batch: Batch, frame_bytes_max: int) -> None:
+        self._skip_to(batch.origin, batch.first)
+        if len(batch.body) + DATA_OVERHEAD_BYTES > frame_bytes_max:
+            self._tell_gap(batch.origin, Run(batch.first, batch.last), "too_large")
         else:
-            assert entry.batch is not None
-            batch = entry.batch
-            self._skip_to(batch.origin, batch.first)
-            if len(batch.body) + DATA_OVERHEAD_BYTES > frame_bytes_max:
-                self._tell_gap(batch.origin, Run(batch.first, batch.last), "too_large")
-                self._skip_tail(batch.origin)
-                return
             self._sent[batch.origin] = batch.last
-            frame = Data((self._site,), batch)
-        data = encode(frame)
-        self._ahead.append(data)
-        self._in_flight.append((entry, len(data)))
-        self.in_flight_bytes += len(data)
-        if entry.batch is not None:
-            self._skip_tail(entry.batch.origin)
+            data = encode(Data((self._site,), batch))
+            self._ahead.append(data)
+            self._in_flight.append((batch, len(data)))
+            self.in_flight_bytes += len(data)
+        self._skip_tail(batch.origin)
 
     def _bridge_holes(self, fresh: bool) -> None:
         """Account for what is no longer held: a gap, or for a site that knows nothing of this one a baseline (R21, R29)."""
@@ -134,9 +134,8 @@ class LinkSender:
                 self._tails[origin] = held[-1].last, produced
                 self._skip_tail(origin)
         base = state.buffer.base_view
-        if base is not None and (self._sent_view is None or self._sent_view < base.id):
-            self._sent_view = base.id
-            self._ahead.append(encode(RemoteView(self._site, base)))
+        if base is not None:
+            self._send_view(base)
 
     def _skip_tail(self, origin: Address) -> None:
         """Once the peer has the last number that is held: nothing else may ever come that the gap could stand before (X5)."""
@@ -159,8 +158,6 @@ def _newest(runs: list[Run] | None, produced: int) -> int:
     return runs[-1].first if runs and runs[-1].last == produced else produced + 1
 
 
-def _covers(origins: dict[Address, int], view: ViewId | None, entry: Entry) -> bool:
-    """True when the entry is not above this vector."""
-    if entry.batch is not None:
-        return origins.get(entry.batch.origin, 0) >= entry.batch.last
-    return entry.view is not None and view is not None and view >= entry.view.id
+def _reaches(origins: dict[Address, int], batch: Batch) -> bool:
+    """True when the batch is not above this vector."""
+    return origins.get(batch.origin, 0) >= batch.last

@@ -293,10 +293,25 @@ RELAY = (
         (
             Edit(
                 "relay/gateway/sender.py",
-                "for each in self._in_flight if not _covers(self._acked, self._acked_view, each[0])]",
+                "for each in self._in_flight if not _reaches(self._acked, each[0])]",
                 "for each in self._in_flight]",
             ),
         ),
         ("tests/relay/gateway/test_rewind.py::test_what_was_acknowledged_behind_a_hole_leaves_the_window_with_the_rewind",),
+    ),
+    Mutant(
+        "R1 views",
+        "a view in the window waits for an acknowledgement that only a view that is news has",
+        (
+            Edit(
+                "relay/gateway/sender.py",
+                "            self._ahead.append(encode(RemoteView(self._site, view)))",
+                "            self._ahead.append(encode(RemoteView(self._site, view)))\n"
+                '            self._in_flight.append((Batch(self._site, view.coordinator, Scope.ALL, 1 << 40, 1, b""), 100))\n'
+                "            self.in_flight_bytes += 100",
+            ),
+            Edit("relay/gateway/sender.py", "import Batch", "import Batch, Scope"),
+        ),
+        ("tests/relay/gateway/test_rewind.py::test_a_view_that_the_peer_knows_already_does_not_keep_the_window_full",),
     ),
 )

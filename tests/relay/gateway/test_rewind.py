@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from relay.replica.entries import SiteVector
+from relay.replica.entries import HeldEntry, SiteVector
 from tests.relay.gateway.test_holes import Link, holding
-from tests.relay.puppet import D, E
+from tests.relay.puppet import D, E, remote_view
 
 
 def test_what_was_acknowledged_behind_a_hole_leaves_the_window_with_the_rewind() -> None:
@@ -27,4 +27,15 @@ def test_what_the_peer_has_and_has_not_acknowledged_stays_in_the_window() -> Non
     link.sender.rewind(SiteVector({E: 1}))
     assert link.sender.in_flight_bytes > 0
     link.sender.acknowledged(SiteVector({E: 1}))
+    assert link.sender.in_flight_bytes == 0
+
+
+def test_a_view_that_the_peer_knows_already_does_not_keep_the_window_full() -> None:
+    """The peer had it by way of another part of this site, and acknowledges only what is new to it."""
+    state = holding([(D, 1), (D, 2)], {D: 2})
+    state.buffer.take(0, [HeldEntry(None, remote_view(1, D)), *state.buffer.give()], None, 0.0)
+    link = Link(state)
+    link.sender.rewind(SiteVector())
+    assert link.tells(D) == [1, 2]
+    link.sender.acknowledged(SiteVector({D: 2}))
     assert link.sender.in_flight_bytes == 0
