@@ -28,8 +28,8 @@ RELAY = (
         (
             Edit(
                 "relay/gateway/sender.py",
-                "        return origins.get(entry.batch.origin, 0) >= entry.batch.last",
-                "        return max(origins.values(), default=0) >= entry.batch.last",
+                "    return origins.get(batch.origin, 0) >= batch.last",
+                "    return max(origins.values(), default=0) >= batch.last",
             ),
         ),
         (f"{TAKEOVER}::test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else",),
@@ -180,8 +180,8 @@ RELAY = (
         (
             Edit(
                 "relay/gateway/sender.py",
-                "            frame: Header = RemoteView(self._site, entry.view)\n",
-                "            self.views.append(encode(RemoteView(self._site, entry.view)))\n            return\n",
+                "                self._send_view(entry.view)\n",
+                "                self.views.append(encode(RemoteView(self._site, entry.view)))\n",
             ),
             Edit(
                 "relay/gateway/sender.py",
