@@ -129,6 +129,22 @@ class Role(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Pacing(Event):
+    """Senders of relayed multicasts wait for these sites; for none: they go on."""
+
+    sites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlowSite(Event):
+    """A site is too slow to be waited for, so what exceeds the budget becomes a gap there; or it is not any more."""
+
+    in_stream: ClassVar[bool] = True
+    site: str
+    is_slow: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Misconfigured(Event):
     """A peer or the own list of peers cannot be right, and trying again will not help: `sentence` is for the operator."""
 

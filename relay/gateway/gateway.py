@@ -8,6 +8,7 @@ replicated state; what it has to say about it, it puts into the stream, so that 
     Routes           connections made of pieces on others; `Peering` cannot tell them from TCP
     Watermarks       what may be sent, and what may be acknowledged
     Retention        for which sites the stream is held
+    LeastPace        which of them are too slow to be waited for
     Injector         the way into the stream
 """
 
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from relay.events import BridgeClose, BridgeClosed, BridgeConnected, BridgeReceived, BridgeSend, BridgeWritten, Dial, DialFailed
 from relay.gateway.connections import Call, Close, ConnectionId, Ending, LinkEffect, Place, RouteId, Send, Via
 from relay.gateway.injector import Injector
+from relay.gateway.least_pace import LeastPace
 from relay.gateway.link_table import Connection, Key
 from relay.gateway.peering import Arrived, GatewayConfig, Peering, Piece
 from relay.gateway.retention import Retention
@@ -38,6 +40,7 @@ from relay.replica.entries import (
     UnicastReply,
 )
 from relay.replica.outcome import Outcome
+from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
@@ -52,7 +55,7 @@ __all__ = ["Gateway", "GatewayConfig"]
 class Gateway:
     """Bounds: those of its parts; what waits to be acknowledged or said in the stream is empty at the end of a turn."""
 
-    def __init__(self, local: Local, config: GatewayConfig, routes: RoutesConfig, state: ReplicatedState) -> None:
+    def __init__(self, local: Local, config: GatewayConfig, routes: RoutesConfig, state: ReplicatedState, pace: Pace) -> None:
         places: dict[str, tuple[Place, ...]] = {**config.peers, **{site: (Via(hop),) for site, hop in routes.via.items()}}
         self.config = config
         #: All other sites that are configured here, in order of their names.
@@ -64,6 +67,8 @@ class Gateway:
         self._retention = Retention(local.address, places, state)
         self._peering = Peering(local, config, places, state, self._watermarks, self._injector)
         self._table = self._peering.table
+        self._pace = pace
+        self._least_pace = LeastPace(state, pace, self._table, config.pace_min_bytes_s, config.grace_s)
         self._routes = Routes(local, routes, config.link, self._table)
         #: The position up to which a Trim was cast.
         self._trimming = -1
@@ -127,6 +132,7 @@ class Gateway:
     def _begin(self, view: View, now: float) -> list[Effect]:
         if not self.active:
             self._retention.start_over()
+            self._least_pace.start()
         self._trimming = -1
         self._waiting_since = now
         self._table.acknowledge(self._watermarks.installed(len(view.members) == 1))
@@ -144,6 +150,7 @@ class Gateway:
         if not self.active:
             return []
         self._retention.start_over()
+        self._least_pace.start()
         return self._carry(self._peering.start_over(now), now)
 
     def blocked(self) -> None:
@@ -245,6 +252,8 @@ class Gateway:
         held_for = self._retention.due(now)
         if held_for is not None:
             self._injector.cast(held_for)
+        for slow in self._least_pace.due(now):
+            self._injector.cast(slow)
         self._cast_trim(now)
         self._table.touch_all()
         wanted += self._table.fill(now)
@@ -254,10 +263,17 @@ class Gateway:
         return [*effects, *self._injector.take()]
 
     def _cast_trim(self, now: float) -> None:
-        position = self._state.buffer.excess(now)
-        if position is not None and position > self._trimming:
-            self._trimming = position
-            self._injector.cast(Trim(position))
+        """What a site lacks that is waited for stays: the senders wait instead."""
+        buffer, floor = self._state.buffer, self._floor()
+        position = buffer.excess(now) if floor > buffer.first else None
+        if position is not None and min(position, floor - 1) > self._trimming:
+            self._trimming = min(position, floor - 1)
+            self._injector.cast(Trim(self._trimming))
+
+    def _floor(self) -> int:
+        """Where that begins what the budget does not take. Twice the budget is the end of all patience."""
+        buffer = self._state.buffer
+        return buffer.end if buffer.is_twice_the_budget else self._pace.floor()
 
     def deadline(self) -> float | None:
         """When `turn` wants to be called."""
@@ -266,10 +282,16 @@ class Gateway:
         dues = [
             self._waiting_since,
             self._peering.deadline(),
-            self._state.buffer.age_due(self._trimming),  # what a Trim is on its way for is seen to
+            self._age_due(),
+            self._least_pace.deadline(),
             self._retention.deadline(),
         ]
         return min([due for due in dues if due is not None], default=None)
+
+    def _age_due(self) -> float | None:
+        """When the oldest entry is too old that may go; what a Trim is on its way for is seen to."""
+        buffer, after = self._state.buffer, self._trimming
+        return buffer.age_due(after) if self._floor() > max(buffer.first, after + 1) else None
 
     # -- routes --------------------------------------------------------------------------------------------------------
 

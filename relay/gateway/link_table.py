@@ -144,6 +144,11 @@ class LinkTable:
         link = self.at(key)
         return None if link is None or link.session.peer is None else link.session.peer.epoch
 
+    def acked_bytes(self, key: Key) -> int:
+        """What a lineage has acknowledged on its link of now; 0 without one."""
+        link = self.at(key)
+        return 0 if link is None else link.session.acked_bytes
+
     def linked(self, site: str) -> bool:
         """True when the relay of some lineage of the site is linked."""
         return bool(self._linked(site))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from relay.events import Duty, Listen, Role, StopListening
 from relay.gateway.acknowledgements import Acknowledgements
@@ -42,6 +42,10 @@ class GatewayConfig:
     link: LinkConfig = field(default_factory=LinkConfig)
     #: A site without a link keeps its members in the global view for this long; longer than a failover takes (G6).
     grace_s: float = 10.0
+    #: A site that acknowledges fewer bytes a second than this for `grace_s` while senders wait for it is not waited for.
+    pace_min_bytes_s: int = 64 * 1024
+    #: The sites that senders wait for also while they are down or slow: with `wait`.
+    when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
     #: First pause between two calls of an address; it doubles up to the maximum, with jitter.
     dial_s: float = 0.2
     dial_s_max: float = 5.0

@@ -29,6 +29,8 @@ class LinkSender:
     def __init__(self, site: str, state: ReplicatedState, watermarks: Watermarks) -> None:
         #: Of batches: sent, and not known to be stable at the peer.
         self.in_flight_bytes = 0
+        #: Of batches, and what has left the window since this connection was made.
+        self.acked_bytes = 0
         self._site = site
         self._state = state
         self._watermarks = watermarks
@@ -69,7 +71,9 @@ class LinkSender:
         """The peer's ACK: what is stable there leaves the window."""
         raise_to(self._acked, vector.origins)
         while self._in_flight and _reaches(self._acked, self._in_flight[0][0]):
-            self.in_flight_bytes -= self._in_flight.popleft()[1]
+            size = self._in_flight.popleft()[1]
+            self.in_flight_bytes -= size
+            self.acked_bytes += size
 
     # -- what the peer lacks -------------------------------------------------------------------------------------------
 

@@ -124,6 +124,11 @@ class LinkSession:
         """Of this site's stream: sent, and not known to be stable at the peer."""
         return self._sender.in_flight_bytes
 
+    @property
+    def acked_bytes(self) -> int:
+        """Of this site's stream: what has become stable at the peer since this connection was made."""
+        return self._sender.acked_bytes
+
     # -- what comes in -------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: float) -> list[Header]:

@@ -23,6 +23,7 @@ from relay.events import (
     Certainty,
     DialFailed,
     Failure,
+    Pacing,
     Unreachable,
 )
 from relay.gateway.connections import Ending
@@ -32,6 +33,7 @@ from relay.gateway.routes import RoutesConfig
 from relay.layer.statistics import RelayStatistics, relay_levels, relay_statistics
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import HEADERS, Configured, DeliverUnicast, ForwardUnicast, Relayed, RelayState, UnicastReply
+from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
 from relay.replica.replica import ENTRIES, Replica
 from relay.unicast.forwarding import UnicastRoutes
@@ -72,7 +74,10 @@ class RelayLayer(Layer):
         self._me = local.address
         self._replica = Replica(local.address, local.site, config.buffer, config.sites)
         self.state = self._replica.state
-        self.gateway = Gateway(local, config.gateway, config.routes, self.state)
+        self.pace = Pace(self.state, config.gateway.when_down)
+        self.gateway = Gateway(local, config.gateway, config.routes, self.state, self.pace)
+        #: For whom the senders of this member have been told to wait.
+        self._waiting_for: tuple[str, ...] = ()
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
         #: The sources of what is delivered: one object for each, for as long as a view lasts.
         self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
@@ -245,6 +250,10 @@ class RelayLayer(Layer):
         effects = [*self.unicasts.acknowledge(now), *self.gateway.turn(now)]
         if self._leave_due is not None and (now >= self._leave_due or self.unicasts.deadline() is None):
             effects += self._leave(now)
+        waiting_for = self.pace.waits_for()
+        if waiting_for != self._waiting_for:
+            self._waiting_for = waiting_for
+            effects.append(Up(Pacing(waiting_for)))
         return effects
 
     def expire(self, now: float) -> list[Effect]:
@@ -258,7 +267,7 @@ class RelayLayer(Layer):
 
     def statistics(self) -> RelayStatistics:
         """How far each other site is behind."""
-        return relay_statistics(self.state, self.gateway, self._now)
+        return relay_statistics(self.state, self.gateway, self._waiting_for, self._now)
 
     def levels(self) -> dict[str, Level]:
         """What is held for the other sites, and remembered of them."""

@@ -5,6 +5,7 @@ Every member can say that, not only the one that relays: what the others have ac
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from relay.gateway.gateway import Gateway
@@ -25,6 +26,10 @@ class SiteStatistics:
     linked: bool
     #: Taken out of the global view: it has had no link for longer than the grace time.
     down: bool
+    #: Too slow for senders to wait for it.
+    slow: bool
+    #: It lags by the whole budget, and relayed multicasts wait for it.
+    waited_for: bool
     #: Batches and views of this site from the oldest one on that it has not acknowledged.
     behind_entries: int
     #: The messages in these batches: what was sent and is not known to be stable there.
@@ -44,10 +49,10 @@ class RelayStatistics:
     sites: tuple[SiteStatistics, ...]
 
 
-def relay_statistics(state: ReplicatedState, gateway: Gateway, now: float) -> RelayStatistics:
+def relay_statistics(state: ReplicatedState, gateway: Gateway, waited_for: Collection[str], now: float) -> RelayStatistics:
     """Every other site that is configured or known."""
     names = sorted({*gateway.sites, *state.sites, *state.remotes})
-    return RelayStatistics(tuple([_site(name, state, gateway, now) for name in names]))
+    return RelayStatistics(tuple([_site(name, state, gateway, waited_for, now) for name in names]))
 
 
 def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRoutes) -> dict[str, Level]:
@@ -69,7 +74,7 @@ def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRout
     }
 
 
-def _site(name: str, state: ReplicatedState, gateway: Gateway, now: float) -> SiteStatistics:
+def _site(name: str, state: ReplicatedState, gateway: Gateway, waited_for: Collection[str], now: float) -> SiteStatistics:
     buffer, remote, pinning = state.buffer, state.remotes.get(name), state.pinning(name)
     lineages = [lineage for lineage in pinning if lineage.view is not None] or pinning
     behind = min([lineage.lacks_from(buffer) for lineage in lineages], default=buffer.first)
@@ -79,6 +84,8 @@ def _site(name: str, state: ReplicatedState, gateway: Gateway, now: float) -> Si
         site=name,
         linked=gateway.linked(name),
         down=remote is not None and remote.down,
+        slow=any(lineage.is_slow for lineage in pinning),
+        waited_for=name in waited_for,
         behind_entries=buffer.end - behind,
         behind_messages=messages,
         behind_bytes=size,

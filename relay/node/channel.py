@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 import trio
 
-from relay.events import BRIDGE_EFFECTS, BridgeEffect, Gap, GlobalView, Misconfigured, Role, Unreachable
+from relay.events import BRIDGE_EFFECTS, BridgeEffect, Gap, GlobalView, Misconfigured, Pacing, Role, SlowSite, Unreachable
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayLayer
 from relay.node.bridge import Bridge, BridgeStatistics
@@ -69,6 +69,8 @@ class RelayChannel(Channel[BetweenSites]):
             Role: self._note_role,
             OtherParameters: self._log_stranger,
             Misconfigured: self._log_misconfigured,
+            Pacing: self._pace,
+            SlowSite: self._log_slow,
         }
         shown = frozenset[type[Event]]({GlobalView, Gap, Unreachable})
         super().__init__(local, stack, transport, config, recorder, state, Extension(handlers, shown, self._bridged))
@@ -123,6 +125,15 @@ class RelayChannel(Channel[BetweenSites]):
 
     def _note_role(self, event: Role) -> None:
         self._role = event
+
+    def _pace(self, event: Pacing) -> None:
+        self.hold_back(bool(event.sites))
+
+    def _log_slow(self, event: SlowSite) -> None:
+        if event.is_slow:
+            log.warning("site is too slow to be waited for: what exceeds the budget becomes a gap there", site=event.site)
+        else:
+            log.info("site keeps up again: senders wait for it when it lags", site=event.site)
 
     def _log_stranger(self, event: OtherParameters) -> None:
         if self.has_joined:  # else it is this process that stays outside, and `open_channel` says so

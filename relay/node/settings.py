@@ -61,6 +61,12 @@ class RelaySettings:
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     #: A site without a link keeps its members in the global view for this long; longer than a failover takes.
     grace_s: float = _GATEWAY.grace_s
+    #: Relayed multicasts wait for a site that lags by the budget, and no longer than `grace_s` for one that acknowledges fewer
+    #: bytes a second than this.
+    pace_min_bytes_s: int = _GATEWAY.pace_min_bytes_s
+    #: For each other site what happens when it is down, or below the least pace, and the budget is used up: the oldest messages
+    #: become a gap there (gap, as without an entry), or relayed multicasts wait for it without limit (wait).
+    when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
     #: First pause between two calls of an address; it doubles up to the maximum.
     dial_s: float = _GATEWAY.dial_s
     #: The longest pause.
@@ -146,6 +152,8 @@ class NodeConfig(SiteConfig):
                 peers=peers,
                 link=relay.link,
                 grace_s=relay.grace_s,
+                pace_min_bytes_s=relay.pace_min_bytes_s,
+                when_down=relay.when_down,
                 dial_s=relay.dial_s,
                 dial_s_max=relay.dial_s_max,
                 connections_max=relay.bridge.connections_max,
@@ -233,6 +241,9 @@ def _route_problems(config: NodeConfig) -> Iterator[str]:
             yield f"relay.bridge.via.{site}: the site is among relay.bridge.peers, so it needs no route."
         if hop not in bridge.peers or hop == config.site:
             yield f"relay.bridge.via.{site}: {hop!r} is not among relay.bridge.peers."
+    for site in config.relay.when_down:
+        if site not in bridge.peers and site not in bridge.via:
+            yield f"relay.when_down: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."
     for site in bridge.forward:
         if site not in bridge.peers and site not in bridge.via:
             yield f"relay.bridge.forward: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."

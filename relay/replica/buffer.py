@@ -97,6 +97,12 @@ class Buffer:
     def __len__(self) -> int:
         return len(self._entries) - self._head
 
+    @property
+    def is_twice_the_budget(self) -> bool:
+        """More than senders have on their way when they are told to wait: what a joiner can be handed ends somewhere."""
+        entries_max = min(2 * self.config.budget_entries, ITEMS_MAX)
+        return len(self) >= entries_max or self.bytes >= 2 * self.config.budget_bytes
+
     def append(self, batch: Batch | None, view: View | None, now: float) -> int:
         """Add an entry; its position."""
         size = ENTRY_BYTES + (0 if batch is None else len(batch.body))

@@ -71,6 +71,15 @@ class Acked(Header):
 
 
 @dataclass(frozen=True, slots=True)
+class LinkPace(Header):
+    """From here on this lineage of a site is too slow for senders to wait for it, or is not any more."""
+
+    site: str
+    lineage: ViewId
+    is_slow: bool
+
+
+@dataclass(frozen=True, slots=True)
 class HeldFor(Header):
     """From here on this site's stream is held for these other sites, in order of their names; for none: it is not held."""
 
@@ -195,6 +204,7 @@ class LineageState:
     epoch: ViewId | None
     view: View | None
     acked: SiteVector
+    is_slow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +244,7 @@ HEADERS: dict[int, type[Header]] = {
     0x106: RemoteGap,
     0x107: RemoteBaseline,
     0x108: HeldFor,
+    0x109: LinkPace,
     0x110: ForwardUnicast,
     0x111: DeliverUnicast,
     0x112: UnicastReply,

@@ -118,7 +118,8 @@ def _merge_lineage(one: LineageState, other: LineageState) -> LineageState:
     acked = dict(one.acked.origins)
     raise_to(acked, other.acked.origins)
     vector = SiteVector(acked, later(one.acked.view, other.acked.view))
-    return LineageState(one.lineage, later(one.epoch, other.epoch), _newer(one.view, other.view), vector)
+    is_slow = one.is_slow and other.is_slow
+    return LineageState(one.lineage, later(one.epoch, other.epoch), _newer(one.view, other.view), vector, is_slow)
 
 
 def _has_hidden(part: RemoteState, lineage: ViewId, reached: ViewId | None) -> bool:

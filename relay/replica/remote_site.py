@@ -59,6 +59,8 @@ class Lineage:
     #: What is stable there of our own site.
     acked: dict[Address, int] = field(default_factory=dict)
     acked_view: ViewId | None = None
+    #: Senders of our own site do not wait for it (`pace.py`).
+    is_slow: bool = False
     #: Not replicated: all entries before this position are known to be stable there; it is moved on when somebody asks.
     _lacks_from: int = 0
 
@@ -100,14 +102,14 @@ class Remote:
         """As another member gave it."""
         lineages = {}
         for each in given.lineages:
-            lineages[each.lineage] = Lineage(each.epoch, each.view, dict(each.acked.origins), each.acked.view)
+            lineages[each.lineage] = Lineage(each.epoch, each.view, dict(each.acked.origins), each.acked.view, each.is_slow)
         ahead = {member: dict(numbers) for member, numbers in given.ahead.items()}
         return cls(given.known, given.down, dict(given.admitted), ahead, {}, lineages, dict(given.reached))
 
     def give(self, site: str) -> RemoteState:
         """All that is replicated, for a joiner."""
         lineages = [
-            LineageState(name, each.epoch, each.view, SiteVector(dict(each.acked), each.acked_view))
+            LineageState(name, each.epoch, each.view, SiteVector(dict(each.acked), each.acked_view), each.is_slow)
             for name, each in self.lineages.items()
         ]
         ahead = {member: dict(numbers) for member, numbers in self.ahead.items()}

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from relay.events import Baseline, Gap, GlobalView
+from relay.events import Baseline, Gap, GlobalView, SlowSite
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import (
     Acked,
     HeldFor,
+    LinkPace,
     LinkUp,
     Relayed,
     RelayState,
@@ -39,6 +40,7 @@ ENTRIES: tuple[type[Header], ...] = (
     RemoteView,
     SiteDown,
     LinkUp,
+    LinkPace,
     Acked,
     HeldFor,
     Trim,
@@ -63,6 +65,7 @@ class Replica:
             RemoteBaseline: self._baseline,
             SiteDown: self._site_down,
             LinkUp: self._link_up,
+            LinkPace: self._link_pace,
             Acked: self._acked,
             HeldFor: self._held_for,
             Trim: self._trim,
@@ -156,6 +159,9 @@ class Replica:
     def _link_up(self, entry: LinkUp, now: float) -> Outcome:
         self.state.apply_link_up(entry)
         return APPLIED
+
+    def _link_pace(self, entry: LinkPace, now: float) -> Outcome:
+        return Outcome(events=(SlowSite(entry.site, entry.is_slow),)) if self.state.apply_link_pace(entry) else APPLIED
 
     def _acked(self, entry: Acked, now: float) -> Outcome:
         self.state.apply_acked(entry)

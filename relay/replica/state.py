@@ -13,6 +13,7 @@ from relay.replica.buffer import Buffer, BufferConfig
 from relay.replica.entries import (
     Acked,
     HeldFor,
+    LinkPace,
     LinkUp,
     RelayState,
     RemoteBaseline,
@@ -107,6 +108,14 @@ class ReplicatedState:
         lineage = self.remote(entry.site).lineage(entry.lineage)
         if lineage.epoch is None or lineage.epoch < entry.epoch:
             lineage.epoch = entry.epoch
+
+    def apply_link_pace(self, entry: LinkPace) -> bool:
+        """Whether senders wait for this lineage; False when it is not known any more, or that was so before."""
+        lineage = self.remote(entry.site).lineages.get(entry.lineage)
+        if lineage is None or lineage.is_slow is entry.is_slow:
+            return False
+        lineage.is_slow = entry.is_slow
+        return True
 
     def apply_acked(self, entry: Acked) -> int:
         """Another site has more of ours; how many entries were dropped because all that count have them."""

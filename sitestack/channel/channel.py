@@ -108,6 +108,8 @@ class Channel(Generic[X_co]):
         self._append = topmost.append
         #: No credit, or no channel any more: whoever wants to send has to wait, or to be told.
         self._full = False
+        #: Multicasts to all wait, whatever the credit.
+        self._held_back = False
         self._driver = Driver(stack, transport, recorder, self._act, self._hand_over)
         self._recorder = recorder
         self._extension = extension or Extension()
@@ -165,8 +167,8 @@ class Channel(Generic[X_co]):
         if self._burst_messages >= BURST_MESSAGES or self._burst_bytes >= BURST_BYTES:
             self._burst_messages = self._burst_bytes = 0
             await trio.lowlevel.checkpoint()
-        if self._full:
-            await self._wait_for_credit()
+        if self._full or self._held_back:
+            await self._wait_for_credit(scope == "all" and target is None)
         kind = _SCOPES[scope] if target is None else Scope.OOB if oob else Scope.UNICAST
         if oob and target is None:
             raise LocalError("only a message to one member can be out of band")
@@ -181,9 +183,9 @@ class Channel(Generic[X_co]):
         self._burst_messages += 1
         self._burst_bytes += len(payload)
 
-    async def _wait_for_credit(self) -> None:
+    async def _wait_for_credit(self, to_all: bool) -> None:
         task = trio.lowlevel.current_task()
-        while self._full and not self._leaving and not self._receive_end.waits_for(task):
+        while (self._full or (self._held_back and to_all)) and not self._leaving and not self._receive_end.waits_for(task):
             await self._writers.park()
         if self._gone.is_set():
             raise ChannelClosed("the channel is closed")
@@ -336,8 +338,14 @@ class Channel(Generic[X_co]):
             self._full = False
             self._writers.unpark_all()
         receive_end.refresh()
-        if self._full and receive_end.is_awaited and not awaited:
+        if (self._full or self._held_back) and receive_end.is_awaited and not awaited:
             self._writers.unpark_all()  # one of them may be the task that has to take; the others go on waiting
+
+    def hold_back(self, waits: bool) -> None:
+        """Multicasts to all wait from now on, or go on; those to this site and unicasts are not touched."""
+        self._held_back = waits
+        if not waits:
+            self._writers.unpark_all()
 
     def know_by_name(self, view: Named) -> None:
         """What is delivered after this view calls its members so."""

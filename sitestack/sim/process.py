@@ -58,6 +58,8 @@ class Process:
         self.alive = True
         self.left = False
         self.view: View | None = None
+        #: Multicasts to all wait, as in a channel.
+        self.held_back = False
         #: What the application was handed.
         self.events: list[Event | Frame] = []
         #: What this process's journal holds.
@@ -112,7 +114,7 @@ class Process:
 
     def send(self, payload: bytes, scope: Scope = Scope.ALL, target: object = None) -> bool:
         """Send one message; False when it is refused or there is no credit, as `Channel.send` would have waited."""
-        if not self.alive or self.left or not self.batching.writable:
+        if not self.alive or self.left or not self.batching.writable or (self.held_back and scope is Scope.ALL):
             return False
         try:
             self.batching.append(payload, scope, target)  # type: ignore[arg-type]

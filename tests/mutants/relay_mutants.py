@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Edit, Mutant
 
 TAKEOVER = "tests/simulation/relay/test_takeover_stories.py"
+PACE = "tests/simulation/relay/test_pace.py"
 STREAMS = "tests/simulation/relay/test_stream_stories.py"
 MERGES = "tests/simulation/relay/test_merge_stories.py"
 STATES = "tests/simulation/relay/test_state_stories.py"
@@ -313,5 +314,35 @@ RELAY = (
             Edit("relay/gateway/sender.py", "import Batch", "import Batch, Scope"),
         ),
         ("tests/relay/gateway/test_rewind.py::test_a_view_that_the_peer_knows_already_does_not_keep_the_window_full",),
+    ),
+    Mutant(
+        "X11 budget",
+        "what a site lacks that senders wait for goes for the budget all the same",
+        (
+            Edit(
+                "relay/gateway/gateway.py",
+                "        return buffer.end if buffer.is_twice_the_budget else self._pace.floor()",
+                "        return buffer.end",
+            ),
+        ),
+        (f"{PACE}::test_who_sends_more_than_the_line_carries_waits_and_nothing_is_lost",),
+    ),
+    Mutant(
+        "X11 senders",
+        "nobody tells the senders that a site lags by the budget",
+        (Edit("relay/layer/layer.py", "        waiting_for = self.pace.waits_for()", "        waiting_for = ()"),),
+        (f"{PACE}::test_who_sends_more_than_the_line_carries_waits_and_nothing_is_lost",),
+    ),
+    Mutant(
+        "X11 slow",
+        "a site is waited for however slow it is",
+        (
+            Edit(
+                "relay/gateway/least_pace.py",
+                "                    entries.append(",
+                "                    (lambda entry: None)(",
+            ),
+        ),
+        (f"{PACE}::test_below_the_least_pace_a_site_is_waited_for_as_long_as_a_failover_may_take_and_told_gaps_then",),
     ),
 )

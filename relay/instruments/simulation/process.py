@@ -17,6 +17,7 @@ from relay.events import (
     DialFailed,
     GlobalView,
     Listen,
+    Pacing,
     StopListening,
 )
 from relay.gateway.connections import ConnectionId
@@ -50,10 +51,16 @@ class RelayProcess(Process):
             world.network,
             world.seed,
             config.order == "total",
-            handlers={**dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge), GlobalView: self._note_global_view},
+            handlers={
+                **dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge),
+                GlobalView: self._note_global_view,
+                Pacing: self._pace,
+            },
             event_records=RELAY_RECORDS,
         )
         self.global_view: GlobalView | None = None
+        #: How often its senders were told to wait for another site.
+        self.paced = 0
         self.bridge = Physical(physical.host, BRIDGE_PORT)
         self.world = world
         #: The ends of its bridges, by the numbers that the relay layer knows them by.
@@ -84,6 +91,10 @@ class RelayProcess(Process):
 
     def _note_global_view(self, event: GlobalView) -> None:
         self.global_view = event
+
+    def _pace(self, event: Pacing) -> None:
+        self.held_back = bool(event.sites)
+        self.paced += self.held_back
 
     def _act_on_bridge(self, effect: BridgeEffect) -> None:
         streams = self.world.streams

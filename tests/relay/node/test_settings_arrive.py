@@ -72,6 +72,8 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "relay.bridge.connections_max": ("RelayChannel", "Gateway"),
     "relay.budget": ("Buffer",),
     "relay.grace_s": ("Grace",),
+    "relay.pace_min_bytes_s": ("LeastPace",),
+    "relay.when_down": ("Pace",),
     "relay.dial_s": ("Dialer",),
     "relay.dial_s_max": ("Dialer",),
     "relay.link": ("LinkTable", "LinkSession"),
@@ -98,6 +100,7 @@ OTHERS: dict[str, Any] = {
     "relay.bridge.peers": {"LON": ["127.0.0.1:7999"]},
     "relay.bridge.via": {"OSL": "SFO"},
     "relay.bridge.forward": ["SFO"],
+    "relay.when_down": {"SFO": "wait"},
     "relay.budget.bytes": 1_234_567,
 }
 

@@ -35,8 +35,9 @@ class Sites(Script):
         budget: BufferConfig,
         *shown: type[Header] | type[Event],
         routes: Mapping[str, RoutesConfig] = MappingProxyType({}),
+        wait_for: str = "",
     ) -> None:
-        """`routes`: what is not connected each with each."""
+        """`routes`: what is not connected each with each; `wait_for`: a site that the others wait for however long it takes."""
         self.hosts = {
             name: Physical(f"10.{number}.0.{rank}", 7800)
             for number, names in enumerate(sites.values(), 1)
@@ -49,7 +50,8 @@ class Sites(Script):
         for site in sites:
             way = routes.get(site, RoutesConfig())
             peers = {other: bridges[other] for other in sites if other != site and other not in way.via}
-            configs[site] = (one_each(site), RelayConfig(GatewayConfig(peers), budget, routes=way))
+            gateway = GatewayConfig(peers, when_down={wait_for: "wait"})
+            configs[site] = (one_each(site), RelayConfig(gateway, budget, routes=way))
         super().__init__(World(1, relay_maker(configs)), *shown)
         self._shown_frames = shown
         self._parsers: dict[tuple[str, int], FrameParser] = {}

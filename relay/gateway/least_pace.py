@@ -1,0 +1,69 @@
+"""LeastPace: who is too slow to be waited for, and who is not any more. The coordinator measures, and says so in the stream.
+
+A link that is cut is one without any pace: so nobody is waited for longer than the grace time that a failover may take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from relay.gateway.link_table import Key, LinkTable
+from relay.replica.entries import LinkPace
+from relay.replica.pace import Pace
+from relay.replica.state import ReplicatedState
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Where a link stood when it was looked at last."""
+
+    since: float
+    acked_bytes: int
+    #: All that was in the buffer then: who has that keeps up, however little it is.
+    end: int
+
+
+class LeastPace:
+    """Bound: a mark for each lineage of the replicated state."""
+
+    def __init__(self, state: ReplicatedState, pace: Pace, table: LinkTable, least_bytes_s: int, grace_s: float) -> None:
+        self._state = state
+        self._pace = pace
+        self._table = table
+        self._least_bytes_s = least_bytes_s
+        self._grace_s = grace_s
+        self._marks: dict[Key, _Mark] = {}
+
+    def start(self) -> None:
+        """This member begins to relay, or its site has merged: everybody has the whole grace time."""
+        self._marks.clear()
+
+    def due(self, now: float) -> list[LinkPace]:
+        """Whose pace is another one than the stream has said, to be said there now."""
+        waiting = self._pace.waits_for()
+        entries: list[LinkPace] = []
+        marks, self._marks = self._marks, {}
+        for site, remote in self._state.remotes.items():
+            if self._pace.waits_however_long(site):
+                continue
+            waited_for = self._pace.waited_for(site)
+            marked = any((site, name) in marks for name, _ in waited_for) and self._pace.is_near_budget(site)
+            lagging = waited_for if site in waiting or marked else []
+            for name, lineage in [*lagging, *[(name, each) for name, each in remote.lineages.items() if each.is_slow]]:
+                key, acked, end = (site, name), self._table.acked_bytes((site, name)), self._state.buffer.end
+                mark = marks.get(key, _Mark(now, acked, end))
+                if acked < mark.acked_bytes:
+                    mark = replace(mark, acked_bytes=0)  # another connection
+                # Twice the least pace, so that it does not come and go.
+                least_bytes = self._least_bytes_s * self._grace_s
+                least, last = (2 * least_bytes, end) if lineage.is_slow else (least_bytes, mark.end)
+                keeps_up = acked - mark.acked_bytes >= least or lineage.lacks_from(self._state.buffer) >= last
+                is_time = now >= mark.since + self._grace_s
+                if keeps_up is lineage.is_slow and (keeps_up or is_time):
+                    entries.append(LinkPace(site, name, not keeps_up))
+                self._marks[key] = _Mark(now, acked, end) if keeps_up or is_time else mark
+        return entries
+
+    def deadline(self) -> float | None:
+        """When somebody will have been waited for as long as that is done."""
+        return min([mark.since + self._grace_s for mark in self._marks.values()], default=None)

@@ -1,0 +1,73 @@
+"""Pace: for which sites the senders of this one wait, and from where on nothing goes for the budget meanwhile.
+
+A site that keeps up with a least pace is waited for while it is in the global view, also while its relay is replaced: what is
+held for it is at the budget, so senders go on as it acknowledges, and no gap is declared on a link that is up. One that is down
+or slow is not waited for: the budget trims what it lacks, and this site goes on as if alone (X11). Everything that this is read
+from is replicated, so all members stop and go on at the same point of the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from relay.replica.remote_site import Lineage
+from relay.replica.state import ReplicatedState
+from sitestack.model.view import ViewId
+
+
+class Pace:
+    """Reads the replicated state. `when_down`: with `wait` a site is waited for however long it takes."""
+
+    def __init__(self, state: ReplicatedState, when_down: Mapping[str, Literal["gap", "wait"]]) -> None:
+        self._state = state
+        self._when_down = when_down
+        self._waiting: tuple[str, ...] = ()
+
+    def waits_for(self) -> tuple[str, ...]:
+        """The sites whose share of the buffer is at the budget; each until it is an eighth below."""
+        if self._waiting or self._is_at_budget(self._state.buffer.first, 8):
+            eighths = dict.fromkeys(self._waiting, 7)
+            floors = {site: self._floor(site) for site in self._state.sites}
+            lagging = {site: floor for site, floor in floors.items() if floor is not None}
+            self._waiting = tuple([site for site, at in lagging.items() if self._is_at_budget(at, eighths.get(site, 8))])
+        return self._waiting
+
+    def floor(self) -> int:
+        """The first position of the buffer that a site lacks which is waited for; its end when there is none."""
+        floors = [self._floor(site) for site in self._state.sites]
+        return min([each for each in floors if each is not None], default=self._state.buffer.end)
+
+    def waited_for(self, site: str) -> list[tuple[ViewId, Lineage]]:
+        """The lineages of a site that make senders wait when they lag."""
+        remote = self._state.remotes.get(site)
+        linked = [] if remote is None else [(name, each) for name, each in remote.lineages.items() if each.epoch is not None]
+        shown = [(name, each) for name, each in linked if each.view is not None]
+        if self.waits_however_long(site):
+            return shown or linked  # of a site that lives a lost part is not waited for
+        return [(name, each) for name, each in shown if not each.is_slow]
+
+    def is_near_budget(self, site: str) -> bool:
+        """Whether senders wait for this site, or have just been let go on and will soon wait again."""
+        floor = self._floor(site)
+        return floor is not None and self._is_at_budget(floor, 6)
+
+    def waits_however_long(self, site: str) -> bool:
+        """Whether the operator wants senders to wait for this site also when it is down or slow."""
+        return self._when_down.get(site) == "wait"
+
+    def _floor(self, site: str) -> int | None:
+        buffer = self._state.buffer
+        lineages = self.waited_for(site)
+        if not lineages:
+            return buffer.first if self.waits_however_long(site) else None  # it has never been linked, and lacks everything
+        return min(lineage.lacks_from(buffer) for _, lineage in lineages)
+
+    def _is_at_budget(self, position: int, eighths: int) -> bool:
+        """Whether what is held from a position on is so many eighths of the budget."""
+        buffer = self._state.buffer
+        if position >= buffer.end:
+            return False
+        config = buffer.config
+        entries, (_, size) = buffer.end - position, buffer.held_from(position)
+        return 8 * entries >= eighths * config.budget_entries or 8 * size >= eighths * config.budget_bytes

@@ -1,0 +1,160 @@
+"""Pace: while a site is linked, or its relay is being replaced, senders wait for it at the budget, and no gap is declared.
+
+A site below the least pace for the grace time, or without a link, is waited for no longer: then the budget trims (X11).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.events import SlowSite
+from relay.replica.buffer import BufferConfig
+from sitestack.journal import records
+from sitestack.model.message import Scope
+from sitestack.sim.tcp_streams import Slowness
+from tests.simulation.relay.sites import Sites
+
+#: Two seconds of the first line; of the second one more than the grace time, so that its site is too slow.
+BUDGET = BufferConfig(budget_bytes=200_000)
+LINE = Slowness(0.02, 100_000.0, 0.2)
+CRAWL = Slowness(0.02, 10_000.0, 0.2)
+
+
+class Flood:
+    """A member that sends whenever it may, and how often it might not."""
+
+    def __init__(self, script: Sites, name: str, scope: Scope = Scope.ALL, size: int = 1_000) -> None:
+        self.script, self.name, self.scope, self.size = script, name, scope, size
+        self.sent: list[str] = []
+        self.longest_wait_s = self._waited_s = 0.0
+
+    def run(self, seconds: float, every_s: float = 0.005) -> None:
+        process = self.script[self.name]
+        for _ in range(round(seconds / every_s)):
+            word = f"{self.name}{self.scope}{len(self.sent)}".ljust(self.size, ".")
+            if process.send(word.encode(), self.scope):
+                self.sent.append(word)
+                self._waited_s = 0.0
+            else:
+                self._waited_s += every_s
+                self.longest_wait_s = max(self.longest_wait_s, self._waited_s)
+            self.script.run(every_s)
+
+
+def formed(sites: dict[str, str], wait_for: str = "") -> Sites:
+    script = Sites(sites, BUDGET, wait_for=wait_for)
+    names = "".join(sites.values())
+    script.form(*names)
+    script.linked(*names)
+    script.run(1.0)
+    return script
+
+
+def slow_line(script: Sites, one: str, other: str, slowness: Slowness) -> None:
+    """All that is sent between the hosts of these is slow from now on."""
+    ends = [frozenset(script.hosts[name].host for name in names) for names in (one, other)]
+    script.world.streams.slow[:0] = [(ends[0], ends[1], slowness), (ends[1], ends[0], slowness)]
+
+
+def slowed(script: Sites, name: str) -> list[bool]:
+    """What a member was told of the pace of other sites."""
+    return [event.is_slow for event in script[name].events if isinstance(event, SlowSite)]
+
+
+def test_who_sends_more_than_the_line_carries_waits_and_nothing_is_lost() -> None:
+    script = formed({"NYC": "ABC", "SFO": "DEF"})
+    slow_line(script, "ABC", "DEF", LINE)
+    flood = Flood(script, "B")
+    flood.run(20.0)
+    buffers = [script.relay(name).relay.state.buffer for name in "ABC"]
+    assert script.relay("B").paced > 0
+    assert max(each.bytes_high for each in buffers) < 2 * BUDGET.budget_bytes
+    assert 20.0 * 100_000 * 0.5 < len(flood.sent) * 1_000 < 20.0 * 100_000 * 1.2, "at the pace of the line"
+    script.everybody_has("DEF", *flood.sent)
+    assert slowed(script, "C") == []
+
+
+def test_messages_to_the_own_site_and_to_one_member_do_not_wait() -> None:
+    script = formed({"NYC": "ABC", "SFO": "DEF"})
+    slow_line(script, "ABC", "DEF", CRAWL)
+    flood = Flood(script, "B")
+    flood.run(2.0)
+    assert not script["B"].send(b"x"), "relayed ones wait"
+    assert script["B"].send(b"to the site", Scope.SITE)
+    assert script["B"].send(b"to a member", Scope.UNICAST, script["C"].local.address)
+    assert script["B"].send(b"to a member elsewhere", Scope.UNICAST, script.proxy("E"))
+    script.until(lambda: {"to the site", "to a member"} <= {*script.delivered("C")}, "C has both", within=0.5)
+
+
+def test_below_the_least_pace_a_site_is_waited_for_as_long_as_a_failover_may_take_and_told_gaps_then() -> None:
+    """X11: a site goes on as if alone. When the line is whole again, its senders wait again before anything is lost."""
+    script = formed({"NYC": "ABC", "SFO": "DEF"})
+    slow_line(script, "ABC", "DEF", CRAWL)
+    flood = Flood(script, "B")
+    flood.run(script.configs["NYC"][1].gateway.grace_s + 3.0)
+    assert flood.longest_wait_s > 1.0
+    free = Flood(script, "A", size=900)
+    free.run(10.0)
+    assert free.longest_wait_s == 0.0
+    assert [slowed(script, name) for name in "ABC"] == [[True]] * 3
+    script.everywhere("ABC", *flood.sent, *free.sent)
+    del script.world.streams.slow[:2]
+    script.until(lambda: slowed(script, "C") == [True, False], "it keeps up again", within=60.0)
+    script.run(5.0)
+    assert script.gaps("E")
+    before = script.gaps("E")
+    slow_line(script, "ABC", "DEF", LINE)
+    again = Flood(script, "C")
+    again.run(10.0)
+    script.everywhere("DEF", *again.sent)
+    assert script.gaps("E") == before
+
+
+def test_without_a_link_a_site_is_waited_for_until_it_is_down() -> None:
+    script = formed({"NYC": "ABC", "SFO": "DEF"})
+    mend = script.stall("ABC", "DEF"), script.stall("DEF", "ABC")
+    flood = Flood(script, "B")
+    flood.run(40.0)
+    assert flood.longest_wait_s < script.configs["NYC"][1].gateway.grace_s + 5.0
+    script.everywhere("ABC", *flood.sent)
+    for each in mend:
+        each()
+    script.until(lambda: bool(script.gaps("E")), "what the budget took is told", within=30.0)
+    reasons = {record.reason for record in script["E"].records if isinstance(record, records.Gap)}
+    assert reasons == {"budget"}
+
+
+def test_for_a_site_that_the_operator_wants_to_be_waited_for_nothing_is_lost_however_long_it_is_away() -> None:
+    script = formed({"NYC": "ABC", "SFO": "DEF"}, wait_for="SFO")
+    mend = script.stall("ABC", "DEF"), script.stall("DEF", "ABC")
+    flood = Flood(script, "B")
+    flood.run(60.0)
+    assert flood.longest_wait_s > 50.0
+    for each in mend:
+        each()
+    flood.run(5.0)
+    assert len(flood.sent) > 200
+    script.everybody_has("DEF", *flood.sent)
+
+
+def test_a_fast_site_gets_everything_beside_a_slow_one_and_neither_is_told_a_gap() -> None:
+    script = formed({"LON": "GH", "NYC": "ABC", "SFO": "DE"})
+    slow_line(script, "ABC", "DE", LINE)
+    flood = Flood(script, "B")
+    flood.run(15.0)
+    assert script.relay("B").paced > 0
+    script.everybody_has("DEGH", *flood.sent)
+
+
+@pytest.mark.parametrize("relay", ["A", "D"])
+def test_when_either_relay_dies_meanwhile_senders_wait_for_the_next_one_and_go_on_at_the_same_rate(relay: str) -> None:
+    script = formed({"NYC": "ABC", "SFO": "DEF"})
+    slow_line(script, "ABC", "DEF", LINE)
+    flood = Flood(script, "B")
+    flood.run(5.0)
+    script.kill(relay)
+    flood.run(10.0)
+    before = len(flood.sent)
+    flood.run(5.0)
+    assert len(flood.sent) - before > 5.0 * 100 * 0.5
+    script.everybody_has("DEF".replace(relay, ""), *flood.sent)
