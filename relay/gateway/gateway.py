@@ -271,9 +271,9 @@ class Gateway:
             self._injector.cast(Trim(self._trimming))
 
     def _floor(self) -> int:
-        """Where that begins what the budget does not take. Twice the budget is the end of all patience."""
+        """Where that begins what the budget does not take. There is an end to that, for a joiner is handed all of it."""
         buffer = self._state.buffer
-        return buffer.end if buffer.is_twice_the_budget else self._pace.floor()
+        return buffer.end if buffer.is_overfull else self._pace.floor()
 
     def deadline(self) -> float | None:
         """When `turn` wants to be called."""

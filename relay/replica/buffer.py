@@ -22,6 +22,9 @@ from sitestack.wire.schema import ITEMS_MAX
 #: What an entry costs besides the body of its batch.
 ENTRY_BYTES = 256
 
+#: While senders wait for a site nothing that it lacks goes for the budget, so this comes on top: the credit of eight members.
+ON_THEIR_WAY_BYTES = 32 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class BufferConfig:
@@ -98,10 +101,9 @@ class Buffer:
         return len(self._entries) - self._head
 
     @property
-    def is_twice_the_budget(self) -> bool:
-        """More than senders have on their way when they are told to wait: what a joiner can be handed ends somewhere."""
-        entries_max = min(2 * self.config.budget_entries, ITEMS_MAX)
-        return len(self) >= entries_max or self.bytes >= 2 * self.config.budget_bytes
+    def is_overfull(self) -> bool:
+        """More than the budget and what members can have on their way when they are told to wait."""
+        return len(self) >= ITEMS_MAX or self.bytes >= self.config.budget_bytes + ON_THEIR_WAY_BYTES
 
     def append(self, batch: Batch | None, view: View | None, now: float) -> int:
         """Add an entry; its position."""

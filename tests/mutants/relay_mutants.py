@@ -321,7 +321,7 @@ RELAY = (
         (
             Edit(
                 "relay/gateway/gateway.py",
-                "        return buffer.end if buffer.is_twice_the_budget else self._pace.floor()",
+                "        return buffer.end if buffer.is_overfull else self._pace.floor()",
                 "        return buffer.end",
             ),
         ),

@@ -31,6 +31,8 @@ FAULTS: dict[str, str] = {
     "wan cut": "F21",
     "gap": "F22",
     "cut bridge": "F23",
+    "senders held back": "X11",
+    "site too slow": "X11",
     "wan cut one way": "F25",
     "slow wan": "F26",
     "narrow wan": "F26",

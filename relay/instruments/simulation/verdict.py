@@ -8,6 +8,7 @@ believed (R9), was there a merge where nothing was split (A13) or more than need
 
 from __future__ import annotations
 
+from relay.events import SlowSite
 from relay.instruments.simulation.levels_at_rest import unsettled
 from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import Plan
@@ -142,7 +143,7 @@ class SeedVerdict:
         """
         plan = self._plan
         shortage = Shortage(self._world.processes, plan.budget, plan.agreement == "uniform", plan.order == "total")
-        parted = self._parted()
+        parted, away = self._parted(), self._away()
         said = []
         for process in self._world.processes:
             gaps = [record for record in process.records if isinstance(record, records.Gap)]
@@ -151,7 +152,27 @@ class SeedVerdict:
                 whole = all(gap.t < parted.get(site, gap.t + 1) for site in (process.local.site, gap.site))
                 if whole and (what := shortage.objection(process, gap)):
                     said.append(f"X5 {_label(process)}: {what}")
+                if whole and gap.reason == "budget" and (gap.site, process.local.site) not in away:
+                    numbers = f"{gap.site}/{gap.origin!r} {gap.first}..{gap.last}"
+                    said.append(f"X11 {_label(process)}: {numbers} went for the budget, though this site was to be waited for")
         return said
+
+    def _away(self) -> set[tuple[str, str]]:
+        """Sites that had another one down, or too slow to be waited for, or not yet there."""
+        sites = [site for site, _ in self._plan.sites]
+        late = () if self._plan.late is None else (self._plan.late[0],)
+        found = {pair for site in sites for each in late for pair in ((site, each), (each, site))}
+        for process in self._world.processes:
+            for record in process.records:
+                if isinstance(record, records.GlobalView):
+                    found |= {(process.local.site, site) for site in record.down}
+            if isinstance(process, RelayProcess):
+                self._nemesis.covered["senders held back"] += process.paced
+            for event in process.events:
+                if isinstance(event, SlowSite):
+                    found.add((process.local.site, event.site))
+                    self._nemesis.covered["site too slow"] += event.is_slow
+        return found
 
 
 def _merges(process: Process, since_ns: int) -> int:
