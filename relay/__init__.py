@@ -10,7 +10,7 @@ What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `S
                  `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the same with `Delivery` (`Batch`)
 Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
-                 `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
+                 `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
 Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySettings` (`BridgeConfig`, `BudgetSettings`,
                  `LinkConfig`, `RemoteUnicastConfig`), `SecuritySettings`, `JournalSettings`, `HttpSettings`,
                  `LogSettings`, and all of `sitestack.SiteConfig`: `TransportConfig`, `DiscoveryConfig`,
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         Scope,
         SequencerConfig,
         SiteStackError,
+        SlowConsumer,
         StabilityConfig,
         StateTooLarge,
         StateTransferConfig,
@@ -144,6 +145,7 @@ __all__ = [
     "SecuritySettings",
     "SequencerConfig",
     "SiteStackError",
+    "SlowConsumer",
     "StabilityConfig",
     "StateTooLarge",
     "StateTransferConfig",

@@ -10,7 +10,7 @@ What it yields   `Event`: `Message` (`MessageId`, `Scope`) or `View` (`ViewId`, 
                  `BatchEvent` of `Channel.batches`: `Delivery` (`Batch`) or `View`
 Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
-                 `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
+                 `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
 Settings         `SiteConfig`, made by `lan`, `local` or `named_hosts`; in it `TransportConfig`, `DiscoveryConfig`,
                  `MembershipConfig` (`LeaderTimes`, `MergeTimes`), `ChannelConfig`, and `ProtocolsConfig` with
                  `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
@@ -27,10 +27,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sitestack.channel.channel import Channel, ChannelStatistics
+    from sitestack.channel.channel import Channel
     from sitestack.channel.events import BatchEvent, Event
     from sitestack.channel.inbox import Delivery
     from sitestack.channel.open import open_channel
+    from sitestack.channel.statistics import ChannelStatistics
     from sitestack.config import ChannelConfig, ProtocolsConfig, SiteConfig, TransportConfig, lan, local, named_hosts
     from sitestack.layers.batching import BatchingConfig
     from sitestack.layers.discovery import DiscoveryConfig
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         ProtocolError,
         RemoteError,
         SiteStackError,
+        SlowConsumer,
         StateTooLarge,
         StateUnavailable,
     )
@@ -102,6 +104,7 @@ __all__ = [
     "SequencerConfig",
     "SiteConfig",
     "SiteStackError",
+    "SlowConsumer",
     "StabilityConfig",
     "StateTooLarge",
     "StateTransferConfig",
@@ -119,10 +122,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "sitestack.channel.channel": ("Channel", "ChannelStatistics"),
+    "sitestack.channel.channel": ("Channel",),
     "sitestack.channel.events": ("BatchEvent", "Event"),
     "sitestack.channel.inbox": ("Delivery",),
     "sitestack.channel.open": ("open_channel",),
+    "sitestack.channel.statistics": ("ChannelStatistics",),
     "sitestack.config": ("ChannelConfig", "ProtocolsConfig", "SiteConfig", "TransportConfig", "lan", "local", "named_hosts"),
     "sitestack.layers.batching": ("BatchingConfig",),
     "sitestack.layers.discovery": ("DiscoveryConfig",),
@@ -148,6 +152,7 @@ _MODULES = {
         "ProtocolError",
         "RemoteError",
         "SiteStackError",
+        "SlowConsumer",
         "StateTooLarge",
         "StateUnavailable",
     ),

@@ -107,6 +107,11 @@ class ChannelConfig:
     resolve_timeout_s: float = 10.0
     #: How often these names are looked up again: members move.
     resolve_interval_s: float = 10.0
+    #: What becomes of a member whose application takes nothing while more than `protocols.flow_control.backlog_bytes_max` waits
+    #: for it, and so all senders of its site: it leaves (exclude), or they wait without limit (slow).
+    backlog_policy: Literal["exclude", "slow"] = "exclude"
+    #: How long its site waits for it before it leaves.
+    backlog_hold_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from relay.node.bridge import Bridge, BridgeStatistics
 from relay.node.events import BetweenSites
 from relay.node.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
-from sitestack.channel.channel import Channel, ChannelStatistics
+from sitestack.channel.channel import Channel
 from sitestack.channel.extension import Extension
 from sitestack.channel.open import (
     Journal,
@@ -30,6 +30,7 @@ from sitestack.channel.open import (
     shared_state,
 )
 from sitestack.channel.state_handover import SharedState
+from sitestack.channel.statistics import ChannelStatistics
 from sitestack.journal.recorder import Recorder
 from sitestack.model.errors import unwrapped
 from sitestack.model.events import Event, OtherParameters

@@ -134,6 +134,8 @@ class _Node:
         """Say it once when something stops working that is tried again and again."""
         known: list[str] = []
         while True:
+            if channel.excluded is not None:
+                raise channel.excluded
             problems = self._problems(channel)
             for problem in problems:
                 if problem not in known:

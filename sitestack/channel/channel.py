@@ -8,22 +8,32 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 import trio
 
-from sitestack.channel.driver import Driver, DriverStatistics
+from sitestack.channel.backlog_guard import BacklogGuard
+from sitestack.channel.credit_gate import CreditGate
+from sitestack.channel.driver import Driver
 from sitestack.channel.extension import Extension
 from sitestack.channel.inbox import Delivery, Inbox, Mark
 from sitestack.channel.receive_end import ReceiveEnd
 from sitestack.channel.state_handover import SharedState, StateHandover
+from sitestack.channel.statistics import ChannelStatistics
 from sitestack.config import SiteConfig
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import Batching
 from sitestack.model.address import Address, Physical
-from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed, LocalError, ProtocolError, unwrapped
+from sitestack.model.errors import (
+    ChannelClosed,
+    ConfigurationError,
+    JoinFailed,
+    LocalError,
+    ProtocolError,
+    SlowConsumer,
+    unwrapped,
+)
 from sitestack.model.events import (
     Connect,
     Disconnect,
@@ -47,7 +57,7 @@ from sitestack.model.view import View
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
-from sitestack.transport.watch import Watcher, WatchStatistics
+from sitestack.transport.watch import Watcher
 
 if TYPE_CHECKING:
     from typing import Never
@@ -64,18 +74,6 @@ BURST_MESSAGES = 256
 BURST_BYTES = 32 * 1024
 
 _SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelStatistics:
-    """All counters of one member."""
-
-    #: By layer, and the drop counters under "drops".
-    stack: dict[str, object]
-    driver: DriverStatistics
-    transport: object
-    #: None where members are not watched.
-    watch: WatchStatistics | None
 
 
 class Channel(Generic[X_co]):
@@ -106,10 +104,6 @@ class Channel(Generic[X_co]):
         self._stack = stack
         self._batching = topmost
         self._append = topmost.append
-        #: No credit, or no channel any more: whoever wants to send has to wait, or to be told.
-        self._full = False
-        #: Multicasts to all wait, whatever the credit.
-        self._held_back = False
         self._driver = Driver(stack, transport, recorder, self._act, self._hand_over)
         self._recorder = recorder
         self._extension = extension or Extension()
@@ -121,11 +115,14 @@ class Channel(Generic[X_co]):
         #: Why this member cannot join, when its site does not take it.
         self._refusal: OtherParameters | None = None
         self._gone = trio.Event()
+        #: Why this member was made to leave, if it was.
+        self.excluded: SlowConsumer | None = None
         self._leaving = False
         self._inbox: Inbox[Event | View | Mark] = Inbox()
         self._state = StateHandover(state, self._inbox)
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
         self._receive_end = ReceiveEnd(self._inbox, self._state, self.hand_in, backlog_bytes_max)
+        self._gate = CreditGate(self._receive_end.waits_for)
         #: What is done about an event that is no delivery. Those that only the stack's inside cares about are passed over.
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             ViewInstalled: self._install,
@@ -135,7 +132,6 @@ class Channel(Generic[X_co]):
             **dict.fromkeys((GiveState, StateArrived, StateRefused, StateNotGiven), self._state.handle),
         }
         self._messages: Iterator[Message] = iter(())
-        self._writers = trio.lowlevel.ParkingLot()
         self._burst_messages = self._burst_bytes = 0
 
     # -- sending ---------------------------------------------------------------------------------------------------
@@ -167,13 +163,15 @@ class Channel(Generic[X_co]):
         if self._burst_messages >= BURST_MESSAGES or self._burst_bytes >= BURST_BYTES:
             self._burst_messages = self._burst_bytes = 0
             await trio.lowlevel.checkpoint()
-        if self._full or self._held_back:
-            await self._wait_for_credit(scope == "all" and target is None)
+        gate = self._gate
+        if gate.is_full or gate.is_held_back:
+            await gate.wait(scope == "all" and target is None)
+            self._require_open()
         kind = _SCOPES[scope] if target is None else Scope.OOB if oob else Scope.UNICAST
         if oob and target is None:
             raise LocalError("only a message to one member can be out of band")
         try:
-            self._full = not self._append(payload, kind, target, not loopback)
+            gate.is_full = not self._append(payload, kind, target, not loopback)
         except LocalError as error:
             if self._recorder is not None:
                 self._recorder.reject(type(error).__name__)
@@ -183,10 +181,9 @@ class Channel(Generic[X_co]):
         self._burst_messages += 1
         self._burst_bytes += len(payload)
 
-    async def _wait_for_credit(self, to_all: bool) -> None:
-        task = trio.lowlevel.current_task()
-        while (self._full or (self._held_back and to_all)) and not self._leaving and not self._receive_end.waits_for(task):
-            await self._writers.park()
+    def _require_open(self) -> None:
+        if self.excluded is not None:
+            raise self.excluded
         if self._gone.is_set():
             raise ChannelClosed("the channel is closed")
 
@@ -258,13 +255,23 @@ class Channel(Generic[X_co]):
         if not self._leaving:
             self._leaving = True
             self.hand_in(Disconnect())
-            self._writers.unpark_all()
+            self._gate.end()
         await self._gone.wait()
 
     def abandon(self) -> None:
         """The application takes nothing any more: all that is delivered is dropped. The end of the block does this."""
         if not self._gone.is_set():
             self._receive_end.abandon()
+
+    def _exclude(self) -> None:
+        """The application has stopped its site for long enough: leave, and say why to whoever takes or sends."""
+        hold_s = self.config.channel.backlog_hold_s
+        why = f"its application took nothing for {hold_s:g} s while the site waited for it"
+        self.excluded = SlowConsumer(f"{self.name} in {self.site} has left: {why}")
+        self._leaving = True
+        self._receive_end.abandon(self.excluded)
+        self.hand_in(Disconnect())
+        self._gate.end()
 
     def set_initial_hosts(self, initial_hosts: tuple[Physical, ...]) -> None:
         """Members may be found at these addresses now, instead of those in the configuration."""
@@ -299,10 +306,10 @@ class Channel(Generic[X_co]):
             async with self._extension.around(self.hand_in):
                 await self._serve()
         finally:
-            self._leaving = self._full = True
+            self._leaving = True
             self._gone.set()
             self._receive_end.close()
-            self._writers.unpark_all()
+            self._gate.end()
         if self._recorder is not None:
             self._recorder.drops(self._stack.drops)
             self._recorder.stop(self._driver.answered)
@@ -315,6 +322,10 @@ class Channel(Generic[X_co]):
                 if listener is not None:
                     owner = f"{self.name} in {self.site}"
                     self._watcher = Watcher(self.address, owner, listener, self.hand_in, nursery)
+                settings = self.config.channel
+                if settings.backlog_policy == "exclude":
+                    guard = BacklogGuard(self._receive_end, settings.backlog_hold_s, self._exclude)
+                    nursery.start_soon(guard.run, name=f"backlog of {self.name} in {self.site}")
                 await self._driver.run()
                 nursery.cancel_scope.cancel()
 
@@ -334,18 +345,17 @@ class Channel(Generic[X_co]):
                     inbox.put(Delivery(event.source, event.batch, self._roster))
             else:
                 self._handle(event)
-        if self._full and self._batching.writable:
-            self._full = False
-            self._writers.unpark_all()
+        gate = self._gate
+        if gate.is_full and self._batching.writable:
+            gate.is_full = False
+            gate.look_again()
         receive_end.refresh()
-        if (self._full or self._held_back) and receive_end.is_awaited and not awaited:
-            self._writers.unpark_all()  # one of them may be the task that has to take; the others go on waiting
+        if receive_end.is_awaited and not awaited:
+            gate.look_again()  # one of them may be the task that has to take; the others go on waiting
 
     def hold_back(self, waits: bool) -> None:
         """Multicasts to all wait from now on, or go on; those to this site and unicasts are not touched."""
-        self._held_back = waits
-        if not waits:
-            self._writers.unpark_all()
+        self._gate.hold_back(waits)
 
     def know_by_name(self, view: Named) -> None:
         """What is delivered after this view calls its members so."""

@@ -11,6 +11,7 @@ import trio
 
 from sitestack.channel.inbox import Delivery, Inbox, Mark
 from sitestack.channel.state_handover import StateHandover
+from sitestack.model.errors import LocalError
 from sitestack.model.events import Credit, Event
 from sitestack.model.view import View
 
@@ -37,7 +38,11 @@ class ReceiveEnd:
         self._report_step_bytes = max(1, backlog_bytes_max // 8)
         self._reported_bytes = 0
         self._taken_messages = 0
+        #: Counts what was taken.
+        self.takes = 0
         self._closed = False
+        #: Why nothing can be taken any more, if the application is to hear of it.
+        self._failure: LocalError | None = None
         self._readers = trio.lowlevel.ParkingLot()
         #: Who took last; one task should.
         self._taker: trio.lowlevel.Task | None = None
@@ -46,8 +51,12 @@ class ReceiveEnd:
         return self
 
     async def __anext__(self) -> Delivery | View | Event:
-        """The oldest. Ends when the channel is closed; raises StateTooLarge, StateUnavailable, and what callbacks raise."""
+        """The oldest. Ends when the channel is closed.
+
+        Raises StateTooLarge, StateUnavailable, what callbacks raise, and SlowConsumer when nothing was taken for too long.
+        """
         inbox = self._inbox
+        self.takes += 1
         self._taker = trio.lowlevel.current_task()
         if self._taken_messages >= TAKE_MESSAGES:
             self._taken_messages = 0
@@ -55,6 +64,8 @@ class ReceiveEnd:
         while True:
             while self._state.withheld or not inbox:
                 self._state.check()
+                if self._failure is not None:
+                    raise self._failure
                 if self._closed:
                     raise StopAsyncIteration
                 self._taken_messages = 0
@@ -74,6 +85,11 @@ class ReceiveEnd:
         """Whether others can only go on when something is taken: they get no credit, or a joiner gets no state, before."""
         return self._reported_bytes > self._backlog_bytes_max or self._state.is_awaited
 
+    @property
+    def is_over(self) -> bool:
+        """Whether senders get no credit because the application does not take what it could."""
+        return self._reported_bytes > self._backlog_bytes_max and not self._state.withheld
+
     def waits_for(self, task: trio.lowlevel.Task) -> bool:
         """Whether it is this task that has to take, so that it must not wait for credit itself."""
         return task is self._taker and self.is_awaited
@@ -90,8 +106,12 @@ class ReceiveEnd:
         self._reported_bytes = self._inbox.backlog_bytes.now
         self._hand_in(Credit(self._reported_bytes))
 
-    def abandon(self) -> None:
-        """Nobody takes any more. What was delivered is dropped and nothing is backlog from now on, so the senders go on."""
+    def abandon(self, failure: LocalError | None = None) -> None:
+        """Nobody takes any more. What was delivered is dropped and nothing is backlog from now on, so the senders go on.
+
+        `failure`: what who tries to take is told.
+        """
+        self._failure = self._failure or failure
         self._inbox.abandon()
         self._report_backlog()
 

@@ -30,6 +30,10 @@ class ChannelClosed(LocalError):
     """The channel is closed, or this member has left; nothing was sent."""
 
 
+class SlowConsumer(ChannelClosed):
+    """The application took nothing for too long while its site waited for it, so this member has left."""
+
+
 class JoinFailed(LocalError):
     """The site could not be joined within the configured time."""
 

@@ -16,6 +16,7 @@ class DeafChannel:
     """A channel that cannot listen for other sites. Its statistics are not for every second."""
 
     listen_error = ""
+    excluded = None
 
     def statistics(self) -> object:
         raise AssertionError("all numbers were asked for")

@@ -283,7 +283,8 @@ async def test_a_joiner_that_waits_slows_the_writers_down_instead_of_growing(aut
     flow = replace(config.protocols.flow_control, window_bytes=20_000, backlog_bytes_max=50_000)
     batching = replace(config.protocols.batching, message_bytes_max=20_000, batch_bytes_max=10_000, window_bytes=20_000)
     batching = replace(batching, send_credit_bytes=40_000)
-    config = replace(config, protocols=replace(config.protocols, flow_control=flow, batching=batching))
+    channel = replace(config.channel, backlog_policy="slow")
+    config = replace(config, channel=channel, protocols=replace(config.protocols, flow_control=flow, batching=batching))
     async with site(config) as start:
         a, b = await start("A"), await start("B")
         a.pause = trio.Event()

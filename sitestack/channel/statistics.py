@@ -1,0 +1,20 @@
+"""The counters of one member."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sitestack.channel.driver import DriverStatistics
+from sitestack.transport.watch import WatchStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatistics:
+    """All counters of one member."""
+
+    #: By layer, and the drop counters under "drops".
+    stack: dict[str, object]
+    driver: DriverStatistics
+    transport: object
+    #: None where members are not watched.
+    watch: WatchStatistics | None

@@ -1,0 +1,113 @@
+"""A member whose application takes nothing holds its site up for a bounded time, and is told why it has left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sitestack.channel.channel import Channel
+from sitestack.config import SiteConfig
+from sitestack.model.errors import SlowConsumer
+from sitestack.model.message import Message
+from tests.sitestack.channel.channel_sites import members
+from tests.sitestack.channel.test_channel_backlog import with_backlog
+
+
+def with_policy(policy: Literal["exclude", "slow"]) -> SiteConfig:
+    config = with_backlog()
+    return replace(config, channel=replace(config.channel, backlog_policy=policy, backlog_hold_s=4.0))
+
+
+@dataclass
+class Flooded:
+    """A sends all the time, A and B take, and C takes nothing."""
+
+    a: Channel
+    b: Channel
+    c: Channel
+    sent: int = 0
+    #: When B took something last, and the longest time that it waited for it.
+    last_s: float = field(default_factory=trio.current_time)
+    longest_s: float = 0.0
+
+    async def send(self) -> None:
+        while True:
+            await self.a.send(b"x" * 1_000)
+            self.sent += 1
+            await trio.sleep(0.001)
+
+    async def take(self, channel: Channel) -> None:
+        async for event in channel:
+            if channel is self.b and isinstance(event, Message):
+                now = trio.current_time()
+                self.longest_s, self.last_s = max(self.longest_s, now - self.last_s), now
+
+
+@asynccontextmanager
+async def flooded(config: SiteConfig) -> AsyncIterator[Flooded]:
+    async with members("A", "B", "C", config=config) as (a, b, c), trio.open_nursery() as nursery:
+        site = Flooded(a, b, c)
+        for channel in (a, b):
+            nursery.start_soon(site.take, channel)
+        nursery.start_soon(site.send)
+        yield site
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_takes_nothing_is_left_out_after_the_hold_time_and_the_others_go_on(autojump_clock: MockClock) -> None:
+    async with flooded(with_policy("exclude")) as site:
+        await trio.sleep(20)
+        assert 4.0 <= site.longest_s < 4.0 + 2.0
+        assert len(site.a.view.members) == 2
+        assert trio.current_time() - site.last_s < 0.1
+
+
+async def test_it_is_told_so_when_it_takes_and_when_it_sends(autojump_clock: MockClock) -> None:
+    async with flooded(with_policy("exclude")) as site:
+        await trio.sleep(20)
+        for attempt in (site.c.__anext__, lambda: site.c.send(b"late")):
+            with pytest.raises(SlowConsumer, match="C in NYC has left: its application took nothing for 4 s"):
+                await attempt()
+
+
+async def test_with_the_policy_slow_the_site_waits_however_long(autojump_clock: MockClock) -> None:
+    async with flooded(with_policy("slow")) as site:
+        await trio.sleep(60)
+        assert trio.current_time() - site.last_s > 50
+        assert len(site.a.view.members) == 3
+
+
+async def test_who_takes_slowly_stays_and_the_site_goes_at_its_pace(autojump_clock: MockClock) -> None:
+    async with flooded(with_policy("exclude")) as site, trio.open_nursery() as nursery:
+
+        async def take_slowly() -> None:
+            while True:
+                await site.c.__anext__()
+                await trio.sleep(0.1)
+
+        nursery.start_soon(take_slowly)
+        await trio.sleep(60)
+        assert len(site.a.view.members) == 3
+        assert trio.current_time() - site.last_s < 10
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_takes_nothing_while_nobody_waits_for_it_stays(autojump_clock: MockClock) -> None:
+    async with members("A", "B", config=with_policy("exclude")) as (a, b):
+        await a.send(b"x")
+        await trio.sleep(60)
+        assert len(a.view.members) == 2
+        assert [event.payload async for event in _first_message(b)] == [b"x"]
+
+
+async def _first_message(channel: Channel) -> AsyncIterator[Message]:
+    async for event in channel:
+        if isinstance(event, Message):
+            yield event
+            return
