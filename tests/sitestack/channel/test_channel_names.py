@@ -12,7 +12,7 @@ from sitestack.model.message import Message
 from sitestack.model.roster import Roster
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel.channel_sites import members, one, take, view_of
+from tests.harness.channels import members, one, take, wait_for_view
 
 
 async def test_messages_and_batches_name_their_sender(autojump_clock: MockClock) -> None:
@@ -33,10 +33,10 @@ async def test_one_that_has_left_is_still_named_by_what_it_said(autojump_clock: 
     network = MemoryNetwork()
     async with one(network, "A") as a:
         async with one(network, "B") as b:
-            await view_of(a, 2)
+            await wait_for_view(a, 2)
             await b.send(b"last words")
             gone = b.address
-        await view_of(a, 1)
+        await wait_for_view(a, 1)
         [message] = await take(a, 1)
         assert isinstance(await anext(a), View)
         assert (message.payload, message.sender) == (b"last words", "B")

@@ -22,7 +22,7 @@ from sitestack.model.errors import ChannelClosed, ConfigurationError, StateTooLa
 from sitestack.model.message import Scope
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel.channel_sites import NYC, one, take, view_of
+from tests.harness.channels import NYC, one, take, wait_for_view
 
 
 def with_state(config: SiteConfig = NYC, **changes: int) -> SiteConfig:
@@ -313,7 +313,7 @@ async def test_a_state_that_is_too_large_is_an_error_of_the_joiner_alone(autojum
             with trio.fail_after(10), pytest.raises(StateTooLarge, match="204 bytes, of 100 at most"):
                 await b.receive()
         assert a.channel is not None
-        await view_of(a.channel, 1)
+        await wait_for_view(a.channel, 1)
         nursery.cancel_scope.cancel()
 
 
@@ -376,7 +376,7 @@ async def test_an_application_without_callbacks_takes_no_part(autojump_clock: Mo
 async def test_a_site_without_callbacks_sends_nothing_about_state(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with one(network, "A", NYC) as a, one(network, "B", NYC) as b:
-        await view_of(a, 2)
+        await wait_for_view(a, 2)
         await trio.sleep(1)
         for channel in (a, b):
             found = channel.statistics().stack["state_transfer"]

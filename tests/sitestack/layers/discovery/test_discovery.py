@@ -23,21 +23,23 @@ from sitestack.model.events import (
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.view import SubView, View, ViewId
 from sitestack.stack.layer import Down, Effect, Up
-from tests.sitestack.layers.lower_world import address_of, contact_of, drops, local_of, place_of, view_of
+from tests.harness.addresses import address, local_of, place, view_of
+from tests.harness.hosts import contact_of
+from tests.harness.messages import drops
 
-A, B, C, D = map(address_of, "ABCD")
+A, B, C, D = map(address, "ABCD")
 HOST = Physical("host", 7)
 
 
 def make(name: str = "A", config: DiscoveryConfig | None = None) -> Discovery:
     """The discovery of a connected process."""
     discovery = Discovery(local_of(name), config or DiscoveryConfig())
-    discovery.down(Connect((place_of(name),)), 0.0)
+    discovery.down(Connect((place(name),)), 0.0)
     return discovery
 
 
 def hear(discovery: Discovery, source: str, header: Header, now: float = 0.0) -> list[Effect]:
-    return discovery.up(Frame(address_of(source), None, (header,), None, True), now)
+    return discovery.up(Frame(address(source), None, (header,), None, True), now)
 
 
 def said(effects: list[Effect]) -> list[tuple[Destination, Header]]:
@@ -59,11 +61,11 @@ def request(name: str, version: int) -> WhoIsThere:
 def answer(name: str, version: int, coordinator: str | None = None, others: tuple[Contact, ...] = ()) -> IAmHere:
     if coordinator is None:
         return IAmHere(contact_of(name, version), None, None, "", others)
-    return IAmHere(contact_of(name, version), address_of(coordinator), ViewId(1, address_of(coordinator)), "", others)
+    return IAmHere(contact_of(name, version), address(coordinator), ViewId(1, address(coordinator)), "", others)
 
 
-def set_to(name: str, version: int, place: Physical | None = None) -> SetPhysical:
-    return SetPhysical(address_of(name), (place or place_of(name),), version)
+def set_to(name: str, version: int, at: Physical | None = None) -> SetPhysical:
+    return SetPhysical(address(name), (at or place(name),), version)
 
 
 # -- searching -----------------------------------------------------------------------------------------------------------
@@ -245,7 +247,7 @@ def test_nobody_speaks_for_another_and_addresses_must_make_sense() -> None:
 def test_names_are_shown_and_cannot_forge_a_log_line() -> None:
     discovery = make()
     discovery.down(FindMembers(), 0.0)
-    evil = Contact(B, 'b\n{"ev":"deliver"}\x1b[2J', (place_of("B"),), 1)
+    evil = Contact(B, 'b\n{"ev":"deliver"}\x1b[2J', (place("B"),), 1)
     hear(discovery, "B", IAmHere(evil, None, None, "", ()))
     (found,) = discovery.expire(1.0)
     assert isinstance(found, Up)
@@ -264,7 +266,7 @@ def test_who_has_is_asked_of_all_the_initial_hosts_and_the_last_known_place() ->
     assert cached(discovery.up(FindPhysical(B), 0.0)) == [set_to("B", 1)]
     hear(discovery, "B", Invalidate(B, 2))
     expected = WhoHas(B, contact_of("A", 2))
-    assert said(discovery.up(FindPhysical(B), 0.0)) == [(None, expected), (HOST, expected), (place_of("B"), expected)]
+    assert said(discovery.up(FindPhysical(B), 0.0)) == [(None, expected), (HOST, expected), (place("B"), expected)]
 
 
 @pytest.mark.conforms("LA-10")
@@ -282,7 +284,7 @@ def test_the_first_members_tell_of_the_view(name: str, answers: bool) -> None:
     discovery.up(ViewInstalled(view_of(1, "AXCDB"), None), 0.0)
     hear(discovery, "B", IHave((contact_of("B", 1),)))
     effects = hear(discovery, "E", WhoHas(B, contact_of("E", 1)))
-    assert said(effects) == ([(address_of("E"), IHave((contact_of("B", 1),)))] if answers else [])
+    assert said(effects) == ([(address("E"), IHave((contact_of("B", 1),)))] if answers else [])
 
 
 def test_of_a_stranger_whoever_knows_it_tells() -> None:
@@ -298,7 +300,7 @@ def test_of_a_stranger_whoever_knows_it_tells() -> None:
 @pytest.mark.conforms("LA-18")
 def test_connecting_caches_the_uuid_and_leaving_drops_and_invalidates_it() -> None:
     discovery = Discovery(local_of("A"), DiscoveryConfig())
-    assert cached(discovery.down(Connect((place_of("A"),)), 0.0)) == [set_to("A", 1)]
+    assert cached(discovery.down(Connect((place("A"),)), 0.0)) == [set_to("A", 1)]
     effects = discovery.up(Left(), 0.0)
     assert said(effects) == [(None, Invalidate(A, 2))]
     assert cached(effects) == [RemovePhysical(A)]

@@ -23,9 +23,10 @@ from sitestack.model.events import (
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
-from tests.sitestack.layers.lower_world import address_of, drops, local_of, view_of
+from tests.harness.addresses import address, local_of, view_of
+from tests.harness.messages import drops
 
-A, B, C, D = map(address_of, "ABCD")
+A, B, C, D = map(address, "ABCD")
 VIEW = view_of(1, "ABC")
 
 
@@ -173,7 +174,7 @@ def test_a_check_that_was_under_way_during_a_stall_starts_again() -> None:
 @pytest.mark.conforms("LA-4")
 def test_what_was_for_a_predecessor_is_answered_not_here_but_not_in_a_storm() -> None:
     detector = make()
-    old = address_of("X")
+    old = address("X")
     assert said(detector.up(Misdirected(B, old), 0.0)) == [(B, NotHere(old))]
     assert drops(detector.up(Misdirected(B, old), 0.4)) == ["misdirected"]
     assert said(detector.up(Misdirected(C, old), 0.4)) == [(C, NotHere(old))]

@@ -20,9 +20,9 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect
-from tests.sitestack.layers.lower_world import address_of, local_of, view_of
+from tests.harness.addresses import address, local_of, view_of
 
-A, B, C, D, E, F = map(address_of, "ABCDEF")
+A, B, C, D, E, F = map(address, "ABCDEF")
 BATCH_S = LeaderTimes().batch_s
 
 
