@@ -9,11 +9,11 @@ from relay.gateway.gateway import GatewayConfig
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Hello, Routed, State, encode
 from relay.layer import RelayConfig
-from tests.relay.fake_places import places
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_world import World
+from tests.harness.relay.member import places
+from tests.harness.relay.puppet import D, Puppet, alone, hello
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World
 from tests.relay.gateway.test_session import session
-from tests.relay.puppet import D, Puppet, alone, hello
 from tests.relay.unicast.test_large_unicasts import told
 from tests.relay.unicast.test_remote_unicast import proxy
 

@@ -11,10 +11,9 @@ from relay.gateway.wire import Bye, Data, Hello
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
 from sitestack.model.frame import Header
 from sitestack.model.message import Scope
-from tests.relay.fake_member import Member
-from tests.relay.fake_places import places
-from tests.relay.fake_sites import leave, two_sites
-from tests.relay.puppet import D, Puppet, alone, data, hello, remote_view
+from tests.harness.relay.member import Member, places
+from tests.harness.relay.puppet import D, Puppet, alone, data, hello, remote_view
+from tests.harness.relay.world import leave, two_sites
 
 
 def said(member: Member) -> list[str]:

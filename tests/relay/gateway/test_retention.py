@@ -8,11 +8,9 @@ from relay.events import Misconfigured
 from relay.gateway.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from relay.replica.buffer import BufferConfig
-from tests.relay.fake_member import Member
-from tests.relay.fake_places import places
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_sites import sites_of
-from tests.relay.fake_world import World
+from tests.harness.relay.member import Member, places
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World, sites_of
 
 AGE_S = 60.0
 

@@ -6,12 +6,12 @@ import pytest
 
 from relay.gateway.session import ROUTE_ENDS_BYTES, LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_world import World
+from tests.harness.relay.puppet import D
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World
 from tests.relay.gateway.test_route_order import link_of, waiting
 from tests.relay.gateway.test_routes import arrive, chain, everybody_has
 from tests.relay.gateway.test_session import session
-from tests.relay.puppet import D
 
 pytestmark = pytest.mark.conforms("REL-33")
 

@@ -14,11 +14,11 @@ from relay.gateway.session import LinkConfig
 from relay.gateway.wire import Routed, State, encode
 from relay.layer import RelayConfig
 from sitestack.model.address import ProxyUUID
-from tests.relay.fake_places import places
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_world import World
+from tests.harness.relay.member import places
+from tests.harness.relay.puppet import D, hello
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World
 from tests.relay.layer.test_relay_campaign import received
-from tests.relay.puppet import D, hello
 
 pytestmark = pytest.mark.conforms("REL-33")
 

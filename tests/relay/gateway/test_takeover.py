@@ -10,9 +10,9 @@ from relay.replica.entries import Acked, LinkUp, RemoteView, SiteVector
 from relay.replica.state import ReplicatedState
 from sitestack.model.events import Disconnect
 from sitestack.model.view import ViewId
-from tests.relay.fake_member import Member
-from tests.relay.fake_sites import leave, two_sites
-from tests.relay.puppet import D, E, F, Puppet, acked, alone, batch, data, hello, numbers, remote_view
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, E, F, Puppet, acked, alone, batch, data, hello, numbers, remote_view
+from tests.harness.relay.world import leave, two_sites
 
 
 @pytest.mark.conforms("REL-14")

@@ -11,7 +11,7 @@ import pytest
 from relay.instruments.check import check_directories, journal_lines
 from relay.journal import JournalError, JournalOptions, JournalStore, Problem
 from sitestack.journal import records
-from tests.sitestack.promises.correct_run import CorrectRun, Process
+from tests.harness.correct_run import CorrectRun, Process
 
 SECOND = 1_000_000_000
 

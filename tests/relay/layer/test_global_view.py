@@ -11,9 +11,9 @@ from relay.replica.entries import RemoteView
 from sitestack.model.address import ProxyUUID
 from sitestack.model.events import ViewInstalled
 from sitestack.model.view import View, ViewId
-from tests.relay.fake_member import Member
-from tests.relay.fake_sites import sites_of, two_sites
-from tests.relay.puppet import D, E, F, Puppet, alone, data, remote_view
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, E, F, Puppet, alone, data, remote_view
+from tests.harness.relay.world import sites_of, two_sites
 
 
 def last(member: Member) -> GlobalView:

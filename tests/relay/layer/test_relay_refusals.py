@@ -7,8 +7,8 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Dropped
-from tests.relay.fake_sites import sites_of
-from tests.relay.puppet import D, E, Puppet, alone, data, hello
+from tests.harness.relay.puppet import D, E, Puppet, alone, data, hello
+from tests.harness.relay.world import sites_of
 
 
 def unicast_to(member: Address) -> Batch:

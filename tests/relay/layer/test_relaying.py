@@ -8,8 +8,7 @@ from relay.events import Duty, Role
 from relay.gateway.wire import Data, FrameParser
 from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Scope
-from tests.relay.fake_sites import sites_of, two_sites
-from tests.relay.fake_world import World
+from tests.harness.relay.world import World, sites_of, two_sites
 
 DATA_MAX = 1 << 24
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.relay.fake_sites import two_sites
+from tests.harness.relay.world import two_sites
 
 
 @pytest.mark.parametrize("woken", [0, 3], ids=["the relay", "a member"])

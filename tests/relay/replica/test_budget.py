@@ -11,9 +11,9 @@ from relay.replica.buffer import Buffer, BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.frame import Frame
-from tests.relay.fake_member import Member
-from tests.relay.fake_sites import sites_of, two_sites
-from tests.relay.puppet import D, Puppet, alone, data, numbers, remote_view
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, Puppet, alone, data, numbers, remote_view
+from tests.harness.relay.world import sites_of, two_sites
 
 
 def held(member: Member) -> list[int]:

@@ -14,11 +14,10 @@ from relay.replica.remote_site import LINEAGES_MAX, REACHED_MAX, Remote
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.view import SubView, View, ViewId
-from tests.relay.fake_member import Member
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_sites import two_sites
-from tests.relay.fake_world import World
-from tests.relay.puppet import D, E, F, Puppet, alone, remote_view
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, E, F, Puppet, alone, remote_view
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World, two_sites
 
 ADDRESS = Address(bytes(16))
 

@@ -15,11 +15,11 @@ from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.view import SubView, View, ViewId
-from tests.relay.fake_member import Member
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_sites import two_sites
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, E, F, batch
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import two_sites
 from tests.relay.layer.test_relay_campaign import received
-from tests.relay.puppet import D, E, F, batch
 
 
 def settled(member: Member, origin: Member) -> list[int]:

@@ -11,12 +11,11 @@ from relay.replica.entries import UnicastRefusal, UnicastReply
 from relay.unicast.sender import RemoteUnicastConfig, UnicastSender
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Dropped
-from tests.relay.fake_member import Member
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_sites import two_sites
-from tests.relay.fake_world import World
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, E, Puppet, alone
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World, two_sites
 from tests.relay.gateway.test_session import drain, greet, session
-from tests.relay.puppet import D, E, Puppet, alone
 from tests.relay.unicast.test_remote_unicast import TARGET, ack, failures, forwarded, proxy, unicast
 
 pytestmark = pytest.mark.conforms("REL-34")

@@ -12,9 +12,9 @@ from relay.unicast.sender import RemoteUnicastConfig, Step, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
-from tests.relay.fake_member import Member
-from tests.relay.fake_sites import two_sites
-from tests.relay.puppet import D, E, F, Puppet, alone
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, E, F, Puppet, alone
+from tests.harness.relay.world import two_sites
 
 TARGET = ProxyUUID(E, "SFO")
 

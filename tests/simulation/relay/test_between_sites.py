@@ -9,8 +9,8 @@ from relay.gateway.wire import RemoteUnicast
 from relay.replica.buffer import BufferConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.message import Scope
-from tests.simulation.relay.sites import ACROSS, Sites, two_sites
-from tests.simulation.stories import SETTLED, say, verdict
+from tests.harness.linked_sites import ACROSS, Sites, two_sites
+from tests.harness.stories import SETTLED, say, verdict
 
 
 def numbers(letter: str, first: int, last: int) -> list[str]:

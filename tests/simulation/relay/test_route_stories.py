@@ -6,8 +6,8 @@ import pytest
 
 from relay.gateway.routes import RoutesConfig
 from relay.replica.buffer import BufferConfig
-from tests.simulation.relay.sites import Sites
-from tests.simulation.stories import SETTLED, say, verdict
+from tests.harness.linked_sites import Sites
+from tests.harness.stories import SETTLED, say, verdict
 
 pytestmark = pytest.mark.conforms("REL-33")
 

@@ -9,8 +9,8 @@ from relay.gateway.wire import Ack, Bye, Data, Hello, State
 from relay.replica.entries import Relayed
 from sitestack.layers.sequencer import Sequenced
 from sitestack.model.frame import Frame
-from tests.simulation.relay.sites import ACROSS, two_sites
-from tests.simulation.stories import SOON, say, told, verdict
+from tests.harness.linked_sites import ACROSS, two_sites
+from tests.harness.stories import SOON, say, told, verdict
 
 #: What relays say to each other.
 BRIDGE = (Hello, State, Data, Ack, Bye)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sitestack.journal import records
 from sitestack.promises import check_introduced
-from tests.sitestack.promises.journals import Told, broken, check, vid
+from tests.harness.journals import Told, broken, check, vid
 
 
 def relayed() -> tuple[Told, Told, Told]:

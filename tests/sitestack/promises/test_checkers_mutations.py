@@ -13,7 +13,7 @@ import pytest
 from sitestack.journal import records
 from sitestack.model.message import Scope
 from sitestack.promises import History, Report, check_all
-from tests.sitestack.promises.correct_run import CorrectRun, Process
+from tests.harness.correct_run import CorrectRun, Process
 
 MUTATIONS = 1_000
 MUTATIONS_PER_RUN = 25

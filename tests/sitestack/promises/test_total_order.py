@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sitestack.model.message import Scope
 from sitestack.promises.total_order import Misplaced, OrderedBatch, find_misplaced, judge_orders
-from tests.sitestack.promises.journals import uuid, vid
+from tests.harness.journals import uuid, vid
 
 
 def longest_increasing(ranks: list[int]) -> int:

@@ -16,9 +16,9 @@ from relay.instruments.analytics.follow import bounds
 from relay.instruments.analytics.follow.horizon import STATE_SCHEMAS, Known, advance
 from relay.instruments.bench.generate import GeneratedProcess, Planted
 from sitestack.journal import records
+from tests.harness.journals import OOB, Told, uuid
 from tests.relay.instruments.analytics.growing import GrowingJournals, small_run
 from tests.relay.instruments.analytics.promises.auditing import BEGIN, store
-from tests.sitestack.promises.journals import OOB, Told, uuid
 
 SECOND_NS = 1_000_000_000
 

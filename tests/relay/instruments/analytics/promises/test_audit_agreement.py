@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from relay.instruments.analytics.audit import run_audit
 from relay.instruments.analytics.promises import outline
 from sitestack.journal import records
+from tests.harness.correct_run import CorrectRun
+from tests.harness.journals import Told
 from tests.relay.instruments.analytics.promises.auditing import judge_both, store_told
 from tests.relay.instruments.test_check import shut_down, store_all
-from tests.sitestack.promises.correct_run import CorrectRun
-from tests.sitestack.promises.journals import Told
 
 
 @pytest.mark.long

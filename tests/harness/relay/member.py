@@ -11,14 +11,19 @@ from relay.events import (
     GlobalView,
 )
 from relay.layer import RelayLayer
-from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Local
 
 if TYPE_CHECKING:
-    from tests.relay.fake_site import FakeSite
+    from tests.harness.relay.site import FakeSite
+
+
+def places(site: str) -> tuple[Physical, ...]:
+    """Where the members of a site may be."""
+    return tuple(Physical(f"{site}-{each}".lower(), 7000) for each in "ABCDEFGH")
 
 
 @dataclass

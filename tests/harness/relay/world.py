@@ -1,4 +1,8 @@
-"""A fake world: sites, connections that the test can cut anywhere, and time."""
+"""Sites without lower layers: a tiny sequencer gives the relay layers of a site one stream; byte queues are the connections.
+
+Frames really are encoded between members, and the test cuts connections anywhere in their bytes. `World.run` is the shell:
+turns until nothing happens any more, then time jumps to the next deadline.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,13 @@ from relay.events import (
     Listen,
     StopListening,
 )
+from relay.gateway.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from sitestack.model.address import Physical
-from sitestack.model.events import Event
+from sitestack.model.events import Disconnect, Event
 from sitestack.model.frame import Frame
-from tests.relay.fake_member import Member, Pipe
-from tests.relay.fake_site import FakeSite
+from tests.harness.relay.member import Member, Pipe, places
+from tests.harness.relay.site import FakeSite
 
 
 class World:
@@ -217,3 +222,30 @@ class World:
                 break
             self.now = max(due, self.now + 0.001)
         self.now = max(end, self.now)
+
+
+def leave(site: FakeSite) -> Member:
+    """The relay leaves gracefully."""
+    relay = site.relay
+    relay.say(Disconnect())
+    site.kill(relay)
+    return relay
+
+
+def two_sites(count: int = 3, cut: int | None = None, **config: object) -> tuple[World, FakeSite, FakeSite]:
+    """NYC and SFO, each knows all addresses of the other; views are installed, nothing has run yet."""
+    world, sites = sites_of({"NYC": count, "SFO": count}, cut, **config)
+    return world, sites["NYC"], sites["SFO"]
+
+
+def sites_of(counts: dict[str, int], cut: int | None = None, **config: object) -> tuple[World, dict[str, FakeSite]]:
+    """A full mesh of sites."""
+    world = World(cut=cut)
+    gateway = config.pop("gateway", {})
+    assert isinstance(gateway, dict)
+    for name, count in counts.items():
+        peers = {other: places(other) for other in counts if other != name}
+        world.site(name, count, RelayConfig(gateway=GatewayConfig(peers=peers, **gateway), **config))  # type: ignore[arg-type]
+    for site in world.sites.values():
+        site.install()
+    return world, world.sites

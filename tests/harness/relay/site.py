@@ -13,11 +13,10 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.view import SubView, View, ViewId, next_lineage
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from sitestack.wire.codec import Codec
-from tests.relay.fake_member import Member
-from tests.relay.fake_places import places
+from tests.harness.relay.member import Member, places
 
 if TYPE_CHECKING:
-    from tests.relay.fake_world import World
+    from tests.harness.relay.world import World
 
 
 class FakeSite:
