@@ -18,9 +18,10 @@ from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.transport import watch
 from sitestack.transport.ports import bind_pair
 from sitestack.transport.watch import MAGIC, Watcher
+from tests.harness.addresses import address
 from tests.sitestack.transport.descriptors import no_descriptors
 
-A, B, C = (Address(bytes([n]) * 16) for n in (1, 2, 3))
+A, B, C = map(address, "ABC")
 #: Long enough for anything that must not happen.
 A_WHILE_S = 0.3
 
