@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sitestack.model.frame import Frame
+from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import SITE, address
@@ -30,6 +30,11 @@ def unicast_of(
     return Frame(address(origin), address(dest), (), batch, unreliable)
 
 
+def numerals(*ns: int) -> list[bytes]:
+    """Payloads that are numbers."""
+    return [b"%d" % n for n in ns]
+
+
 def texts_of(frame: Frame) -> list[str]:
     """The messages in a frame."""
     return [] if frame.batch is None else [payload.decode() for payload in frame.batch.payloads()]
@@ -48,6 +53,13 @@ def seqnos(effects: Iterable[Effect]) -> list[int]:
 def firsts(effects: Iterable[Effect]) -> list[int]:
     """The first numbers of the batches that are sent."""
     return [frame.batch.first for frame in frames_in(effects, Down) if frame.batch is not None]
+
+
+def datagrams(effects: Iterable[Effect]) -> list[tuple[Destination, Header]]:
+    """What is sent without being repeated: where to, and what it says."""
+    frames = frames_in(effects, Down)
+    assert all(frame.unreliable and frame.batch is None for frame in frames)
+    return [(frame.dest, frame.headers[-1]) for frame in frames]
 
 
 def drops(effects: Iterable[Effect]) -> list[str]:

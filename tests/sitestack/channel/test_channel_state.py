@@ -23,6 +23,7 @@ from sitestack.model.message import Scope
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.channels import NYC, one, take, wait_for_view
+from tests.harness.sockets import until
 
 
 def with_state(config: SiteConfig = NYC, **changes: int) -> SiteConfig:
@@ -124,12 +125,6 @@ def statistics(log: Log) -> StateTransferStatistics:
 def level(log: Log, name: str) -> int:
     assert log.channel is not None
     return log.channel.levels()[f"stack.state_transfer.{name}"].now
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(120):
-        while not condition():  # noqa: ASYNC110 (the channels are read by other tasks)
-            await trio.sleep(0.01)
 
 
 async def test_a_joiner_gets_the_state_then_its_first_view_then_messages(autojump_clock: MockClock) -> None:

@@ -16,7 +16,7 @@ from sitestack.stack.layer import Down, Effect, Local
 from sitestack.wire.codec import Codec
 from tests.harness.addresses import SITE, address, view_of
 from tests.harness.casters import Casters
-from tests.harness.messages import frame_of
+from tests.harness.messages import frame_of, frames_in
 
 MEMBERS = tuple(Address(bytes([n]) * 16) for n in range(100))
 VIEW = View(ViewId(1 << 40, MEMBERS[0]), ViewId(1 << 40, MEMBERS[0]), MEMBERS, tuple(map(str, range(100))))
@@ -35,7 +35,7 @@ def member_that_delivered(rank: int, owners: tuple[Address, ...]) -> Stability:
 
 
 def frames_of(effects: list[Effect]) -> list[Frame]:
-    return [effect.event for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
+    return frames_in(effects, Down)
 
 
 def test_reports_and_vectors_about_a_hundred_streams_fit_into_the_smallest_datagrams() -> None:

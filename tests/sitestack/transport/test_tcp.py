@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -19,6 +19,7 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.transport import tcp
 from sitestack.transport.tcp import TcpStatistics, TcpTransport
 from tests.harness.channels import take, wait_for_view
+from tests.harness.sockets import until
 from tests.sitestack.transport.descriptors import no_descriptors
 
 CONFIG = TransportConfig(kind="tcp", interface="127.0.0.1")
@@ -40,14 +41,6 @@ async def arriving(transport: TcpTransport, *others: TcpTransport, count: int) -
     taken: list[tuple[bytes, Physical]] = []
     await until(lambda: len(taken) >= count, lambda: taken.extend(transport.receive()), *[each.receive for each in others])
     return taken
-
-
-async def until(condition: Callable[[], bool], *turns: Callable[[], object]) -> None:
-    with trio.fail_after(10):
-        while not condition():
-            for turn in turns:
-                turn()
-            await trio.sleep(0.001)
 
 
 def place(transport: TcpTransport) -> Physical:

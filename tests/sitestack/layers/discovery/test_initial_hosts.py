@@ -8,10 +8,11 @@ from sitestack.layers.discovery import INITIAL_HOSTS_MAX, Discovery, DiscoveryCo
 from sitestack.layers.discovery.headers import WhoIsThere
 from sitestack.model.address import Physical
 from sitestack.model.events import Connect, FindMembers, SetInitialHosts
-from sitestack.model.frame import Destination, Frame
+from sitestack.model.frame import Destination
 from sitestack.stack.layer import Down, Effect
 from tests.harness.addresses import local_of, place
 from tests.harness.hosts import Hosts
+from tests.harness.messages import frames_in
 
 HOST = Physical("host", 7)
 POD = Physical("pod", 7)
@@ -26,7 +27,7 @@ def make(*initial_hosts: Physical) -> Discovery:
 
 def asked(effects: list[Effect]) -> list[Destination]:
     """Who is asked who is there."""
-    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
+    frames = frames_in(effects, Down)
     assert all(isinstance(frame.headers[-1], WhoIsThere) for frame in frames)
     return [frame.dest for frame in frames]
 

@@ -15,6 +15,7 @@ from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import SITE, address, local_of, view_of
+from tests.harness.messages import frames_in
 from tests.harness.ordered import Numbered
 
 A, B, C = map(address, "ABC")
@@ -36,7 +37,7 @@ def frame(n: int = 1, dest: Address | None = None, size: int = 1000, origin: Add
 
 
 def sent(effects: list[Effect]) -> list[int]:
-    frames = [effect.event for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
+    frames = frames_in(effects, Down)
     return [each.batch.first if each.batch is not None else 0 for each in frames]
 
 
@@ -47,7 +48,7 @@ def marked(total: int, member: Address = B, dest: Address | None = None, view: i
 
 def marks(effects: list[Effect]) -> list[int | None]:
     """The mark of each frame that is sent."""
-    frames = [effect.event for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
+    frames = frames_in(effects, Down)
     headers = [each.top(Mark) for each in frames]
     return [None if header is None else header.total_bytes for header in headers]
 

@@ -16,6 +16,7 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect
 from tests.harness.addresses import address, local_of, view_of
+from tests.harness.messages import frames_in
 
 A, B, C, D, E, F = map(address, "ABCDEF")
 TIMES = MergeTimes()
@@ -64,7 +65,7 @@ def coordinates(name: str, counter: int = 1) -> Peer:
 
 def flush_requests(effects: list[Effect]) -> list[Address]:
     """Who is asked to stop for the merge."""
-    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
+    frames = frames_in(effects, Down)
     return [each.dest for each in frames if isinstance(each.headers[-1], FlushRequest) and isinstance(each.dest, Address)]
 
 

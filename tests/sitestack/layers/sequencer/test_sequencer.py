@@ -15,16 +15,12 @@ from sitestack.model.message import Scope
 from sitestack.stack.layer import Down, Up
 from tests.harness.addresses import address, view_of
 from tests.harness.group import Member
-from tests.harness.messages import batch_of, firsts
+from tests.harness.messages import batch_of, firsts, numerals
 from tests.harness.ordered import Configs, Numbered, OrderedGroup, sequencer_of
 
 A, B, C = map(address, "ABC")
 ONE_EACH = Configs(batching=BatchingConfig(batch_count_max=1))
 FIFO = replace(ONE_EACH, sequencer=SequencerConfig(order="fifo"))
-
-
-def numbers(*ns: int) -> list[bytes]:
-    return [b"%d" % n for n in ns]
 
 
 # -- the way of a multicast ----------------------------------------------------------------------------------------
@@ -116,8 +112,8 @@ def test_the_coordinator_casts_its_own_batch_without_a_unicast_to_itself() -> No
 @pytest.mark.conforms("SEQ-6")
 def test_every_forwarded_batch_is_multicast_once_under_its_own_sender_and_numbers() -> None:
     group = OrderedGroup("ABC", ONE_EACH)
-    group.send("B", *numbers(1, 2, 3))
-    group.send("C", *numbers(1, 2, 3))
+    group.send("B", *numerals(1, 2, 3))
+    group.send("C", *numerals(1, 2, 3))
     group.settle()
     stream = [frame.batch for frame in group.streams("A").log[address("A")]]
     sent = group.sent("B") + group.sent("C")
@@ -199,17 +195,17 @@ def test_a_batch_that_was_cut_in_another_way_the_second_time_is_dropped_whole() 
 def test_what_does_not_come_back_is_forwarded_again_in_order() -> None:
     group = OrderedGroup("ABC", ONE_EACH)
     group.wire.hold("B", "A")
-    group.send("B", *numbers(1, 2))
+    group.send("B", *numerals(1, 2))
     group.settle()
     group.wire.delayed.clear()  # lost for good, as when a connection is reset
     group.release("B", "A")
-    group.send("B", *numbers(3))
+    group.send("B", *numerals(3))
     group.settle()
     assert group["C"].drops == {"order_hole": 1}
     group.pass_time(1.9)
     assert group["C"].delivered == []
     group.pass_time(0.1)
-    assert group["C"].payloads("B") == numbers(1, 2, 3)
+    assert group["C"].payloads("B") == numerals(1, 2, 3)
 
 
 def test_forwarding_again_slows_down_and_a_delivery_makes_it_eager_again() -> None:
@@ -278,17 +274,17 @@ def test_in_fifo_order_the_origin_casts_by_itself_and_sends_again_after_a_view()
     group = OrderedGroup("ABC", FIFO)
     for name in "AC":
         group.wire.hold("B", name)
-    group.send("B", *numbers(1, 2))
+    group.send("B", *numerals(1, 2))
     group.settle()
     assert (group.streams("B").casts, group.streams("B").unicasts) == (2, 0)
-    assert group["B"].payloads("B") == numbers(1, 2)
+    assert group["B"].payloads("B") == numerals(1, 2)
     assert group.table("B") == (0, 2)
     group.kill("A")
     group.change_view("CB")
     group.release("B", "C")
-    group.send("B", *numbers(3))
+    group.send("B", *numerals(3))
     group.settle()
-    assert group["C"].payloads("B") == group["B"].payloads("B") == numbers(1, 2, 3)
+    assert group["C"].payloads("B") == group["B"].payloads("B") == numerals(1, 2, 3)
     group.stable()
     assert group.table("B") == (0, 0)
 

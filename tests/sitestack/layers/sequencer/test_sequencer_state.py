@@ -12,15 +12,11 @@ from sitestack.model.message import Scope
 from sitestack.stack.layer import Up
 from sitestack.wire.codec import Codec
 from tests.harness.addresses import SITE, address, view_of
-from tests.harness.messages import batch_of
+from tests.harness.messages import batch_of, numerals
 from tests.harness.ordered import Configs, OrderedGroup, sequencer_of
 
 A, B, C = map(address, "ABC")
 ONE_EACH = Configs(batching=BatchingConfig(batch_count_max=1))
-
-
-def numbers(*ns: int) -> list[bytes]:
-    return [b"%d" % n for n in ns]
 
 
 @pytest.mark.conforms("SEQ-15")
@@ -61,14 +57,14 @@ def test_the_state_is_the_same_at_every_member_whatever_came_first() -> None:
 
 def test_a_joiner_continues_from_the_others_numbers() -> None:
     group = OrderedGroup("AB", ONE_EACH)
-    group.send("B", *numbers(1, 2, 3))
+    group.send("B", *numerals(1, 2, 3))
     group.send("B", b"site", scope=Scope.SITE)
     group.settle()
     group.change_view("ABC")
-    group.send("B", *numbers(4))
+    group.send("B", *numerals(4))
     group.send("C", b"c")
     group.settle()
-    assert group["C"].payloads("B") == numbers(4)
+    assert group["C"].payloads("B") == numerals(4)
     assert group["A"].payloads("C") == [b"c"]
     assert group["C"].drops == {}
 
@@ -87,29 +83,29 @@ def test_the_state_for_a_joiner_travels_as_bytes() -> None:
 def test_after_a_split_and_a_merge_nobody_delivers_twice_and_every_origin_sees_its_own(parts: tuple[str, str]) -> None:
     group = OrderedGroup("ABCD", ONE_EACH)
     for name in "ABCD":
-        group.send(name, *numbers(1))
+        group.send(name, *numerals(1))
     group.settle()
     for name in "CD":
         group.wire.hold("A", name)
-    group.send("C", *numbers(2, 3))  # delivered by A and B only, before the split
+    group.send("C", *numerals(2, 3))  # delivered by A and B only, before the split
     group.settle()
     group.split("AB", "CD")
     group.wire.hold("D", "C")
-    group.send("D", *numbers(2))  # on its way when the parts merge
-    group.send("A", *numbers(2, 3))
+    group.send("D", *numerals(2))  # on its way when the parts merge
+    group.send("A", *numerals(2, 3))
     group.settle()
-    assert group["B"].payloads("C") == numbers(1, 2, 3)
-    assert group["C"].payloads("C") == numbers(1, 2, 3)
+    assert group["B"].payloads("C") == numerals(1, 2, 3)
+    assert group["C"].payloads("C") == numerals(1, 2, 3)
 
     group.merge(*parts)
     for name, n in (("A", 4), ("B", 2), ("C", 4), ("D", 3)):
-        group.send(name, *numbers(n))
+        group.send(name, *numerals(n))
     group.settle()
     for name in "ABCD":
-        assert group[name].payloads("B") == numbers(1, 2)
-        assert group[name].payloads("C") == numbers(1, 2, 3, 4)
-        assert group[name].payloads("D") == numbers(1, 2, 3)
-        assert group[name].payloads("A") == (numbers(1, 2, 3, 4) if name in "AB" else numbers(1, 4))
+        assert group[name].payloads("B") == numerals(1, 2)
+        assert group[name].payloads("C") == numerals(1, 2, 3, 4)
+        assert group[name].payloads("D") == numerals(1, 2, 3)
+        assert group[name].payloads("A") == (numerals(1, 2, 3, 4) if name in "AB" else numerals(1, 4))
         assert group.table(name)[0] == 0
         assert "order_hole" not in group[name].drops
 
@@ -118,7 +114,7 @@ def test_after_a_split_and_a_merge_nobody_delivers_twice_and_every_origin_sees_i
 @pytest.mark.parametrize("before", [0, 2])
 def test_what_the_other_part_alone_has_delivered_still_reaches_its_origin_after_the_merge(before: int) -> None:
     group = OrderedGroup("ABC", ONE_EACH)
-    for payload in numbers(*range(before)):
+    for payload in numerals(*range(before)):
         group.send("C", payload)
     group.settle()
     group.wire.hold("A", "C")
@@ -133,5 +129,5 @@ def test_what_the_other_part_alone_has_delivered_still_reaches_its_origin_after_
     group.send("C", b"last")
     group.settle()
     for name in "ABC":
-        assert group[name].payloads("C") == [*numbers(*range(before)), b"by A and B", b"last"]
+        assert group[name].payloads("C") == [*numerals(*range(before)), b"by A and B", b"last"]
         assert group.table(name)[0] == 0

@@ -13,15 +13,11 @@ from sitestack.model.events import Blocked, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, view_of
-from tests.harness.messages import batch_of, firsts
+from tests.harness.messages import batch_of, firsts, numerals
 from tests.harness.ordered import Configs, OrderedGroup, sequencer_of
 
 A, B, C = map(address, "ABC")
 ONE_EACH = Configs(batching=BatchingConfig(batch_count_max=1))
-
-
-def numbers(*ns: int) -> list[bytes]:
-    return [b"%d" % n for n in ns]
 
 
 # -- view changes --------------------------------------------------------------------------------------------------
@@ -31,17 +27,17 @@ def numbers(*ns: int) -> list[bytes]:
 def test_after_a_crash_of_the_coordinator_what_is_unseen_is_forwarded_in_order_and_before_anything_new() -> None:
     group = OrderedGroup("ABC", ONE_EACH)
     group.wire.hold("C", "A")
-    group.send("C", *numbers(1, 2, 3))
+    group.send("C", *numerals(1, 2, 3))
     group.settle()
     group.kill("A")
     group.block("BC")
-    group.send("C", *numbers(4))
+    group.send("C", *numerals(4))
     group.settle()
     group.equalise("BC")
     group.next_view("BC")
-    group.send("C", *numbers(5))
+    group.send("C", *numerals(5))
     group.settle()
-    assert group["B"].payloads("C") == group["C"].payloads("C") == numbers(1, 2, 3, 4, 5)
+    assert group["B"].payloads("C") == group["C"].payloads("C") == numerals(1, 2, 3, 4, 5)
     assert group["B"].drops == {}
     group.stable()
     assert group.table("C") == (0, 0)
@@ -52,34 +48,34 @@ def test_a_flush_that_is_followed_by_another_crash_loses_and_repeats_nothing() -
     """S13: the second flush must not wait for what the first one waits for."""
     group = OrderedGroup("ABCD", ONE_EACH)
     group.wire.hold("D", "A")
-    group.send("D", *numbers(1, 2))
+    group.send("D", *numerals(1, 2))
     group.settle()
     group.kill("A")
     group.wire.hold("D", "B")
     group.change_view("BCD")
     group.settle()
     group.kill("B")
-    group.send("D", *numbers(3))
+    group.send("D", *numerals(3))
     group.change_view("CD")
     group.settle()
-    assert group["C"].payloads("D") == group["D"].payloads("D") == numbers(1, 2, 3)
+    assert group["C"].payloads("D") == group["D"].payloads("D") == numerals(1, 2, 3)
 
 
 @pytest.mark.conforms("SEQ-13", "SEQ-5")
 def test_a_member_that_becomes_coordinator_sequences_its_own_old_multicasts_before_newer_ones() -> None:
     group = OrderedGroup("ABC", ONE_EACH)
     group.wire.hold("B", "A")
-    group.send("B", *numbers(1, 2))
+    group.send("B", *numerals(1, 2))
     group.settle()
     group.kill("A")
     group.block("BC")
-    group.send("B", *numbers(3))
+    group.send("B", *numerals(3))
     group.settle()
     group.equalise("BC")
     group.next_view("BC")
-    group.send("B", *numbers(4))
+    group.send("B", *numerals(4))
     group.settle()
-    assert group["C"].payloads("B") == numbers(1, 2, 3, 4)
+    assert group["C"].payloads("B") == numerals(1, 2, 3, 4)
     assert [frame.batch.first for frame in group.streams("B").log[address("B")] if frame.batch] == [1, 2, 3, 4]
 
 
@@ -131,15 +127,15 @@ def test_the_seeds_example_of_messages_1_to_6_word_for_word_without_a_flush() ->
 @pytest.mark.conforms("SEQ-14", "SEQ-3")
 def test_the_seeds_example_with_the_flush_needs_no_second_forward() -> None:
     group = OrderedGroup("ABC", ONE_EACH)
-    group.send("C", *numbers(1, 2, 3, 4))
+    group.send("C", *numerals(1, 2, 3, 4))
     group.settle()
     group.wire.hold("A", "C")
-    group.send("C", *numbers(5, 6))
+    group.send("C", *numerals(5, 6))
     group.settle()
     group.kill("A")
     group.change_view("BC")
     group.settle()
-    assert group["B"].payloads("C") == group["C"].payloads("C") == numbers(1, 2, 3, 4, 5, 6)
+    assert group["B"].payloads("C") == group["C"].payloads("C") == numerals(1, 2, 3, 4, 5, 6)
     assert group["B"].drops == {}
     assert group.table("C") == (0, 0)
 
@@ -252,7 +248,7 @@ def test_order_agreement_and_completeness_survive_random_crashes_and_delays(seed
 
     reference = group[alive[0]]
     for name in alive:
-        assert group[name].payloads(name) == numbers(*range(1, counts[name] + 1)), "complete and in order"
+        assert group[name].payloads(name) == numerals(*range(1, counts[name] + 1)), "complete and in order"
         for sender in "ABCDE":
             assert group[name].payloads(sender) == reference.payloads(sender)
         if order == "total":
