@@ -1,12 +1,17 @@
-"""What tests are made of, each thing once: addresses, groups over a wire in virtual time, sites and bridges, journals.
+"""What tests are made of, each thing said once.
 
-A layer is tested in a group of members that have it, and as many of its neighbours as the test wants:
+* `addresses.py`, `messages.py`: who is who, and what they say.
+* `wire.py`, `group.py`: members with the layers that a test names, over a wire in virtual time. This is a whole test:
 
-    def test_what_was_lost_is_asked_for() -> None:
-        group = Group("AB", lambda local: [NakAck(local, NakAckConfig())])
-        group.install(view_of(1, "AB"))
-        group.wire.rule = lose(1)
-        group.down("A", frame_of("A", 1))
-        group.run(1.0)
-        assert group["B"].firsts("A") == [1]
+      group = Group("AB", lambda local: [NakAck(local, NakAckConfig())], faults=Faults(loss=0.9))
+      group.install(view_of(1, "AB"))
+      group.down("A", frame_of("A", 1))
+      group.run(seconds=60.0)
+      assert group["B"].firsts("A") == [1]
+
+* `casters.py`, `talkers.py`, `hosts.py`, `ordered.py`: such groups with the words of NAKACK, UNICAST, DISCOVERY and SEQUENCER.
+* `relay/`: sites of relay layers, the bridges between them, and a puppet that speaks the bridge protocol by hand.
+* `stories.py`, `linked_sites.py`: whole processes in the simulator, one site or two, and golden transcripts.
+* `channels.py`, `sockets.py`: channels over a network in memory, and what real sockets need.
+* `journals.py`, `correct_run.py`: journals told by hand, and runs in which nothing is wrong.
 """
