@@ -33,10 +33,10 @@ def test_losses_and_damage_of_many_kinds_are_told_as_the_check_tells_them(spark:
     run = CorrectRun(12, steps=150)
     shut_down(run)
     process = next(each for each in run.processes if each.uuid not in run.crashed())
-    places = [at for at, record in enumerate(process.journal) if isinstance(record, records.Deliver)]
-    del process.journal[places[len(places) // 2]]
-    process.journal.insert(places[3], process.journal[places[3]])
-    process.journal.append(records.Drop(0, 0, "journal", "disk full", 4))
+    places = [at for at, record in enumerate(process.records) if isinstance(record, records.Deliver)]
+    del process.records[places[len(places) // 2]]
+    process.records.insert(places[3], process.records[places[3]])
+    process.records.append(records.Drop(0, 0, "journal", "disk full", 4))
     store_all(tmp_path, run)
     files = sorted(tmp_path.rglob("*.rlj"), key=lambda file: file.stat().st_size)
     torn, corrupt = files[-2:]
