@@ -107,24 +107,15 @@ class World:
         dialer.say(BridgeConnected(near, (site, address)))
         return near, far
 
-    def break_links(self, one: str, other: str, rng: random.Random | None = None) -> None:
-        """All connections between two sites break; a random prefix of what is under way arrives, or none of it."""
-        for site in [each for each in self.sites.values() if each.name in (one, other)]:
-            for member in site.members:
-                for connection, pipe in list(member.pipes.items()):
-                    if pipe.target.site.name in (one, other):
-                        if rng is not None:
-                            del pipe.data[rng.randint(0, len(pipe.data)) :]
-                            self._deliver(pipe)
-                        if member.pipes.pop(connection, None) is not None:
-                            member.say(BridgeClosed(connection))
-
-    def break_all(self, rng: random.Random) -> None:
-        """Every connection breaks somewhere in its bytes."""
-        for member in [each for site in self.sites.values() for each in site.members]:
+    def break_links(self, *sites: str, rng: random.Random | None = None) -> None:
+        """All connections between these sites break; a random prefix of what is under way arrives, or none of it."""
+        for member in [each for site in self.sites.values() if site.name in sites for each in site.members]:
             for connection, pipe in list(member.pipes.items()):
-                del pipe.data[rng.randint(0, len(pipe.data)) :]
-                self._deliver(pipe)
+                if pipe.target.site.name not in sites:
+                    continue
+                if rng is not None:
+                    del pipe.data[rng.randint(0, len(pipe.data)) :]
+                    self._deliver(pipe)
                 if member.pipes.pop(connection, None) is not None:
                     member.say(BridgeClosed(connection))
 

@@ -64,7 +64,7 @@ class History:
             site.install()
         else:
             other = rng.choice(sorted(set(self.sites) - {site.name}))
-            world.break_links(site.name, other, random.Random(rng.random()))
+            world.break_links(site.name, other, rng=random.Random(rng.random()))
 
     def rest(self) -> None:
         for site in self.sites.values():

@@ -290,7 +290,7 @@ class SplitHistory:
         elif dice < 0.9:
             rng.choice(list(world.sites.values())).lag = rng.choice([None, random.Random(rng.random())])
         elif dice < 0.95:
-            world.break_all(random.Random(rng.random()))
+            world.break_links(*world.sites, rng=random.Random(rng.random()))
         elif self.other is None:
             self.other = self.sfo.split(rng.choice([self.sfo.members[2:], self.sfo.members[:2], self.sfo.members[1:2]]))
         else:
