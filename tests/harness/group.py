@@ -13,18 +13,16 @@ from typing import TypeVar
 
 from sitestack.layers.fragment import Fragment
 from sitestack.model.address import Address, Physical
-from sitestack.model.events import Blocked, Event, Left, Undeliverable, ViewInstalled
+from sitestack.model.events import Blocked, Event, Left, ViewInstalled
 from sitestack.model.frame import Frame, Header
-from sitestack.model.message import Batch
 from sitestack.model.view import View
 from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Transmit
 from sitestack.stack.stack import Stack
 from tests.harness.addresses import local_of, name_of, place
-from tests.harness.messages import texts_of
+from tests.harness.outcome import Outcome
 from tests.harness.wire import Faults, Packet, Wire
 
 L = TypeVar("L", bound=Layer)
-E = TypeVar("E", bound=Event)
 #: So many turns at one moment are no progress.
 TURNS_MAX = 10_000
 #: The layers of a member, top to bottom.
@@ -51,10 +49,11 @@ class KnownPlaces(Layer):
         return [Transmit(place(name_of(event.dest)) if isinstance(event.dest, Address) else event.dest, event)]
 
 
-class Member:
+class Member(Outcome):
     """One stack, and what came out of it."""
 
     def __init__(self, local: Local, layers: Sequence[Layer], places: Sequence[Physical], datagram_bytes_max: int) -> None:
+        super().__init__()
         self.name = local.name
         self.address = local.address
         self.places = places
@@ -66,8 +65,6 @@ class Member:
         self.view: View | None = None
         #: How many messages the test has let it send.
         self.sent = 0
-        #: All that came out on top, in order.
-        self.events: list[Event | Frame] = []
 
     def layer(self, kind: type[L]) -> L:
         """Its layer of this kind."""
@@ -80,52 +77,6 @@ class Member:
     @property
     def drops(self) -> dict[str, int]:
         return self.stack.drops
-
-    def of(self, kind: type[E]) -> list[E]:
-        """The events of this kind."""
-        return [each for each in self.events if isinstance(each, kind)]
-
-    @property
-    def frames(self) -> list[Frame]:
-        return [each for each in self.events if isinstance(each, Frame)]
-
-    @property
-    def batches(self) -> list[Batch]:
-        return [each.batch for each in self.frames if each.batch is not None]
-
-    @property
-    def delivered(self) -> list[tuple[str, bytes]]:
-        """(sender, payload) in order of delivery."""
-        frames = [(frame, frame.batch) for frame in self.frames]
-        return [
-            (name_of(frame.source), payload) for frame, batch in frames if batch is not None for payload in batch.payloads()
-        ]
-
-    def payloads(self, sender: str) -> list[bytes]:
-        """What was delivered of one sender."""
-        return [payload for source, payload in self.delivered if source == sender]
-
-    @property
-    def texts(self) -> dict[str, list[str]]:
-        """By sender, in order of delivery."""
-        texts: dict[str, list[str]] = {}
-        for sender, payload in self.delivered:
-            texts.setdefault(sender, []).append(payload.decode())
-        return texts
-
-    def in_view(self) -> list[Frame]:
-        """What was delivered since the last view."""
-        views = [at for at, event in enumerate(self.events) if isinstance(event, ViewInstalled)]
-        return [each for each in self.events[max(views, default=0) :] if isinstance(each, Frame)]
-
-    def firsts(self, sender: str) -> list[int]:
-        """The numbers of the batches of one sender that were delivered since the last view."""
-        return [each.batch.first for each in self.in_view() if each.batch and name_of(each.source) == sender]
-
-    @property
-    def undeliverable(self) -> list[str]:
-        """The messages that were given up."""
-        return [text for event in self.of(Undeliverable) for frame in event.frames for text in texts_of(frame)]
 
 
 class Group:

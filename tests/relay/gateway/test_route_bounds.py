@@ -77,6 +77,6 @@ def test_a_piece_that_the_link_does_not_take_ends_the_route_and_makes_no_silent_
     world, (a, b, c) = small_chain()
     a.members[1].send("x" * 3 * BOUND)
     world.run(1)
-    assert b.members[1].delivered() == ["x" * 3 * BOUND]
+    assert b.members[1].words == ["x" * 3 * BOUND]
     assert a.relay.drops["route_full"] > 0
     assert "route_hole" not in c.relay.drops

@@ -43,7 +43,7 @@ def chain(
 def everybody_has(sites: list[FakeSite], name: str, texts: list[str]) -> None:
     for site in sites:
         for member in site.members:
-            assert [text for text in member.delivered() if text.startswith(name)] == texts, (site.name, member.name)
+            assert [text for text in member.words if text.startswith(name)] == texts, (site.name, member.name)
             assert member.gaps() == []
 
 
@@ -76,10 +76,10 @@ def test_a_unicast_and_its_answer_take_the_route() -> None:
     world.run(3)
     a.members[1].send("question", dest=ProxyUUID(c.members[1].address, "C"))
     world.run(1)
-    assert c.members[1].delivered() == ["question"]
-    c.members[1].send("answer", dest=c.members[1].sources()[-1])
+    assert c.members[1].words == ["question"]
+    c.members[1].send("answer", dest=c.members[1].sources[-1])
     world.run(1)
-    assert a.members[1].delivered() == ["answer"]
+    assert a.members[1].words == ["answer"]
 
 
 def test_the_relay_between_dies_and_nothing_is_lost_or_comes_twice() -> None:
@@ -105,7 +105,7 @@ def test_while_the_site_between_is_gone_everything_is_held_and_nobody_else_waits
     for n in range(10):
         a.members[1].send(f"A{n}")
     world.run(30)
-    assert a.members[0].delivered() == [f"A{n}" for n in range(10)]
+    assert a.members[0].words == [f"A{n}" for n in range(10)]
     assert "C" in a.members[0].global_views()[-1].down
     b.members[1].send("B0")
     world.run(1)
@@ -136,7 +136,7 @@ def test_a_site_that_is_not_told_to_hand_on_refuses() -> None:
     world.run(5)
     a.members[1].send("x")
     world.run(2)
-    assert (b.members[1].delivered(), c.members[1].delivered()) == (["x"], [])
+    assert (b.members[1].words, c.members[1].words) == (["x"], [])
     assert b.relay.drops["route_refused"] > 0
     assert b.relay.layer.gateway._routes.handed_on == 0
 

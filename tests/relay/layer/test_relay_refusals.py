@@ -31,7 +31,7 @@ def test_a_unicast_for_somebody_else_is_not_delivered() -> None:
     for batch in (None, unicast_to(relay.address)):
         frame = Frame(relay.address, other.address, (DeliverUnicast(0, 0),), batch)
         assert other.layer.up(frame, 0.0) == [Dropped("relay_malformed")]
-    assert other.delivered() == []
+    assert other.words == []
 
 
 def test_a_gap_that_two_relays_report_is_settled_once() -> None:

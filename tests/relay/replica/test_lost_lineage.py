@@ -44,7 +44,7 @@ def test_it_does_not_count_as_lag_of_the_site_and_is_told_apart() -> None:
     for n in range(5):
         nyc.relay.send(str(n))
         world.run(1)
-    assert sfo.relay.delivered() == ["0", "1", "2", "3", "4"]
+    assert sfo.relay.words == ["0", "1", "2", "3", "4"]
     for member in nyc.members:
         numbers = sfo_at(member)
         assert (numbers.behind_entries, numbers.behind_s, numbers.down) == (0, 0.0, False)
@@ -147,7 +147,7 @@ def test_a_site_that_was_replaced_as_a_whole_is_not_behind() -> None:
     for n in range(3):
         nyc.relay.send(f"new {n}")
         world.run(1)
-    assert fresh.members[1].delivered() == ["new 0", "new 1", "new 2"]
+    assert fresh.members[1].words == ["new 0", "new 1", "new 2"]
     for member in nyc.members:
         numbers = sfo_at(member)
         assert (numbers.linked, numbers.behind_entries) == (member is nyc.relay, 0)
