@@ -6,7 +6,6 @@ import os
 import queue
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from tests.harness.sockets import free_ports
 
 PROJECT = Path(__file__).parent.parent.parent
 #: A machine that is busy with other tests takes its time.
@@ -104,7 +105,7 @@ def new_site() -> str:
 def two_sites(directory: Path, **settings: object) -> dict[str, str]:
     """The configurations of two linked sites on this machine, NYC and SFO, under names that no other test has."""
     names = {site: new_site() for site in ("NYC", "SFO")}
-    ports = _free_ports(2)
+    ports = free_ports(2)
     files = {}
     for (site, name), port in zip(names.items(), ports, strict=True):
         [(other, other_port)] = [(each, number) for each, number in zip(names.values(), ports, strict=True) if each != name]
@@ -116,11 +117,3 @@ def two_sites(directory: Path, **settings: object) -> dict[str, str]:
         files[site] = str(file)
         files[f"{site} name"] = name
     return files
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        socks = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for sock in socks:
-            sock.bind(("127.0.0.1", 0))
-        return [sock.getsockname()[1] for sock in socks]

@@ -11,7 +11,7 @@ ENDS = (
 
 CREDIT = (
     Mutant(
-        "C1",
+        "CREDIT-stranger",
         "what goes to a process outside the view is counted too, and nobody returns it",
         (
             Edit(
@@ -26,13 +26,13 @@ CREDIT = (
         ),
     ),
     Mutant(
-        "C2",
+        "CREDIT-totals",
         "the totals of unicasts go on over views",
         (Edit("sitestack/layers/flow_control/accounts.py", "        self.unicasts.start_view()\n", ""),),
         (f"{STORIES}::test_forwards_that_come_too_late_for_their_view_cost_no_credit", ENDS),
     ),
     Mutant(
-        "C3",
+        "CREDIT-quarter",
         "a receiver returns credit when a quarter of its own window is consumed, whatever its sender's is",
         (
             Edit(
@@ -46,7 +46,7 @@ CREDIT = (
         (f"{STORIES}::test_a_member_with_a_smaller_window_than_all_others_goes_on_sending", ENDS),
     ),
     Mutant(
-        "C4",
+        "CREDIT-early-mark",
         "what overtakes its view is not counted when the view comes",
         (
             Edit(

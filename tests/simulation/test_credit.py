@@ -18,7 +18,7 @@ from sitestack.sim.process import Process
 from sitestack.sim.script import Script
 from sitestack.sim.world import World
 from sitestack.stack.layer import Local
-from tests.simulation.stories import SETTLED, SOON, verdict
+from tests.harness.stories import SETTLED, SOON, verdict
 
 WINDOW = 20_000
 #: As it fills a tenth of a window.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.failure_detection import FailureDetectionConfig
-from tests.simulation.stories import site, verdict
+from tests.harness.stories import site, verdict
 
 #: All that a view change takes while no packet is lost.
 CHANGE_S = 0.05

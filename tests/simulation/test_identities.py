@@ -10,7 +10,7 @@ from sitestack.layers.sequencer import Forward
 from sitestack.model.message import Scope
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
-from tests.simulation.stories import SOON, layer, one_each, say, site, verdict
+from tests.harness.stories import SOON, layer, one_each, say, site, verdict
 
 
 @pytest.mark.conforms("LA-3", "SEQ-2")

@@ -10,7 +10,7 @@ from sitestack.layers.membership.headers import Commit, Prepared
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 from sitestack.sim.script import Script
-from tests.simulation.stories import layer, say, site, verdict
+from tests.harness.stories import layer, say, site, verdict
 
 JOIN_TIMEOUT_S = MembershipConfig().join_timeout_s
 #: What is seen in another view is given up, excluded, found again and merged.

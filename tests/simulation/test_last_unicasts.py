@@ -8,7 +8,7 @@ from sitestack.journal.records import Unreach
 from sitestack.layers.unicast.headers import UnicastAck, UnicastData
 from sitestack.model.message import Scope
 from sitestack.sim.script import Script
-from tests.simulation.stories import SOON, site, verdict
+from tests.harness.stories import SOON, site, verdict
 
 
 def reports(script: Script, name: str) -> list[tuple[Scope, int, str]]:

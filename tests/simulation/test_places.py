@@ -9,7 +9,7 @@ from sitestack.model.address import Physical
 from sitestack.model.events import ViewInstalled
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
-from tests.simulation.stories import SOON, one_each, say, site, told, verdict
+from tests.harness.stories import SOON, one_each, say, site, told, verdict
 
 
 def move(script: Script, name: str, to: Physical) -> None:

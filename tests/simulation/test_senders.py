@@ -12,7 +12,7 @@ from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
-from tests.simulation.stories import SOON, layer, one_each, say, site, told, verdict
+from tests.harness.stories import SOON, layer, one_each, say, site, told, verdict
 
 
 @pytest.mark.conforms("SEQ-9", "SEQ-11")

@@ -7,7 +7,7 @@ import pytest
 from sitestack.config import Order
 from sitestack.sim.network_faults import deaf
 from sitestack.sim.script import Script
-from tests.simulation.stories import say, site, verdict
+from tests.harness.stories import say, site, verdict
 
 
 def with_a_deaf_member(name: str, order: Order) -> Script:

@@ -21,7 +21,7 @@ from sitestack.layers.sequencer.forward_table import ForwardTable
 from sitestack.model.address import Address
 from sitestack.model.message import Batch
 from sitestack.sim.process import Process
-from tests.sitestack.promises.journals import Told
+from tests.harness.journals import Told
 
 SECOND = 10**9
 

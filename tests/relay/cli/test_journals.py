@@ -9,12 +9,12 @@ from pathlib import Path
 
 from relay.journal import JournalOptions, JournalStore
 from sitestack.journal import records
-from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
+from tests.harness.addresses import address
 from tests.relay.cli.conftest import Run
 
-A = Address(b"A" * 16)
+A = address("A")
 VID = ViewId(1, A)
 SECOND = 1_000_000_000
 

@@ -7,11 +7,11 @@ import pytest
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import Acked, LinkUp, SiteVector
 from relay.replica.state import ReplicatedState
-from sitestack.model.address import Address
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
+from tests.harness.addresses import address
 
-A, B, D = (Address(bytes([n]) * 16) for n in (0xA, 0xB, 0xD))
+A, B, D = map(address, "ABD")
 LINEAGE = ViewId(1, D)
 VIEW = View(ViewId(2, A), ViewId(1, A), (A, B), ("A", "B"))
 

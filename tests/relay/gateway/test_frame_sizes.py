@@ -9,11 +9,11 @@ from relay.gateway.gateway import GatewayConfig
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Hello, Routed, State, encode
 from relay.layer import RelayConfig
-from tests.relay.fake_places import places
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_world import World
+from tests.harness.relay.member import places
+from tests.harness.relay.puppet import D, Puppet, alone, hello
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World
 from tests.relay.gateway.test_session import session
-from tests.relay.puppet import D, Puppet, alone, hello
 from tests.relay.unicast.test_large_unicasts import told
 from tests.relay.unicast.test_remote_unicast import proxy
 
@@ -43,11 +43,11 @@ def test_what_the_other_end_does_not_take_is_a_gap_there_and_the_link_goes_on() 
     world.run(5)
     number = nyc.relay.sent - 1
     for member in sfo.members:
-        assert [text for text in member.delivered() if text not in ("1", TOO_MUCH, "2")] == ["before", FITS, "after"]
+        assert [text for text in member.words if text not in ("1", TOO_MUCH, "2")] == ["before", FITS, "after"]
         gaps = [(each.first, each.last, each.reason) for each in member.events if isinstance(each, Gap)]
         assert gaps == [(number, number, "too_large")]
     for member in nyc.members:
-        assert [text for text in member.delivered() if text in ("1", "2")] == ["1", "2"]
+        assert [text for text in member.words if text in ("1", "2")] == ["1", "2"]
         assert len(member.gaps()) == 1, "SFO may not send what it does not take itself"
     assert list(nyc.relay.pipes) == links
     assert "bridge_length" not in sfo.relay.drops
@@ -62,7 +62,7 @@ def test_a_unicast_that_the_other_end_does_not_take_is_told_to_its_sender(sender
     for text in ("before", FITS, TOO_MUCH, "after"):
         here.send(text, dest=proxy(there))
     world.run(0.5)
-    assert there.delivered() == ["before", FITS, "after"]
+    assert there.words == ["before", FITS, "after"]
     assert told(here) == [(3, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
     assert "bridge_length" not in sfo.relay.drops
 

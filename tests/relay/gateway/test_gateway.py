@@ -11,10 +11,9 @@ from relay.gateway.wire import Bye, Data, Hello
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
 from sitestack.model.frame import Header
 from sitestack.model.message import Scope
-from tests.relay.fake_member import Member
-from tests.relay.fake_places import places
-from tests.relay.fake_sites import leave, two_sites
-from tests.relay.puppet import D, Puppet, alone, data, hello, remote_view
+from tests.harness.relay.member import Member, places
+from tests.harness.relay.puppet import D, Puppet, alone, data, hello, remote_view
+from tests.harness.relay.world import leave, two_sites
 
 
 def said(member: Member) -> list[str]:
@@ -42,7 +41,7 @@ def test_two_sites_that_call_each_other_at_once_keep_one_and_the_same_connection
     world.run(3)
     assert list(a.pipes) == [numbers[a]], "the site with the lower name dialed it"
     assert [pipe.connection for pipe in a.pipes.values()] == list(d.pipes)
-    assert sorted(a.delivered()) == sorted(d.delivered()) == ["n", "s"]
+    assert sorted(a.words) == sorted(d.words) == ["n", "s"]
 
 
 def test_all_addresses_are_called_until_the_site_is_linked_and_again_after_it_was_lost() -> None:
@@ -131,7 +130,7 @@ def test_a_site_speaks_for_itself_only(frame: Header) -> None:
     puppet.say(frame)
     assert not puppet.open
     assert sum(nyc.relay.drops.get(reason, 0) for reason in ("foreign_site", "bridge_hello")) == 1
-    assert nyc.relay.delivered() == []
+    assert nyc.relay.words == []
 
 
 def test_what_has_been_here_before_does_not_come_in_again() -> None:
@@ -139,7 +138,7 @@ def test_what_has_been_here_before_does_not_come_in_again() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     puppet.say(Data(("SFO", "NYC"), data(1).batch))
-    assert nyc.relay.delivered() == []
+    assert nyc.relay.words == []
     assert puppet.open
 
 

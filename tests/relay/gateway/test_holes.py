@@ -14,7 +14,7 @@ from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
-from tests.relay.puppet import D, E, F, batch, remote_view
+from tests.harness.relay.puppet import D, E, F, batch, remote_view
 
 #: What a peer hears of one origin: a number, or the first and last of a gap.
 Told = int | tuple[int, int]

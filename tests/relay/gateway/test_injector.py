@@ -6,7 +6,7 @@ from relay.gateway.injector import Injector
 from relay.replica.entries import Trim
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down
-from tests.relay.puppet import D, batch
+from tests.harness.relay.puppet import D, batch
 
 
 def cast(injector: Injector) -> list[int]:

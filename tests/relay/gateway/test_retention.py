@@ -8,11 +8,9 @@ from relay.events import Misconfigured
 from relay.gateway.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from relay.replica.buffer import BufferConfig
-from tests.relay.fake_member import Member
-from tests.relay.fake_places import places
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_sites import sites_of
-from tests.relay.fake_world import World
+from tests.harness.relay.member import Member, places
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World, sites_of
 
 AGE_S = 60.0
 
@@ -66,7 +64,7 @@ def test_a_coordinator_without_peers_takes_nothing_from_who_joins_through_it() -
     nyc.kill(m)
     nyc.kill(x)
     world.run(20)
-    assert sites["SFO"].relay.delivered() == ["0", "1", "2"]
+    assert sites["SFO"].relay.words == ["0", "1", "2"]
     assert sites["SFO"].relay.gaps() == []
     assert len(z.layer.state.buffer) == 0
 
@@ -80,11 +78,11 @@ def test_a_coordinator_that_lacks_one_peer_drops_nothing_that_this_one_lacks() -
         b.send(str(n))
         world.run(1)
     assert held_for(nyc) == ("LON", "SFO")
-    assert sites["SFO"].relay.delivered() == ["0", "1", "2", "3"]
+    assert sites["SFO"].relay.words == ["0", "1", "2", "3"]
     nyc.kill(m)
     world.run(20)
     for site in ("LON", "SFO"):
-        assert (sites[site].relay.delivered(), sites[site].relay.gaps()) == (["0", "1", "2", "3"], [])
+        assert (sites[site].relay.words, sites[site].relay.gaps()) == (["0", "1", "2", "3"], [])
     assert len(b.layer.state.buffer) == 0
 
 
@@ -122,7 +120,7 @@ def test_a_site_that_was_founded_without_peers_holds_as_soon_as_somebody_has_one
     nyc.kill(m)
     nyc.kill(b)
     world.run(10)
-    assert sfo.relay.delivered() == ["1", "2"]
+    assert sfo.relay.words == ["1", "2"]
     assert len(c.layer.state.buffer) == 0
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from relay.replica.entries import HeldEntry, SiteVector
+from tests.harness.relay.puppet import D, E, remote_view
 from tests.relay.gateway.test_holes import Link, holding
-from tests.relay.puppet import D, E, remote_view
 
 
 def test_what_was_acknowledged_behind_a_hole_leaves_the_window_with_the_rewind() -> None:

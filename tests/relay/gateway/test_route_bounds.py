@@ -6,12 +6,12 @@ import pytest
 
 from relay.gateway.session import ROUTE_ENDS_BYTES, LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_world import World
+from tests.harness.relay.puppet import D
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World
 from tests.relay.gateway.test_route_order import link_of, waiting
 from tests.relay.gateway.test_routes import arrive, chain, everybody_has
 from tests.relay.gateway.test_session import session
-from tests.relay.puppet import D
 
 pytestmark = pytest.mark.conforms("REL-33")
 
@@ -77,6 +77,6 @@ def test_a_piece_that_the_link_does_not_take_ends_the_route_and_makes_no_silent_
     world, (a, b, c) = small_chain()
     a.members[1].send("x" * 3 * BOUND)
     world.run(1)
-    assert b.members[1].delivered() == ["x" * 3 * BOUND]
+    assert b.members[1].words == ["x" * 3 * BOUND]
     assert a.relay.drops["route_full"] > 0
     assert "route_hole" not in c.relay.drops

@@ -10,8 +10,8 @@ from relay.gateway.routes import ROOM_BYTES
 from relay.gateway.session import LinkSession
 from relay.gateway.wire import FrameParser, Routed
 from sitestack.stack.layer import Up
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_world import World
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World
 from tests.relay.gateway.test_routes import chain
 
 pytestmark = pytest.mark.conforms("REL-33")

@@ -13,7 +13,7 @@ from relay.replica.state import ReplicatedState
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope, pack_body
-from tests.relay.puppet import D, E, batch, hello, numbers, remote_view
+from tests.harness.relay.puppet import D, E, batch, hello, numbers, remote_view
 
 CONFIG = LinkConfig(chunk_bytes=1_000)
 

@@ -7,8 +7,8 @@ import pytest
 from relay.events import Dial
 from sitestack.model.events import Event
 from sitestack.model.view import ViewId
-from tests.relay.fake_member import Member
-from tests.relay.fake_sites import two_sites
+from tests.harness.relay.member import Member
+from tests.harness.relay.world import two_sites
 
 
 @pytest.mark.conforms("REL-11")

@@ -10,9 +10,9 @@ from relay.replica.entries import Acked, LinkUp, RemoteView, SiteVector
 from relay.replica.state import ReplicatedState
 from sitestack.model.events import Disconnect
 from sitestack.model.view import ViewId
-from tests.relay.fake_member import Member
-from tests.relay.fake_sites import leave, two_sites
-from tests.relay.puppet import D, E, F, Puppet, acked, alone, batch, data, hello, numbers, remote_view
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, E, F, Puppet, acked, alone, batch, data, hello, numbers, remote_view
+from tests.harness.relay.world import leave, two_sites
 
 
 @pytest.mark.conforms("REL-14")
@@ -50,7 +50,7 @@ def test_nothing_is_acknowledged_before_the_whole_site_has_it() -> None:
     puppet = Puppet(nyc).greet()
     nyc.hold_back = True
     puppet.say(RemoteView("SFO", remote_view(1, D)), data(1), data(2))
-    assert nyc.relay.delivered() == ["1", "2"]
+    assert nyc.relay.words == ["1", "2"]
     assert acked(puppet.heard()) == 0
     nyc.hold_back = False
     world.settle()
@@ -126,7 +126,7 @@ def test_a_higher_epoch_closes_the_older_link_before_it_is_answered_and_late_fra
     states = [frame for frame in new.heard() if isinstance(frame, State)]
     assert states[0].vectors["SFO"].origins == {D: 1}
     new.say(data(2))
-    assert nyc.members[2].delivered() == ["1", "2"]
+    assert nyc.members[2].words == ["1", "2"]
 
 
 @pytest.mark.conforms("REL-11")
@@ -153,7 +153,7 @@ def test_another_lineage_has_epochs_and_a_link_of_its_own() -> None:
     assert other.open
     one.say(data(1), data(2))
     other.say(data(2), data(3))
-    assert nyc.members[1].delivered() == ["1", "2", "3"]
+    assert nyc.members[1].words == ["1", "2", "3"]
     assert acked(other.heard()) == 3
 
 
@@ -167,7 +167,7 @@ def test_a_replay_on_a_second_link_is_dropped_while_the_first_copy_is_still_on_i
     assert nyc.relay.drops["relay_duplicate"] == 2
     nyc.install()
     world.settle()
-    assert nyc.members[2].delivered() == ["1", "2", "3"]
+    assert nyc.members[2].words == ["1", "2", "3"]
 
 
 def test_a_hole_is_refused_and_asked_for_again() -> None:
@@ -176,13 +176,13 @@ def test_a_hole_is_refused_and_asked_for_again() -> None:
     puppet.say(data(1))
     puppet.heard()
     puppet.say(data(3), data(4))
-    assert nyc.relay.delivered() == ["1"]
+    assert nyc.relay.words == ["1"]
     assert nyc.relay.drops["relay_hole"] == 2
     world.run(1)
     states = [frame for frame in puppet.heard() if isinstance(frame, State)]
     assert [each.vectors["SFO"].origins for each in states] == [{D: 1}], "once an interval"
     puppet.say(data(2), data(3), data(4))
-    assert nyc.relay.delivered() == ["1", "2", "3", "4"]
+    assert nyc.relay.words == ["1", "2", "3", "4"]
 
 
 def test_holes_are_asked_for_once_an_interval() -> None:
@@ -208,7 +208,7 @@ def test_a_site_that_has_not_admitted_what_was_cast_is_asked_again_from_where_it
     states = puppet.states()
     assert [state.vectors for state in states] == [{}]
     puppet.say(data(1), data(2))
-    assert nyc.members[1].delivered() == ["1", "2"]
+    assert nyc.members[1].words == ["1", "2"]
 
 
 def test_a_second_state_rewinds_the_sender() -> None:
@@ -232,10 +232,10 @@ def test_entries_swallowed_by_a_flush_are_cast_again_in_order() -> None:
     puppet.say(data(2))
     nyc.block()
     puppet.say(data(3))
-    assert nyc.relay.delivered() == ["1"]
+    assert nyc.relay.words == ["1"]
     nyc.install()
     world.settle()
-    assert [member.delivered() for member in nyc.members] == [["1", "2", "3"]] * 3
+    assert [member.words for member in nyc.members] == [["1", "2", "3"]] * 3
     assert "relay_hole" not in nyc.relay.drops
 
 
@@ -263,7 +263,7 @@ def test_a_graceful_leave_says_bye_and_the_successor_is_asked_all_the_same() -> 
     left = leave(nyc)
     assert not left.pipes
     world.run(2)
-    assert sfo.members[1].delivered() == ["after the farewell"]
+    assert sfo.members[1].words == ["after the farewell"]
     assert ("NYC", encode(Bye("leaving"))) in world.crossed
 
 
@@ -279,7 +279,7 @@ def test_both_relays_die_at_once() -> None:
     sfo.kill(sfo.relay)
     world.run(3)
     for member in nyc.members + sfo.members:
-        assert sorted(member.delivered()) == sorted([f"n{n}" for n in range(5)] + [f"s{n}" for n in range(5)])
+        assert sorted(member.words) == sorted([f"n{n}" for n in range(5)] + [f"s{n}" for n in range(5)])
 
 
 def test_a_joiner_can_relay_what_it_has_never_delivered() -> None:
@@ -292,10 +292,10 @@ def test_a_joiner_can_relay_what_it_has_never_delivered() -> None:
     nyc.kill(nyc.members[1])
     nyc.kill(nyc.members[0])
     assert nyc.members == [joiner]
-    assert joiner.delivered() == [], "nothing is delivered again"
+    assert joiner.words == [], "nothing is delivered again"
     world.heal()
     world.run(10)
-    assert [member.delivered() for member in sfo.members] == [["0", "1", "2"]] * 2
+    assert [member.words for member in sfo.members] == [["0", "1", "2"]] * 2
 
 
 def test_a_joiner_drops_what_the_others_drop() -> None:

@@ -25,8 +25,8 @@ from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import SubView, View, ViewId
 from sitestack.wire.codec import Codec
-from tests.relay.fake_sites import two_sites
-from tests.relay.puppet import D, E, data, hello, remote_view
+from tests.harness.relay.puppet import D, E, data, hello, remote_view
+from tests.harness.relay.world import two_sites
 
 UNICAST = Batch("SFO", D, Scope.UNICAST, 3, 1, b"\x01\0\0\0x", E, "NYC")
 PARTS = (SubView(ViewId(8, D), (D,), ViewId(1, D)), SubView(ViewId(7, E), (E,), ViewId(7, E)))

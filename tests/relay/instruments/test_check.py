@@ -11,7 +11,7 @@ import pytest
 from relay.instruments.check import check_directories, journal_lines
 from relay.journal import JournalError, JournalOptions, JournalStore, Problem
 from sitestack.journal import records
-from tests.sitestack.promises.correct_run import CorrectRun, Process
+from tests.harness.correct_run import CorrectRun, Process
 
 SECOND = 1_000_000_000
 
@@ -35,12 +35,12 @@ def shut_down(run: CorrectRun, quiet_s: float = 5) -> None:
                 run.install(site)
             else:
                 site.vid = None
-            leaver.journal.append(records.Stop(*run.now(), "left"))
+            leaver.records.append(records.Stop(*run.now(), "left"))
 
 
 def store_all(directory: Path, run: CorrectRun) -> None:
     for process in run.processes:
-        store(directory, process, process.journal)
+        store(directory, process, process.records)
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def test_a_correct_run_passes_and_is_judged_at_its_end(tmp_path: Path, run: Corr
 
 def test_a_loss_at_the_end_fails(tmp_path: Path, run: CorrectRun) -> None:
     process = run.processes[3]
-    last = max(at for at, each in enumerate(process.journal) if isinstance(each, records.Deliver))
-    del process.journal[last]
+    last = max(at for at, each in enumerate(process.records) if isinstance(each, records.Deliver))
+    del process.records[last]
     store_all(tmp_path, run)
     report = check_directories([tmp_path])
     assert report.verdict == "fail"
@@ -107,7 +107,7 @@ def test_who_leaves_before_the_last_message_has_not_survived(tmp_path: Path, run
     leaver = site.members.pop()
     leaver.running = False
     run.install(site)
-    leaver.journal.append(records.Stop(*run.now(), "left"))
+    leaver.records.append(records.Stop(*run.now(), "left"))
     for _ in range(5):
         run.send(site)
     run.drain()
@@ -146,7 +146,7 @@ def test_a_damaged_journal_fails_whatever_the_rest_says(tmp_path: Path, run: Cor
 
 def test_records_that_a_full_disk_has_cost_are_told(tmp_path: Path, run: CorrectRun) -> None:
     process = run.processes[0]
-    process.journal.insert(5, records.Drop(0, 0, "journal", "No space left on device", 3))
+    process.records.insert(5, records.Drop(0, 0, "journal", "No space left on device", 3))
     store_all(tmp_path, run)
     [violation] = check_directories([tmp_path]).violations
     assert violation.invariant == "JOURNAL"
@@ -165,7 +165,7 @@ def test_cat_gives_a_line_a_message_of_every_process(tmp_path: Path, run: Correc
     problems: list[Problem] = []
     lines = [json.loads(line) for line in journal_lines([tmp_path], problems)]
     assert problems == []
-    delivered = sum(each.count for process in run.processes for each in process.journal if isinstance(each, records.Deliver))
+    delivered = sum(each.count for process in run.processes for each in process.records if isinstance(each, records.Deliver))
     assert sum(line["ev"] == "deliver" for line in lines) == delivered
     assert len({tuple(line["process"]) for line in lines}) == len(run.processes)
     assert lines[0]["ev"] == "start"
@@ -173,8 +173,8 @@ def test_cat_gives_a_line_a_message_of_every_process(tmp_path: Path, run: Correc
 
 def test_who_stopped_the_processes_says_when_the_run_ended(tmp_path: Path, run: CorrectRun) -> None:
     store_all(tmp_path, run)
-    stops = [record.w for process in run.processes for record in process.journal if isinstance(record, records.Stop)]
-    sends = [record.w for process in run.processes for record in process.journal if isinstance(record, records.Send)]
+    stops = [record.w for process in run.processes for record in process.records if isinstance(record, records.Stop)]
+    sends = [record.w for process in run.processes for record in process.records if isinstance(record, records.Send)]
     ended = max(sends) + SECOND
     assert all(stop >= ended for stop in sorted(stops)[-2:])
     report = check_directories([tmp_path], quiescent=True, ended_w=ended)

@@ -14,9 +14,10 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
+from tests.harness.addresses import address
 from tests.relay.journal.any_record import addresses, any_record
 
-A, B = Address(b"A" * 16), Address(b"B" * 16)
+A, B = map(address, "AB")
 VID = ViewId(7, A)
 HEX_A, HEX_B = "41" * 16, "42" * 16
 DIGEST = bytes(32)

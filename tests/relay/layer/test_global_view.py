@@ -11,9 +11,9 @@ from relay.replica.entries import RemoteView
 from sitestack.model.address import ProxyUUID
 from sitestack.model.events import ViewInstalled
 from sitestack.model.view import View, ViewId
-from tests.relay.fake_member import Member
-from tests.relay.fake_sites import sites_of, two_sites
-from tests.relay.puppet import D, E, F, Puppet, alone, data, remote_view
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, E, F, Puppet, alone, data, remote_view
+from tests.harness.relay.world import sites_of, two_sites
 
 
 def last(member: Member) -> GlobalView:
@@ -159,7 +159,7 @@ def test_no_message_arrives_before_the_view_that_knows_its_origin() -> None:
     world.heal()
     world.run(10)
     for member in sfo.members:
-        frame = member.frames()[-1]
+        frame = member.frames[-1]
         place = member.events.index(frame)
         views = [event for event in member.events[:place] if isinstance(event, GlobalView)]
         assert ProxyUUID(joiner.address, "NYC") in views[-1].members
@@ -177,7 +177,7 @@ def test_a_late_view_of_a_lost_part_does_not_flip_the_site() -> None:
     assert last(nyc.relay).components["SFO"].counter == 6
     one.say(RemoteView("SFO", View(ViewId(6, D), ViewId(1, D), (D,), ("d",))))
     assert len(nyc.relay.global_views()) == seen, "newer for its part, and not for the site"
-    assert nyc.members[2].delivered() == ["1"], "its messages count all the same"
+    assert nyc.members[2].words == ["1"], "its messages count all the same"
 
 
 def test_of_two_views_on_their_way_at_once_the_newer_one_stays() -> None:

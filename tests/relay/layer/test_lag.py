@@ -15,8 +15,9 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
+from tests.harness.addresses import address
 
-A, B, D, E = (Address(bytes([number]) * 16) for number in (1, 2, 4, 5))
+A, B, D, E = map(address, "ABDE")
 BODY = pack_body([b"x", b"y"])
 COORDINATORS = {"LON": D, "SFO": E}
 

@@ -13,9 +13,9 @@ from relay.events import Baseline, Gap, GlobalView
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
-from tests.relay.fake_member import Member
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_sites import sites_of
+from tests.harness.relay.member import Member
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import sites_of
 
 
 def received(member: Member, origin: Address, site: str) -> list[int]:
@@ -64,7 +64,7 @@ class History:
             site.install()
         else:
             other = rng.choice(sorted(set(self.sites) - {site.name}))
-            world.break_links(site.name, other, random.Random(rng.random()))
+            world.break_links(site.name, other, rng=random.Random(rng.random()))
 
     def rest(self) -> None:
         for site in self.sites.values():

@@ -7,8 +7,8 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Dropped
-from tests.relay.fake_sites import sites_of
-from tests.relay.puppet import D, E, Puppet, alone, data, hello
+from tests.harness.relay.puppet import D, E, Puppet, alone, data, hello
+from tests.harness.relay.world import sites_of
 
 
 def unicast_to(member: Address) -> Batch:
@@ -31,7 +31,7 @@ def test_a_unicast_for_somebody_else_is_not_delivered() -> None:
     for batch in (None, unicast_to(relay.address)):
         frame = Frame(relay.address, other.address, (DeliverUnicast(0, 0),), batch)
         assert other.layer.up(frame, 0.0) == [Dropped("relay_malformed")]
-    assert other.delivered() == []
+    assert other.words == []
 
 
 def test_a_gap_that_two_relays_report_is_settled_once() -> None:

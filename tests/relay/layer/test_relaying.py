@@ -8,8 +8,7 @@ from relay.events import Duty, Role
 from relay.gateway.wire import Data, FrameParser
 from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Scope
-from tests.relay.fake_sites import sites_of, two_sites
-from tests.relay.fake_world import World
+from tests.harness.relay.world import World, sites_of, two_sites
 
 DATA_MAX = 1 << 24
 
@@ -37,10 +36,10 @@ def test_a_multicast_is_delivered_once_and_in_order_at_every_member_of_both_site
     world.run(1)
     for site, own, other in ((nyc, "n", "s"), (sfo, "s", "n")):
         for member in site.members:
-            delivered = member.delivered()
+            delivered = member.words
             assert [text for text in delivered if text[0] == own] == [f"{own}{n}" for n in range(20)]
             assert [text for text in delivered if text[0] == other] == [f"{other}{n}" for n in range(20)]
-        assert len({tuple(member.delivered()) for member in site.members}) == 1
+        assert len({tuple(member.words) for member in site.members}) == 1
 
 
 @pytest.mark.conforms("REL-2", "REL-11")
@@ -79,7 +78,7 @@ def test_in_a_mesh_of_three_sites_each_gets_everything_once() -> None:
     for site in sites.values():
         for member in site.members:
             for name in sites:
-                assert [text for text in member.delivered() if text.startswith(name)] == [f"{name}{n}" for n in range(5)]
+                assert [text for text in member.words if text.startswith(name)] == [f"{name}{n}" for n in range(5)]
 
 
 def test_site_only_messages_stay_and_leave_no_hole() -> None:
@@ -88,7 +87,7 @@ def test_site_only_messages_stay_and_leave_no_hole() -> None:
     for n in range(6):
         nyc.members[1].send(f"{n}", Scope.SITE if n % 2 else Scope.ALL)
     world.run(1)
-    assert sfo.members[2].delivered() == ["0", "2", "4"]
+    assert sfo.members[2].words == ["0", "2", "4"]
     assert sfo.members[2].gaps() == []
 
 
@@ -99,7 +98,7 @@ def test_the_source_is_a_proxy_of_the_origin_and_the_local_relay() -> None:
     world.run(1)
     nyc.members[2].send("hello")
     world.run(1)
-    source = sfo.members[1].sources()[-1]
+    source = sfo.members[1].sources[-1]
     assert isinstance(source, ProxyUUID)
     assert (source.original, source.site, source.relay) == (nyc.members[2].address, "NYC", sfo.relay.address)
 
@@ -113,20 +112,20 @@ def test_a_reply_finds_its_way_back_and_can_be_answered_again(sender: int, repli
     c, f = nyc.members[sender], sfo.members[replier]
     c.send("question")
     world.run(1)
-    f.send("answer", dest=f.sources()[-1])
+    f.send("answer", dest=f.sources[-1])
     world.run(1)
-    assert c.delivered() == ["question", "answer"]
-    source = c.sources()[-1]
+    assert c.words == ["question", "answer"]
+    source = c.sources[-1]
     assert isinstance(source, ProxyUUID)
     assert (source.original, source.site, source.relay) == (f.address, "SFO", nyc.relay.address)
     c.send("thanks", dest=source)
     world.run(1)
-    assert f.delivered() == ["question", "thanks"]
+    assert f.words == ["question", "thanks"]
     assert c.layer.unicasts.sender.pending_bytes == f.layer.unicasts.sender.pending_bytes == 0
     for site in (nyc, sfo):
         for member in site.members:
             if member not in (c, f):
-                assert member.delivered() == ["question"]
+                assert member.words == ["question"]
 
 
 @pytest.mark.conforms("REL-1", "REL-26")
@@ -135,13 +134,13 @@ def test_without_a_link_the_site_goes_on_and_everything_is_relayed_later() -> No
     world.part("NYC", "SFO")
     for n in range(50):
         nyc.members[1].send(f"{n}")
-        assert nyc.members[2].delivered()[-1] == f"{n}"
+        assert nyc.members[2].words[-1] == f"{n}"
     world.run(5)
-    assert sfo.members[0].delivered() == []
+    assert sfo.members[0].words == []
     world.heal()
     world.run(10)
     for member in sfo.members:
-        assert member.delivered() == [f"{n}" for n in range(50)]
+        assert member.words == [f"{n}" for n in range(50)]
 
 
 def test_who_was_there_before_thousands_of_others_is_still_heard(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +159,7 @@ def test_who_was_there_before_thousands_of_others_is_still_heard(monkeypatch: py
         world.settle()
     nyc.relay.send("second")
     world.run(1.0)
-    words = sfo.members[1].delivered()
+    words = sfo.members[1].words
     assert [word for word in words if not word.startswith("w")] == ["first", "second"]
     assert sfo.members[1].gaps() == []
     assert "relay_hole" not in sfo.relay.drops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.relay.fake_sites import two_sites
+from tests.harness.relay.world import two_sites
 
 
 @pytest.mark.parametrize("woken", [0, 3], ids=["the relay", "a member"])
@@ -34,8 +34,8 @@ def test_what_its_site_has_acknowledged_meanwhile_is_a_gap_for_it_alone(woken: i
     meanwhile = [f"meanwhile {n}" for n in range(3)]
     for member in sfo.members:
         if member is paused:
-            assert member.delivered() == ["before", "after"]
+            assert member.words == ["before", "after"]
             assert member.gaps() == [(2, 4)]
         else:
-            assert member.delivered() == ["before", *meanwhile, "after"]
+            assert member.words == ["before", *meanwhile, "after"]
             assert member.gaps() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -28,6 +28,7 @@ from relay.events import (
 from relay.node.bridge import UNANSWERED_S_MAX, Bridge, BridgeConfig
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
+from tests.harness.sockets import free_port, until
 
 E = TypeVar("E", bound=Event)
 
@@ -61,17 +62,6 @@ class Site:
             data += (await self.hears(BridgeReceived)).data
         return data
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        while not condition():  # noqa: ASYNC110 (statistics have no event)
-            await trio.sleep(0.005)
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
 
 @asynccontextmanager
 async def two_sites(connections_max: int = 64, unanswered_timeout_s: float = 10.0) -> AsyncIterator[tuple[Site, Site]]:
@@ -89,7 +79,7 @@ async def two_sites(connections_max: int = 64, unanswered_timeout_s: float = 10.
 async def linked(unanswered_timeout_s: float = 10.0) -> AsyncIterator[tuple[Site, int, Site, int]]:
     async with two_sites(unanswered_timeout_s=unanswered_timeout_s) as (nyc, sfo):
         nyc.bridge.carry_out(Listen())
-        await nyc.until(lambda: nyc.bridge.statistics().listening)
+        await until(lambda: nyc.bridge.statistics().listening)
         sfo.bridge.carry_out(Dial("NYC", nyc.address))
         dialed, accepted = await sfo.hears(BridgeConnected), await nyc.hears(BridgeConnected)
         assert (dialed.dialed, accepted.dialed) == (("NYC", nyc.address), None)
@@ -143,7 +133,7 @@ async def test_a_farewell_returns_when_everything_has_left() -> None:
     async with two_sites() as (_, sfo), trio.open_nursery() as other:
         nyc = Site(BridgeConfig(bind=Physical("127.0.0.1", free_port()), linger_s=5), other)
         nyc.bridge.carry_out(Listen())
-        await nyc.until(lambda: nyc.bridge.statistics().listening)
+        await until(lambda: nyc.bridge.statistics().listening)
         sfo.bridge.carry_out(Dial("NYC", nyc.address))
         number = (await nyc.hears(BridgeConnected)).connection
         last_words = os.urandom(5_000_000)
@@ -160,7 +150,7 @@ async def test_a_peer_that_does_not_read_the_farewell_is_left_after_the_linger_t
         async with trio.open_nursery() as nursery:
             nyc = Site(config, nursery)
             nyc.bridge.carry_out(Listen())
-            await nyc.until(lambda: nyc.bridge.statistics().listening)
+            await until(lambda: nyc.bridge.statistics().listening)
             with socket.create_connection(nyc.address):
                 number = (await nyc.hears(BridgeConnected)).connection
                 nyc.bridge.carry_out(BridgeSend(number, bytes(20_000_000)))
@@ -192,11 +182,11 @@ async def test_after_stop_listening_nobody_gets_in_and_listening_again_works() -
         for _ in range(2):
             nyc.bridge.carry_out(Listen())
             nyc.bridge.carry_out(Listen())
-            await nyc.until(lambda: nyc.bridge.statistics().listening)
+            await until(lambda: nyc.bridge.statistics().listening)
             sfo.bridge.carry_out(Dial("NYC", nyc.address))
             await sfo.hears(BridgeConnected)
             nyc.bridge.carry_out(StopListening())
-            await nyc.until(lambda: not nyc.bridge.statistics().listening)
+            await until(lambda: not nyc.bridge.statistics().listening)
             sfo.bridge.carry_out(Dial("NYC", nyc.address))
             await sfo.hears(DialFailed)
 
@@ -209,7 +199,7 @@ async def test_a_port_that_an_earlier_relay_still_holds_can_be_listened_at() -> 
             stopped.bind(nyc.address)
             stopped.listen()
             nyc.bridge.carry_out(Listen())
-            await nyc.until(lambda: nyc.bridge.statistics().listening)
+            await until(lambda: nyc.bridge.statistics().listening)
             for _ in range(50):
                 sfo.bridge.carry_out(Dial("NYC", nyc.address))
             await nyc.hears(BridgeConnected)
@@ -222,8 +212,8 @@ async def test_a_port_of_somebody_else_is_told_and_tried_again() -> None:
                 taken = Physical("127.0.0.1", other.getsockname()[1])
                 nyc = Site(BridgeConfig(bind=taken, listen_interval_s=0.01), nursery)
                 nyc.bridge.carry_out(Listen())
-                await nyc.until(lambda: "cannot listen" in nyc.bridge.statistics().listen_error)
-            await nyc.until(lambda: nyc.bridge.statistics().listening)
+                await until(lambda: "cannot listen" in nyc.bridge.statistics().listen_error)
+            await until(lambda: nyc.bridge.statistics().listening)
             assert nyc.bridge.statistics().listen_error == ""
             nursery.cancel_scope.cancel()
 
@@ -231,7 +221,7 @@ async def test_a_port_of_somebody_else_is_told_and_tried_again() -> None:
 async def test_more_connections_than_allowed_are_closed_at_once() -> None:
     async with two_sites(connections_max=2) as (nyc, sfo):
         nyc.bridge.carry_out(Listen())
-        await nyc.until(lambda: nyc.bridge.statistics().listening)
+        await until(lambda: nyc.bridge.statistics().listening)
         for _ in range(3):
             sfo.bridge.carry_out(Dial("NYC", nyc.address))
         await sfo.hears(BridgeClosed)
@@ -251,7 +241,7 @@ async def test_a_place_that_cannot_be_is_said_and_ends_nothing(host: str) -> Non
     async with trio.open_nursery() as nursery:
         site = Site(BridgeConfig(bind=Physical(host, 7700)), nursery)
         site.bridge.carry_out(Listen())
-        await site.until(lambda: "cannot listen" in site.bridge.statistics().listen_error)
+        await until(lambda: "cannot listen" in site.bridge.statistics().listen_error)
         assert not site.bridge.statistics().listening
         site.bridge.carry_out(StopListening())
 

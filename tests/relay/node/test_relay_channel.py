@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -24,6 +23,7 @@ from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.message import Message, Scope
 from sitestack.transport.memory import MemoryNetwork
+from tests.harness.sockets import free_port
 
 #: Real time passes in these tests, so nobody waits longer than needed.
 QUICK = NodeConfig(
@@ -40,7 +40,7 @@ class World:
 
     def __init__(self) -> None:
         self.networks = {site: MemoryNetwork() for site in SITES}
-        self.ports = {name: _free_port() for names in SITES.values() for name in names}
+        self.ports = {name: free_port() for names in SITES.values() for name in names}
         self.journals: dict[str, list[records.Record]] = {}
 
     def config(self, site: str, name: str) -> NodeConfig:
@@ -58,13 +58,6 @@ class World:
 
     def _place(self, name: str) -> Physical:
         return Physical("127.0.0.1", self.ports[name])
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 async def sees(channel: RelayChannel, *names: str) -> GlobalView:

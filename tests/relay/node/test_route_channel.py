@@ -13,12 +13,13 @@ from relay.node.channel import RelayChannel, open_channel
 from relay.node.settings import NodeConfig, RelaySettings
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.transport.memory import MemoryNetwork
-from tests.relay.node.test_relay_channel import QUICK, _free_port, sees, take
+from tests.harness.sockets import free_ports
+from tests.relay.node.test_relay_channel import QUICK, sees, take
 
 
 def chain() -> dict[str, NodeConfig]:
     """NYC - LON - SFO, a member each."""
-    places = {site: Physical("127.0.0.1", _free_port()) for site in ("NYC", "LON", "SFO")}
+    places = {site: Physical("127.0.0.1", port) for site, port in zip(("NYC", "LON", "SFO"), free_ports(3), strict=True)}
     neighbours = {"NYC": ("LON",), "LON": ("NYC", "SFO"), "SFO": ("LON",)}
     via = {"NYC": {"SFO": "LON"}, "SFO": {"NYC": "LON"}, "LON": {}}
     configs = {}

@@ -9,12 +9,13 @@ from typing import Any
 from relay.events import Duty, Gap, GlobalView, Role
 from relay.node.status import Identity, NodeStatus
 from sitestack.channel.inbox import Delivery
-from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.address import ProxyUUID
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
+from tests.harness.addresses import address
 
-A, D = (Address(bytes([number]) * 16) for number in (1, 4))
+A, D = map(address, "AD")
 VIEW = View(ViewId(3, A), ViewId(1, A), (A,), ("A",))
 
 

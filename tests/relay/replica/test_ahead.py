@@ -9,11 +9,10 @@ from relay.replica.entries import RemoteGap
 from sitestack.model.address import Address
 from sitestack.model.events import StateAwaited
 from sitestack.model.frame import Frame
-from tests.relay.fake_member import Member
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_sites import two_sites
-from tests.relay.fake_world import World
-from tests.relay.puppet import D, Puppet, data
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, Puppet, data
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World, two_sites
 
 
 def merged() -> tuple[World, FakeSite]:

@@ -11,9 +11,9 @@ from relay.replica.buffer import Buffer, BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.frame import Frame
-from tests.relay.fake_member import Member
-from tests.relay.fake_sites import sites_of, two_sites
-from tests.relay.puppet import D, Puppet, alone, data, numbers, remote_view
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, Puppet, alone, data, numbers, remote_view
+from tests.harness.relay.world import sites_of, two_sites
 
 
 def held(member: Member) -> list[int]:
@@ -41,7 +41,7 @@ def test_beyond_the_budget_a_gap_with_exact_numbers_and_then_everything_else() -
     world.run(10)
     for member in sfo.members:
         assert member.gaps() == [(2, first - 1)]
-        assert member.delivered() == ["first", *[f"{n}" for n in range(first - 2, 20)]]
+        assert member.words == ["first", *[f"{n}" for n in range(first - 2, 20)]]
         places = [type(event) for event in member.events if isinstance(event, Gap | Frame)]
         assert places[1] is Gap
 
@@ -59,7 +59,7 @@ def test_the_budget_counts_bytes_and_seconds_too(config: BufferConfig) -> None:
     world.run(10)
     gaps = sfo.members[1].gaps()
     assert gaps[0][0] == 1
-    assert gaps[-1][1] + len(sfo.members[1].delivered()) == 20
+    assert gaps[-1][1] + len(sfo.members[1].words) == 20
 
 
 def test_an_unreachable_site_does_not_cost_another_one_anything() -> None:
@@ -70,7 +70,7 @@ def test_an_unreachable_site_does_not_cost_another_one_anything() -> None:
     for n in range(40):
         sites["NYC"].relay.send(f"{n}")
         world.run(0.1)
-    assert sites["SFO"].members[1].delivered() == [f"{n}" for n in range(40)]
+    assert sites["SFO"].members[1].words == [f"{n}" for n in range(40)]
     assert sites["SFO"].members[1].gaps() == []
 
 
@@ -84,7 +84,7 @@ def test_a_configured_site_that_has_never_been_linked_holds_entries_too() -> Non
     assert held(sites["NYC"].members[1]) == [1, 2, 3, 4, 5]
     world.heal()
     world.run(10)
-    assert sites["LAX"].relay.delivered() == ["0", "1", "2", "3", "4"]
+    assert sites["LAX"].relay.words == ["0", "1", "2", "3", "4"]
     assert held(sites["NYC"].members[1]) == []
 
 
@@ -150,7 +150,7 @@ def test_a_batch_that_no_frame_can_hold_is_a_gap_and_not_the_end_of_the_link() -
     nyc.relay.send("x" * 2_000)
     nyc.relay.send("small again")
     world.run(1)
-    assert sfo.relay.delivered() == ["small", "small again"]
+    assert sfo.relay.words == ["small", "small again"]
     assert sfo.relay.gaps() == [(2, 2)]
 
 
@@ -168,14 +168,14 @@ def test_a_site_that_comes_late_begins_after_a_baseline_and_hears_of_no_gap() ->
         assert member.gaps() == []
         baselines = [event for event in member.events if isinstance(event, Baseline)]
         assert baselines == [Baseline("NYC", {nyc.relay.address: first - 1})]
-        assert member.delivered() == [f"{n}" for n in range(first - 1, 20)]
+        assert member.words == [f"{n}" for n in range(first - 1, 20)]
 
 
 def test_a_baseline_counts_only_for_what_is_unknown() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     puppet.say(RemoteView("SFO", remote_view(1, D)), data(1), data(2), RemoteBaseline("SFO", {D: 7}), data(3))
-    assert nyc.members[2].delivered() == ["1", "2", "3"]
+    assert nyc.members[2].words == ["1", "2", "3"]
     assert [event for event in nyc.relay.events if isinstance(event, Baseline)] == []
 
 
@@ -186,7 +186,7 @@ def test_a_gap_is_final_and_reported_once_at_every_member() -> None:
     puppet.say(data(1), gap, gap, data(6), data(4))
     for member in nyc.members:
         assert member.gaps() == [(2, 5)]
-        assert member.delivered() == ["1", "6"]
+        assert member.words == ["1", "6"]
 
 
 def test_a_gap_covers_only_what_is_missing_and_leaves_no_hole() -> None:
@@ -194,7 +194,7 @@ def test_a_gap_covers_only_what_is_missing_and_leaves_no_hole() -> None:
     puppet = Puppet(nyc).greet()
     puppet.say(data(1), data(2), data(3), RemoteGap("SFO", D, 2, 6, "budget"), data(7))
     assert nyc.members[1].gaps() == [(4, 6)]
-    assert nyc.members[1].delivered() == ["1", "2", "3", "7"]
+    assert nyc.members[1].words == ["1", "2", "3", "7"]
     puppet.say(RemoteGap("SFO", D, 9, 10, "budget"))
     assert nyc.members[1].gaps() == [(4, 6)], "8 is not accounted for"
 

@@ -14,11 +14,10 @@ from relay.replica.remote_site import LINEAGES_MAX, REACHED_MAX, Remote
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.view import SubView, View, ViewId
-from tests.relay.fake_member import Member
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_sites import two_sites
-from tests.relay.fake_world import World
-from tests.relay.puppet import D, E, F, Puppet, alone, remote_view
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, E, F, Puppet, alone, remote_view
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World, two_sites
 
 ADDRESS = Address(bytes(16))
 
@@ -45,7 +44,7 @@ def test_it_does_not_count_as_lag_of_the_site_and_is_told_apart() -> None:
     for n in range(5):
         nyc.relay.send(str(n))
         world.run(1)
-    assert sfo.relay.delivered() == ["0", "1", "2", "3", "4"]
+    assert sfo.relay.words == ["0", "1", "2", "3", "4"]
     for member in nyc.members:
         numbers = sfo_at(member)
         assert (numbers.behind_entries, numbers.behind_s, numbers.down) == (0, 0.0, False)
@@ -148,7 +147,7 @@ def test_a_site_that_was_replaced_as_a_whole_is_not_behind() -> None:
     for n in range(3):
         nyc.relay.send(f"new {n}")
         world.run(1)
-    assert fresh.members[1].delivered() == ["new 0", "new 1", "new 2"]
+    assert fresh.members[1].words == ["new 0", "new 1", "new 2"]
     for member in nyc.members:
         numbers = sfo_at(member)
         assert (numbers.linked, numbers.behind_entries) == (member is nyc.relay, 0)

@@ -11,12 +11,11 @@ from relay.replica.entries import UnicastRefusal, UnicastReply
 from relay.unicast.sender import RemoteUnicastConfig, UnicastSender
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Dropped
-from tests.relay.fake_member import Member
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_sites import two_sites
-from tests.relay.fake_world import World
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, E, Puppet, alone
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World, two_sites
 from tests.relay.gateway.test_session import drain, greet, session
-from tests.relay.puppet import D, E, Puppet, alone
 from tests.relay.unicast.test_remote_unicast import TARGET, ack, failures, forwarded, proxy, unicast
 
 pytestmark = pytest.mark.conforms("REL-34")
@@ -106,7 +105,7 @@ def test_one_larger_than_the_queue_of_the_link_arrives_and_blocks_nothing(sender
     for text in ("before", "x" * 5_000, "after"):
         nyc.members[sender].send(text, dest=proxy(there))
     world.run(3)
-    assert there.delivered() == ["before", "x" * 5_000, "after"]
+    assert there.words == ["before", "x" * 5_000, "after"]
     assert failures(nyc.members[sender]) == []
 
 
@@ -117,7 +116,7 @@ def test_one_without_a_frame_is_told_to_its_sender_at_once_and_blocks_nothing(se
     for text in ("before", "x" * 6_000, "after", "y" * 6_000, "last"):
         here.send(text, dest=proxy(there))
     world.run(0.1)
-    assert there.delivered() == ["before", "after", "last"]
+    assert there.words == ["before", "after", "last"]
     assert told(here) == [(2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED), (4, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
     assert nyc.relay.drops["relay_unicast_too_large"] == 2
     assert here.layer.unicasts.sender.pending_bytes == 0
@@ -129,7 +128,7 @@ def test_one_that_waited_for_a_link_is_told_when_there_is_one() -> None:
     for text in ("before", "x" * 6_000, "after"):
         nyc.relay.send(text, dest=proxy(sfo.members[1]))
     world.run(0.5)
-    assert sfo.members[1].delivered() == ["before", "after"]
+    assert sfo.members[1].words == ["before", "after"]
     assert told(nyc.relay) == [(2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
 
 
@@ -149,7 +148,7 @@ def test_what_a_full_link_refuses_is_counted_and_tried_again() -> None:
     for n in range(10):
         here.send(f"{n}{'x' * 100}", dest=proxy(there))
     world.run(5)
-    assert [text[0] for text in there.delivered()] == [f"{n}" for n in range(10)]
+    assert [text[0] for text in there.words] == [f"{n}" for n in range(10)]
     assert nyc.relay.drops["relay_unicast_queue_full"] > 0
     assert failures(here) == []
 

@@ -12,9 +12,9 @@ from relay.unicast.sender import RemoteUnicastConfig, Step, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
-from tests.relay.fake_member import Member
-from tests.relay.fake_sites import two_sites
-from tests.relay.puppet import D, E, F, Puppet, alone
+from tests.harness.relay.member import Member
+from tests.harness.relay.puppet import D, E, F, Puppet, alone
+from tests.harness.relay.world import two_sites
 
 TARGET = ProxyUUID(E, "SFO")
 
@@ -174,7 +174,7 @@ def test_unicasts_survive_the_failover_of_either_relay(when: int) -> None:
         if n % 2:
             world.turn()
     world.run(5)
-    assert f.delivered() == [f"{n}" for n in range(10)]
+    assert f.words == [f"{n}" for n in range(10)]
     assert failures(c) == []
     assert c.layer.unicasts.sender.pending_bytes == 0
 
@@ -188,7 +188,7 @@ def test_a_new_relay_gets_them_at_once_and_not_after_a_while() -> None:
     nyc.members.pop(0)
     nyc.install()
     world.run(2)
-    assert sfo.members[2].delivered() == ["x"]
+    assert sfo.members[2].words == ["x"]
 
 
 @pytest.mark.conforms("REL-34")
@@ -207,7 +207,7 @@ def test_a_site_that_cannot_be_reached_is_told_to_the_sender() -> None:
         assert failed.certainty is Certainty.NOT_DELIVERED
     world.heal()
     world.run(10)
-    assert sfo.members[1].delivered() == []
+    assert sfo.members[1].words == []
 
 
 @pytest.mark.conforms("REL-34")
@@ -235,8 +235,8 @@ def test_unicasts_find_their_way_to_and_from_both_parts_of_a_split_site() -> Non
         here.send(f"to {there.name}", Scope.UNICAST, ProxyUUID(there.address, "SFO"))
         there.send(f"from {there.name}", Scope.UNICAST, ProxyUUID(here.address, "NYC"))
     world.run(5)
-    assert here.delivered() == [f"from {part.members[1].name}" for part in (sfo, other)]
-    assert [part.members[1].delivered() for part in (sfo, other)] == [[f"to {p.members[1].name}"] for p in (sfo, other)]
+    assert here.words == [f"from {part.members[1].name}" for part in (sfo, other)]
+    assert [part.members[1].words for part in (sfo, other)] == [[f"to {p.members[1].name}"] for p in (sfo, other)]
     assert [failures(member) for member in (here, sfo.members[1], other.members[1])] == [[], [], []]
     assert [member.layer.unicasts.sender.deadline() for member in (here, sfo.members[1], other.members[1])] == [None] * 3
 
@@ -252,12 +252,12 @@ def test_a_member_that_its_part_cannot_be_asked_for_is_tried_again() -> None:
     target = other.members[1]
     nyc.members[1].send("x", Scope.UNICAST, ProxyUUID(target.address, "SFO"))
     world.run(3)
-    assert target.delivered() == []
+    assert target.words == []
     assert failures(nyc.members[1]) == []
     world.heal()
     other.name = "SFO"
     world.run(8)
-    assert target.delivered() == ["x"]
+    assert target.words == ["x"]
     assert failures(nyc.members[1]) == []
 
 
@@ -275,15 +275,15 @@ def test_a_proxy_of_this_site_is_a_member_of_this_site() -> None:
     world.run(1)
     nyc.members[1].send("x", dest=proxy(nyc.members[2]))
     world.run(1)
-    assert nyc.members[2].delivered() == ["x"]
-    assert nyc.members[2].sources() == [nyc.members[1].address]
+    assert nyc.members[2].words == ["x"]
+    assert nyc.members[2].sources == [nyc.members[1].address]
 
 
 def test_unicasts_before_the_first_link_wait_for_it() -> None:
     world, nyc, sfo = two_sites(2)
     nyc.members[1].send("early", dest=proxy(sfo.members[1]))
     world.run(3)
-    assert sfo.members[1].delivered() == ["early"]
+    assert sfo.members[1].words == ["early"]
 
 
 def test_a_unicast_for_nobody_of_ours_does_not_come_in() -> None:
@@ -300,7 +300,7 @@ def test_a_unicast_for_nobody_of_ours_does_not_come_in() -> None:
     ):
         puppet.say(RemoteUnicast(0, 0, batch))
     assert nyc.relay.drops["foreign_site"] == 3
-    assert nyc.members[1].delivered() == ["ok"]
+    assert nyc.members[1].words == ["ok"]
     puppet.say(UnicastReply("NYC", member, "LAX", F, 1, 0, None))
     assert nyc.relay.drops["foreign_site"] == 4
 
@@ -315,7 +315,7 @@ def test_a_full_link_queue_is_said_and_tried_again() -> None:
     world.run(0.1)
     world.mute = False
     world.run(10)
-    assert len(sfo.members[1].delivered()) == 7
+    assert len(sfo.members[1].words) == 7
     assert failures(nyc.relay) == []
 
 
@@ -329,4 +329,4 @@ def test_during_a_block_nothing_of_it_is_lost() -> None:
     for site in (nyc, sfo):
         site.install()
     world.run(3)
-    assert sfo.members[2].delivered() == ["x"]
+    assert sfo.members[2].words == ["x"]

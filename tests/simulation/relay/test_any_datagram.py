@@ -12,8 +12,8 @@ from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch
 from sitestack.model.view import ViewId
+from tests.harness.linked_sites import Sites, two_sites
 from tests.relay.any_header import EVERY, KNOWN, Known, batches, headers, integers
-from tests.simulation.relay.sites import Sites, two_sites
 
 #: What frames of a site can carry.
 INSIDE = tuple([kind for number, kind in EVERY.items() if number not in FRAMES or number < 0x120])

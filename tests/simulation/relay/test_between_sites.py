@@ -9,12 +9,8 @@ from relay.gateway.wire import RemoteUnicast
 from relay.replica.buffer import BufferConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.message import Scope
-from tests.simulation.relay.sites import ACROSS, Sites, two_sites
-from tests.simulation.stories import SETTLED, say, verdict
-
-
-def numbers(letter: str, first: int, last: int) -> list[str]:
-    return [f"{letter}{n}" for n in range(first, last + 1)]
+from tests.harness.linked_sites import ACROSS, Sites, two_sites
+from tests.harness.stories import SETTLED, numbered, say, verdict
 
 
 @pytest.mark.conforms("REL-13", "REL-14")
@@ -22,8 +18,8 @@ def test_when_the_relay_and_the_second_in_line_die_at_once_the_third_has_all_tha
     """R4: with a second in line that alone holds a copy, all of it would be lost, silently."""
     script = two_sites()
     mend = script.stall("AB", "DEF")
-    say(script, "A", *numbers("a", 1, 2))
-    say(script, "C", *numbers("c", 1, 3))
+    say(script, "A", *numbered("a", 1, 2))
+    say(script, "C", *numbered("c", 1, 3))
     assert script.delivered("D") == []
     script.kill("A")
     script.kill("B")
@@ -41,7 +37,7 @@ def test_what_the_kernel_took_and_nobody_got_is_sent_again() -> None:
     assert len(sent) == 1
     before = list(sent)
     script.stall("A", "D")
-    say(script, "C", *numbers("c", 1, 3))
+    say(script, "C", *numbered("c", 1, 3))
     script.run(ACROSS)
     assert script.delivered("D") == []
     script.until(lambda: script["D"].stack.drops.get("link_silent", 0) > 0, "D gives the link up")
@@ -88,11 +84,11 @@ def test_what_the_successor_of_the_receiving_relay_is_sent_again_is_known_by_its
     """S17: D's frames and E's are different ones of their streams; what they carry is the same message."""
     script = two_sites()
     script.stall("DEF", "A")  # no acknowledgement comes back, so all of it is sent again
-    say(script, "C", *numbers("c", 1, 3))
+    say(script, "C", *numbered("c", 1, 3))
     script.everywhere("DEF", "c1", "c2", "c3", within=2.0)
     script.kill("D")
     script.world.streams.cuts.clear()
     script.view("E", "F")
     say(script, "C", "c4")
-    script.everybody_has("EF", *numbers("c", 1, 4))
+    script.everybody_has("EF", *numbered("c", 1, 4))
     verdict(script)

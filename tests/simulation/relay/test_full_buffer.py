@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from relay.layer import RelayLayer
 from sitestack.model.frame import Header
-from tests.simulation.relay.sites import Sites, two_sites
-from tests.simulation.stories import layer
+from tests.harness.linked_sites import Sites, two_sites
+from tests.harness.stories import layer
 
 #: Together more than any frame of the application is, and well within the budget.
 WORDS = [str(n) * (1 << 20) for n in range(8)] + [letter * (1 << 20) for letter in "qrstuvwxyz"]

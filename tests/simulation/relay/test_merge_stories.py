@@ -10,8 +10,8 @@ from relay.events import GlobalView
 from relay.layer import RelayLayer
 from relay.replica.buffer import BufferConfig
 from sitestack.journal import records
-from tests.simulation.relay.sites import Sites
-from tests.simulation.stories import SETTLED, layer, say, verdict
+from tests.harness.linked_sites import Sites
+from tests.harness.stories import SETTLED, layer, say, verdict
 
 
 def apart(script: Sites, ones: str, others: str) -> Callable[[], None]:

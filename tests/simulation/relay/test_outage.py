@@ -13,7 +13,7 @@ from relay.instruments.simulation.faults import Kill
 from relay.replica.buffer import BufferConfig
 from sitestack.promises import History, check_all
 from sitestack.sim.tcp_streams import Slowness
-from tests.simulation.relay.sites import ACROSS, Sites
+from tests.harness.linked_sites import ACROSS, Sites
 
 
 def _say(sites: Sites, name: str, n: int) -> None:

@@ -12,7 +12,7 @@ from relay.replica.buffer import BufferConfig
 from sitestack.journal import records
 from sitestack.model.message import Scope
 from sitestack.sim.tcp_streams import Slowness
-from tests.simulation.relay.sites import Sites
+from tests.harness.linked_sites import Sites
 
 #: Two seconds of the first line; of the second one more than the grace time, so that its site is too slow.
 BUDGET = BufferConfig(budget_bytes=200_000)

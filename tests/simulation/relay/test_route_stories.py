@@ -6,8 +6,8 @@ import pytest
 
 from relay.gateway.routes import RoutesConfig
 from relay.replica.buffer import BufferConfig
-from tests.simulation.relay.sites import Sites
-from tests.simulation.stories import SETTLED, say, verdict
+from tests.harness.linked_sites import Sites
+from tests.harness.stories import SETTLED, numbered, say, verdict
 
 pytestmark = pytest.mark.conforms("REL-33")
 
@@ -26,10 +26,6 @@ def chain() -> Sites:
     script.linked(*"ABCLMNDEF")
     script.run(SETTLED)
     return script
-
-
-def numbers(letter: str, first: int, last: int) -> list[str]:
-    return [f"{letter}{n}" for n in range(first, last + 1)]
 
 
 def test_a_message_goes_over_the_site_in_between_and_never_comes_back() -> None:
@@ -51,17 +47,17 @@ def test_whichever_relay_dies_among_messages_nothing_is_lost_or_repeated(victim:
         if n == 10:
             script.kill(victim)
     alive = "ABCLMNDEF".replace(victim, "")
-    script.everybody_has(alive, *numbers("c", 1, 20))
-    script.everybody_has(alive, *numbers("f", 1, 20))
+    script.everybody_has(alive, *numbered("c", 1, 20))
+    script.everybody_has(alive, *numbered("f", 1, 20))
     script.linked(*alive)
     verdict(script)
 
 
 def test_all_three_relays_die_together() -> None:
     script = chain()
-    say(script, "C", *numbers("c", 1, 3))
+    say(script, "C", *numbered("c", 1, 3))
     for name in "ALD":
         script.kill(name)
-    say(script, "C", *numbers("c", 4, 6))
-    script.everybody_has("BCMNEF", *numbers("c", 1, 6))
+    say(script, "C", *numbered("c", 4, 6))
+    script.everybody_has("BCMNEF", *numbered("c", 1, 6))
     verdict(script)

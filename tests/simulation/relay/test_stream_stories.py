@@ -12,8 +12,8 @@ from sitestack.journal import records
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
-from tests.simulation.relay.sites import ACROSS, Sites, two_sites
-from tests.simulation.stories import SOON, say, told, verdict
+from tests.harness.linked_sites import ACROSS, Sites, two_sites
+from tests.harness.stories import SOON, say, told, verdict
 
 SMALL = BufferConfig(budget_entries=8)
 

@@ -9,15 +9,11 @@ from relay.gateway.wire import Ack, Bye, Data, Hello, State
 from relay.replica.entries import Relayed
 from sitestack.layers.sequencer import Sequenced
 from sitestack.model.frame import Frame
-from tests.simulation.relay.sites import ACROSS, two_sites
-from tests.simulation.stories import SOON, say, told, verdict
+from tests.harness.linked_sites import ACROSS, two_sites
+from tests.harness.stories import SOON, numbered, say, told, verdict
 
 #: What relays say to each other.
 BRIDGE = (Hello, State, Data, Ack, Bye)
-
-
-def numbers(letter: str, first: int, last: int) -> list[str]:
-    return [f"{letter}{n}" for n in range(first, last + 1)]
 
 
 @pytest.mark.conforms("REL-4", "REL-5", "REL-8")
@@ -37,11 +33,11 @@ def test_a_multicast_reaches_every_member_of_both_sites_once_and_never_comes_bac
 def test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else() -> None:
     """R1, R2: of two senders' messages one site has more of one and less of the other; then its relay's peer dies."""
     script = two_sites(*BRIDGE)
-    say(script, "B", *numbers("b", 1, 2))
+    say(script, "B", *numbered("b", 1, 2))
     script.everybody_has("ABCDEF", "b1", "b2")
     mend = script.stall("A", "DEF")
-    say(script, "C", *numbers("c", 1, 3))
-    say(script, "B", *numbers("b", 3, 4))
+    say(script, "C", *numbered("c", 1, 3))
+    say(script, "B", *numbered("b", 3, 4))
     assert script.delivered("D") == ["b1", "b2"]
     script.kill("A")
     script.view("B", "C")
@@ -55,7 +51,7 @@ def test_a_member_that_joined_a_moment_ago_takes_over_with_all_that_is_not_ackno
     """R3, R23: the new relay came after the messages were sent; the dead ones had them, and so has it."""
     script = two_sites(spare="N")
     mend = script.stall("A", "DEF")
-    say(script, "A", *numbers("a", 1, 3))
+    say(script, "A", *numbered("a", 1, 3))
     script.kill("B")
     script.kill("C")
     script.view("A")
@@ -88,7 +84,7 @@ def test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is
     """R6: A's bytes are still on their way when B has asked and replayed."""
     script = two_sites(Relayed)
     mend = script.stall("A", "DEF")
-    say(script, "C", *numbers("c", 1, 3))
+    say(script, "C", *numbered("c", 1, 3))
     script.kill("A")
     script.view("B", "C")
     script.everybody_has("DEF", "c1", "c2", "c3")
@@ -102,16 +98,16 @@ def test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_
     """R7: "message relaying is suspended", and nothing says that it is kept meanwhile."""
     script = two_sites(Relayed)
     mend = script.stall("BC", "DEF")
-    say(script, "C", *numbers("c", 1, 2))
+    say(script, "C", *numbered("c", 1, 2))
     script.run(ACROSS)
     script.kill("A")
     script.view("B", "C")
-    say(script, "C", *numbers("c", 3, 6))
+    say(script, "C", *numbered("c", 3, 6))
     assert script.delivered("D") == ["c1", "c2"]
     mend()
     script.until(lambda: script.delivered("D")[2:3] == ["c3"], "the replay begins")
-    say(script, "C", *numbers("c", 7, 9))
-    script.everybody_has("BCDEF", *numbers("c", 1, 9))
+    say(script, "C", *numbered("c", 7, 9))
+    script.everybody_has("BCDEF", *numbered("c", 1, 9))
     verdict(script)
 
 

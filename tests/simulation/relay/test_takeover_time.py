@@ -12,8 +12,8 @@ import pytest
 from relay.events import BridgeSend, Duty, Role
 from sitestack.journal import records
 from sitestack.layers.failure_detection import FailureDetectionConfig
-from tests.simulation.relay.sites import Sites, two_sites
-from tests.simulation.stories import verdict
+from tests.harness.linked_sites import Sites, two_sites
+from tests.harness.stories import verdict
 
 #: A closed connection, a view change, a call, HELLO and STATE both ways, the replay, and once through the other site.
 KILLED_S = 0.1

@@ -13,8 +13,8 @@ from sitestack.promises import History, check_all
 from sitestack.sim.script import Script
 from sitestack.sim.transcript import texts
 from sitestack.stack.turn import STEPS, Step
-from tests.simulation.relay.sites import ACROSS, Sites, two_sites
-from tests.simulation.stories import SOON, say, site, verdict
+from tests.harness.linked_sites import ACROSS, Sites, two_sites
+from tests.harness.stories import SOON, say, site, verdict
 
 
 def sent(script: Script, name: str) -> list[int]:

@@ -7,8 +7,8 @@ import pytest
 from relay.events import Misconfigured
 from relay.layer import RelayConfig
 from relay.replica.buffer import BufferConfig
-from tests.simulation.relay.sites import Sites
-from tests.simulation.stories import say
+from tests.harness.linked_sites import Sites
+from tests.harness.stories import say
 
 
 @pytest.mark.conforms("REL-13")

@@ -21,7 +21,7 @@ from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed
 from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel.channel_sites import NYC, members, one, take, view_of, with_batching
+from tests.harness.channels import NYC, members, one, take, wait_for_view, with_batching
 
 
 async def test_everybody_gets_everything_in_one_order(autojump_clock: MockClock) -> None:
@@ -85,8 +85,8 @@ async def test_the_view_tells_who_is_there_and_follows_joins_and_leaves(autojump
         assert (a.view.names, a.view.coordinator) == (("A",), a.address)
         async with one(network, "B") as b:
             assert b.view.names == ("A", "B")
-            await view_of(a, 2)
-        await view_of(a, 1)
+            await wait_for_view(a, 2)
+        await wait_for_view(a, 1)
 
 
 @pytest.mark.conforms("LA-2", "LA-3")

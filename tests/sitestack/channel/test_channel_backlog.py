@@ -14,7 +14,7 @@ from sitestack.channel.open import open_channel
 from sitestack.config import Order, SiteConfig
 from sitestack.model.message import Message
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel.channel_sites import NYC, members, one, view_of, with_batching
+from tests.harness.channels import NYC, members, one, wait_for_view, with_batching
 
 
 def with_backlog(order: Order = "total") -> SiteConfig:
@@ -91,7 +91,7 @@ async def test_who_leaves_its_block_with_a_full_inbox_stops_nobody(autojump_cloc
     network, config = MemoryNetwork(), with_backlog()
     async with one(network, "A", config) as a, trio.open_nursery() as nursery:
         async with one(network, "B", config) as b:
-            await view_of(a, 2)
+            await wait_for_view(a, 2)
             seen: dict[str, int] = {}
             nursery.start_soon(count, a, seen)
 

@@ -14,7 +14,7 @@ from sitestack.model.errors import MessageTooLarge
 from sitestack.model.message import Scope
 from sitestack.stack.layer import Local
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel.channel_sites import NYC, one, take, with_batching
+from tests.harness.channels import NYC, one, take, with_batching
 
 
 async def test_a_members_life_is_recorded_from_its_start_to_its_stop(autojump_clock: MockClock) -> None:

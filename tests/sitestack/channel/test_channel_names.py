@@ -12,7 +12,8 @@ from sitestack.model.message import Message
 from sitestack.model.roster import Roster
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel.channel_sites import members, one, take, view_of
+from tests.harness.addresses import address
+from tests.harness.channels import members, one, take, wait_for_view
 
 
 async def test_messages_and_batches_name_their_sender(autojump_clock: MockClock) -> None:
@@ -33,10 +34,10 @@ async def test_one_that_has_left_is_still_named_by_what_it_said(autojump_clock: 
     network = MemoryNetwork()
     async with one(network, "A") as a:
         async with one(network, "B") as b:
-            await view_of(a, 2)
+            await wait_for_view(a, 2)
             await b.send(b"last words")
             gone = b.address
-        await view_of(a, 1)
+        await wait_for_view(a, 1)
         [message] = await take(a, 1)
         assert isinstance(await anext(a), View)
         assert (message.payload, message.sender) == (b"last words", "B")
@@ -67,7 +68,7 @@ class _Counting:
         yield ProxyUUID(A, "SFO"), f"{self.name}@SFO"
 
 
-A = Address(bytes([1]) * 16)
+A = address("A")
 
 
 def test_names_are_looked_up_when_somebody_asks_and_once() -> None:
@@ -75,5 +76,5 @@ def test_names_are_looked_up_when_somebody_asks_and_once() -> None:
     roster = Roster([view])
     assert view.looked == 0
     assert [roster.name_of(A), roster.name_of(ProxyUUID(A, "SFO"))] == ["A", "A@SFO"]
-    assert roster.name_of(ProxyUUID(A, "LON")) == "LON/01010101"
+    assert roster.name_of(ProxyUUID(A, "LON")) == "LON/41414141"
     assert view.looked == 1

@@ -8,7 +8,7 @@ from trio.testing import MockClock
 from sitestack.model.address import ProxyUUID
 from sitestack.model.errors import LocalError
 from sitestack.model.message import Message, MessageId, Scope
-from tests.sitestack.channel.channel_sites import members, take
+from tests.harness.channels import members, take
 
 pytestmark = pytest.mark.conforms("U2-18")
 

@@ -22,7 +22,8 @@ from sitestack.model.errors import ChannelClosed, ConfigurationError, StateTooLa
 from sitestack.model.message import Scope
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel.channel_sites import NYC, one, take, view_of
+from tests.harness.channels import NYC, one, take, wait_for_view
+from tests.harness.sockets import until
 
 
 def with_state(config: SiteConfig = NYC, **changes: int) -> SiteConfig:
@@ -124,12 +125,6 @@ def statistics(log: Log) -> StateTransferStatistics:
 def level(log: Log, name: str) -> int:
     assert log.channel is not None
     return log.channel.levels()[f"stack.state_transfer.{name}"].now
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(120):
-        while not condition():  # noqa: ASYNC110 (the channels are read by other tasks)
-            await trio.sleep(0.01)
 
 
 async def test_a_joiner_gets_the_state_then_its_first_view_then_messages(autojump_clock: MockClock) -> None:
@@ -314,7 +309,7 @@ async def test_a_state_that_is_too_large_is_an_error_of_the_joiner_alone(autojum
             with trio.fail_after(10), pytest.raises(StateTooLarge, match="204 bytes, of 100 at most"):
                 await b.receive()
         assert a.channel is not None
-        await view_of(a.channel, 1)
+        await wait_for_view(a.channel, 1)
         nursery.cancel_scope.cancel()
 
 
@@ -377,7 +372,7 @@ async def test_an_application_without_callbacks_takes_no_part(autojump_clock: Mo
 async def test_a_site_without_callbacks_sends_nothing_about_state(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with one(network, "A", NYC) as a, one(network, "B", NYC) as b:
-        await view_of(a, 2)
+        await wait_for_view(a, 2)
         await trio.sleep(1)
         for channel in (a, b):
             found = channel.statistics().stack["state_transfer"]

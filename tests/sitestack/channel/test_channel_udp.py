@@ -14,7 +14,7 @@ from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, local, named_hosts
 from sitestack.model.address import Physical
 from sitestack.transport.udp import UdpStatistics
-from tests.sitestack.channel.channel_sites import take, view_of
+from tests.harness.channels import take, wait_for_view
 
 #: With less, a slow machine makes two sites out of members that start together; with more, tests take longer.
 JOIN_WAIT_S = 0.3
@@ -38,7 +38,7 @@ async def test_a_site_over_multicast_delivers_everything_in_one_order() -> None:
             channels = [a, b, c]
 
             async def talk(channel: Channel) -> None:
-                await view_of(channel, 3)
+                await wait_for_view(channel, 3)
                 for n in range(2_000):
                     await channel.send(f"{channel.name} {n} ".encode() * 10)
 
@@ -62,7 +62,7 @@ async def test_a_site_without_multicast_finds_its_members_by_the_name_of_one() -
     other = replace(named, transport=replace(loopback, port=0))
     with trio.fail_after(30):
         async with open_channel(first, name="A") as a, open_channel(other, name="B") as b, open_channel(other, name="C") as c:
-            await view_of(a, 3)
+            await wait_for_view(a, 3)
             await c.send(b"x" * 100_000)
             for channel in (a, b, c):
                 assert [message.source for message in await take(channel, 1)] == [c.address]

@@ -16,7 +16,7 @@ from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig
 from sitestack.layers.failure_detection import FailureDetectionStatistics
 from sitestack.transport.watch import WatchStatistics
-from tests.sitestack.channel.channel_sites import members, view_of
+from tests.harness.channels import members, wait_for_view
 from tests.sitestack.channel.test_channel_udp import JOIN_WAIT_S, config
 
 _MEMBER = f"""
@@ -56,7 +56,7 @@ async def coordinator(site: SiteConfig) -> AsyncIterator[trio.Process]:
 async def join(site: SiteConfig, name: str, count: int) -> AsyncIterator[Channel]:
     """One more member, the `count`th."""
     async with open_channel(site, name=name) as channel:
-        await view_of(channel, count)
+        await wait_for_view(channel, count)
         yield channel
 
 
@@ -85,8 +85,8 @@ async def test_the_next_in_line_coordinates_within_moments_of_a_kill() -> None:
             await settled(c, 2)
             a.kill()
             with trio.fail_after(1):
-                await view_of(b, 2)
-                await view_of(c, 2)
+                await wait_for_view(b, 2)
+                await wait_for_view(c, 2)
             assert b.view.coordinator == b.address
 
 
@@ -108,11 +108,11 @@ async def test_whoever_leaves_is_out_of_the_view_before_its_connections_close() 
     with trio.fail_after(30):
         async with open_channel(site, name="A") as a, open_channel(site, name="B") as b, open_channel(site, name="C") as c:
             for channel in (a, b, c):
-                await view_of(channel, 3)
+                await wait_for_view(channel, 3)
             await settled(b, 2)
             for leaver, left in ((a, 2), (c, 1)):
                 await leaver.leave()
-                await view_of(b, left)
+                await wait_for_view(b, left)
             await trio.sleep(0.1)
             assert (suspicions(b), watching(b).gone, watching(b).targets) == (0, 0, 0)
 

@@ -13,16 +13,18 @@ from sitestack.model.events import (
 )
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Effect, Transmit, Up
-from tests.sitestack.layers.lower_world import address_of, drops, frame_to, local_of, place_of, sent, view_of
+from tests.harness.addresses import address, local_of, place, view_of
+from tests.harness.hosts import frame_to, sent
+from tests.harness.messages import drops
 
-A, B, C, D = map(address_of, "ABCD")
+A, B, C, D = map(address, "ABCD")
 EVERYBODY = Frame(A, None)
 
 
 def make(config: ResolverConfig | None = None) -> Resolver:
     """The resolver of A, which knows where A is."""
     resolver = Resolver(local_of("A"), config or ResolverConfig())
-    resolver.down(SetPhysical(A, (place_of("A"),), 1), 0.0)
+    resolver.down(SetPhysical(A, (place("A"),), 1), 0.0)
     return resolver
 
 
@@ -40,7 +42,7 @@ def to_b(n: int, size: int = 8) -> Frame:
 
 
 def set_b(version: int, *places: Physical) -> SetPhysical:
-    return SetPhysical(B, places or (place_of("B"),), version)
+    return SetPhysical(B, places or (place("B"),), version)
 
 
 @pytest.mark.conforms("LA-26")
@@ -58,7 +60,7 @@ def test_a_moved_member_is_followed_and_its_older_address_is_refused() -> None:
     resolver = make()
     moved = Physical("b2", 1)
     resolver.down(set_b(1), 0.0)
-    assert sent(resolver.down(to_b(1), 0.0)) == [(place_of("B"), 1)]
+    assert sent(resolver.down(to_b(1), 0.0)) == [(place("B"), 1)]
     resolver.down(set_b(2, moved), 0.0)
     assert drops(resolver.down(set_b(1), 0.0)) == ["stale_physical"]
     assert sent(resolver.down(to_b(2), 0.0)) == [(moved, 2)]
@@ -70,7 +72,7 @@ def test_frames_for_an_unknown_member_wait_and_leave_in_order_once() -> None:
     resolver = make()
     assert asked(resolver.down(to_b(1), 0.0)) == [B]
     assert resolver.down(to_b(2), 0.1) == []
-    assert sent(resolver.down(set_b(1), 0.2)) == [(place_of("B"), 1), (place_of("B"), 2)]
+    assert sent(resolver.down(set_b(1), 0.2)) == [(place("B"), 1), (place("B"), 2)]
     assert sent(resolver.down(set_b(2), 0.2)) == []
     assert resolver.levels()["queued_bytes"].now == 0
     assert resolver.deadline() is None
@@ -116,7 +118,7 @@ def test_all_queues_together_are_bounded_and_the_longest_wait_loses() -> None:
     resolver.down(frame_to("A", "C", 2, 2_000), 0.0)
     assert drops(resolver.down(frame_to("A", "C", 3, 2_000), 0.0)) == ["unresolved"]
     assert sent(resolver.down(set_b(1), 0.0)) == []
-    assert [n for _, n in sent(resolver.down(SetPhysical(C, (place_of("C"),), 1), 0.0))] == [2, 3]
+    assert [n for _, n in sent(resolver.down(SetPhysical(C, (place("C"),), 1), 0.0))] == [2, 3]
     level = resolver.levels()["queued_bytes"]
     assert level.now == 0
     assert level.high is not None
@@ -135,17 +137,17 @@ def test_without_multicast_each_known_member_gets_one_copy_and_i_get_none() -> N
     resolver = fan_out()
     assert resolver.down(EVERYBODY, 0.0) == []
     for name in "BC":
-        resolver.down(SetPhysical(address_of(name), (place_of(name), Physical(f"{name}2", 1)), 1), 0.0)
-    assert resolver.down(EVERYBODY, 0.0) == [Transmit(place_of("B"), EVERYBODY), Transmit(place_of("C"), EVERYBODY)]
+        resolver.down(SetPhysical(address(name), (place(name), Physical(f"{name}2", 1)), 1), 0.0)
+    assert resolver.down(EVERYBODY, 0.0) == [Transmit(place("B"), EVERYBODY), Transmit(place("C"), EVERYBODY)]
 
 
 @pytest.mark.conforms("LA-4", "LA-19")
 def test_a_predecessor_at_the_same_place_costs_no_second_copy() -> None:
     resolver = fan_out()
     resolver.down(set_b(1), 0.0)
-    resolver.down(SetPhysical(C, (place_of("B"),), 1), 0.0)
-    resolver.down(SetPhysical(D, (place_of("A"),), 1), 0.0)
-    assert resolver.down(EVERYBODY, 0.0) == [Transmit(place_of("B"), EVERYBODY)]
+    resolver.down(SetPhysical(C, (place("B"),), 1), 0.0)
+    resolver.down(SetPhysical(D, (place("A"),), 1), 0.0)
+    assert resolver.down(EVERYBODY, 0.0) == [Transmit(place("B"), EVERYBODY)]
 
 
 @pytest.mark.conforms("LA-19")
@@ -158,9 +160,9 @@ def test_a_fan_out_asks_for_the_members_of_the_view_until_it_has_them() -> None:
         now = resolver.deadline() or 0.0
         assert asked(resolver.expire(now)) == [C]
     assert now > 10.0
-    resolver.down(SetPhysical(C, (place_of("C"),), 1), now)
+    resolver.down(SetPhysical(C, (place("C"),), 1), now)
     assert resolver.deadline() is None
-    assert [to for to, _ in sent(resolver.down(EVERYBODY, now))] == [place_of("B"), place_of("C")]
+    assert [to for to, _ in sent(resolver.down(EVERYBODY, now))] == [place("B"), place("C")]
 
 
 def test_a_frame_waits_its_full_time_however_long_the_member_was_looked_for_before() -> None:
@@ -171,7 +173,7 @@ def test_a_frame_waits_its_full_time_however_long_the_member_was_looked_for_befo
     resolver.down(to_b(1), 19.1)
     for now in (19.6, 20.1, 24.0):
         assert drops(resolver.expire(now)) == []
-    assert sent(resolver.down(set_b(1), 24.0)) == [(place_of("B"), 1)]
+    assert sent(resolver.down(set_b(1), 24.0)) == [(place("B"), 1)]
 
 
 def test_with_multicast_nobody_is_asked_for_without_need() -> None:
@@ -207,7 +209,7 @@ def test_a_removed_member_is_not_brought_back_by_an_old_address() -> None:
     resolver.down(RemovePhysical(B), 0.0)
     assert drops(resolver.down(set_b(3), 119.0)) == ["stale_physical"]
     assert asked(resolver.down(to_b(1), 119.0)) == [B]
-    assert sent(resolver.down(set_b(4), 119.0)) == [(place_of("B"), 1)]
+    assert sent(resolver.down(set_b(4), 119.0)) == [(place("B"), 1)]
 
 
 def test_who_is_in_the_view_is_alive_so_its_removal_is_taken_back() -> None:
@@ -215,7 +217,7 @@ def test_who_is_in_the_view_is_alive_so_its_removal_is_taken_back() -> None:
     resolver.down(set_b(3), 0.0)
     resolver.down(RemovePhysical(B), 0.0)
     resolver.down(to_b(1), 0.0)
-    assert sent(resolver.up(ViewInstalled(view_of(1, "AB"), None), 0.1)) == [(place_of("B"), 1)]
+    assert sent(resolver.up(ViewInstalled(view_of(1, "AB"), None), 0.1)) == [(place("B"), 1)]
 
 
 def test_the_cache_is_bounded_and_keeps_the_view() -> None:
@@ -226,7 +228,7 @@ def test_the_cache_is_bounded_and_keeps_the_view() -> None:
         stranger = Address(number.to_bytes(16, "big"))
         resolver.down(SetPhysical(stranger, (Physical("s", number + 1),), 1), 0.0)
     assert resolver.levels()["contacts"].now == 3
-    assert [to for to, _ in sent(resolver.down(EVERYBODY, 0.0))] == [place_of("B"), Physical("s", 50)]
+    assert [to for to, _ in sent(resolver.down(EVERYBODY, 0.0))] == [place("B"), Physical("s", 50)]
 
 
 def test_nothing_is_sent_to_oneself() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import pytest
@@ -12,12 +11,16 @@ from sitestack.layers.stability import Stability, StabilityConfig, StabilityRepo
 from sitestack.model.address import Address
 from sitestack.model.events import Held, Stable, ViewInstalled
 from sitestack.model.frame import Frame
-from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
-from tests.sitestack.layers.multicast_world import V1, V2, A, B, C, Faults, Member, World, X, address_of, frame_of, view_of
+from sitestack.stack.layer import Down, Dropped, Effect, Up
+from tests.harness.addresses import address, local_of, view_of
+from tests.harness.casters import V1, V2, A, B, C, Casters, X
+from tests.harness.group import Member
+from tests.harness.messages import frame_of
+from tests.harness.wire import Faults
 
 
 def member_of_v1(name: str, config: StabilityConfig | None = None) -> Stability:
-    layer = Stability(Local("site", address_of(name), name, random.Random(1)), config or StabilityConfig())
+    layer = Stability(local_of(name), config or StabilityConfig())
     assert layer.up(ViewInstalled(V1, None), 0.0) == []
     return layer
 
@@ -194,9 +197,9 @@ def test_each_view_starts_again_at_nothing() -> None:
 # -- with NAKACK, on a lossy wire --------------------------------------------------------------------------------------
 
 
-def retained(world: World) -> list[int]:
+def retained(group: Casters) -> list[int]:
     """What each member's NAKACK holds."""
-    return [member.stack.levels()["nakack.retained_bytes"].now for member in world.living()]
+    return [member.stack.levels()["nakack.retained_bytes"].now for member in group.living()]
 
 
 def last(member: Member, kind: type[Stable] | type[Held]) -> dict[Address, int]:
@@ -213,54 +216,54 @@ def last(member: Member, kind: type[Stable] | type[Held]) -> dict[Address, int]:
 def test_everything_becomes_stable_is_forgotten_everywhere_and_then_there_is_silence(loss: float) -> None:
     """B3, B5, F1: after the last message all buffers empty without further traffic, and an idle site says nothing."""
     for seed in range(4):
-        world = World("ABCD", seed, Faults(loss, 0.2, spread_s=0.02), stability=StabilityConfig())
-        world.install(view_of(1, "ABCD"))
+        group = Casters("ABCD", seed, Faults(loss, 0.2, spread_s=0.02), stability=StabilityConfig())
+        group.install(view_of(1, "ABCD"))
         for _ in range(50):
-            world.send(world.rng.choice("ABC"), world.rng.randrange(1, 5))
-            world.run(world.rng.random() * 0.05)
-        world.run(30.0)
-        everything = {address_of(name): world[name].sent for name in "ABC"}
-        assert retained(world) == [0, 0, 0, 0]
-        assert all(last(member, Stable) == everything for member in world.living())
-        assert last(world["A"], Held) == everything
-        before = world.datagrams
-        world.run(60.0)
-        assert world.datagrams == before
+            group.send(group.rng.choice("ABC"), group.rng.randrange(1, 5))
+            group.run(group.rng.random() * 0.05)
+        group.run(30.0)
+        everything = {address(name): group[name].sent for name in "ABC"}
+        assert retained(group) == [0, 0, 0, 0]
+        assert all(last(member, Stable) == everything for member in group.living())
+        assert last(group["A"], Held) == everything
+        before = len(group.wire.sent)
+        group.run(60.0)
+        assert len(group.wire.sent) == before
 
 
 def test_frames_in_pieces_become_stable_when_they_are_whole_everywhere() -> None:
     """A frame that was put together again counts as its last piece."""
-    world = World("ABC", 9, Faults(0.2, 0.2, spread_s=0.02), stability=StabilityConfig(), fragment=FragmentConfig(1_000))
-    world.install(V1)
+    group = Casters("ABC", 9, Faults(0.2, 0.2, spread_s=0.02), stability=StabilityConfig(), fragment=FragmentConfig(1_000))
+    group.install(V1)
     for size in (20, 10_000, 700, 2_500, 30_000, 4_000):
-        world.send("A", 1, size)
-        world.send("B", 1, size)
-        world.run(0.01)
-    world.run(30.0)
-    assert all(member.of(owner) == [1, 2, 3, 4, 5, 6] for member in world.living() for owner in "AB")
-    assert retained(world) == [0, 0, 0]
+        group.send("A", 1, size)
+        group.send("B", 1, size)
+        group.run(0.01)
+    group.run(30.0)
+    assert all(member.firsts(owner) == [1, 2, 3, 4, 5, 6] for member in group.living() for owner in "AB")
+    assert retained(group) == [0, 0, 0]
     pieces = 1 + 11 + 1 + 3 + 33 + 5
-    assert [last(member, Stable) for member in world.living()] == [{A: pieces, B: pieces}] * 3
-    before = world.datagrams
-    world.run(60.0)
-    assert world.datagrams == before
+    assert [last(member, Stable) for member in group.living()] == [{A: pieces, B: pieces}] * 3
+    before = len(group.wire.sent)
+    group.run(60.0)
+    assert len(group.wire.sent) == before
 
 
 def test_nothing_is_ever_called_stable_that_somebody_has_not_delivered() -> None:
-    world = World("ABC", 5, Faults(0.3, 0.3, spread_s=0.05), stability=StabilityConfig(report_interval_s=0.02))
-    world.install(V1)
+    group = Casters("ABC", 5, Faults(0.3, 0.3, spread_s=0.05), stability=StabilityConfig(report_interval_s=0.02))
+    group.install(V1)
     for _ in range(300):
-        world.send(world.rng.choice("ABC"))
-        world.run(0.005)
+        group.send(group.rng.choice("ABC"))
+        group.run(0.005)
         for owner in (A, B, C):
-            least = min(len(member.of(owner[:1].decode())) for member in world.living())
-            assert all(last(member, Stable).get(owner, 0) <= least for member in world.living())
+            least = min(len(member.firsts(owner[:1].decode())) for member in group.living())
+            assert all(last(member, Stable).get(owner, 0) <= least for member in group.living())
 
 
 def test_the_coordinator_knows_within_a_round_trip_what_the_second_in_line_holds() -> None:
     """X4: a relay sends what one more member of its site holds."""
-    world = World("ABC", faults=Faults(delay_s=0.001), stability=StabilityConfig())
-    world.install(V1)
-    world.send("A", 3)
-    world.run(0.0021)
-    assert last(world["A"], Held) == {A: 3}
+    group = Casters("ABC", faults=Faults(delay_s=0.001), stability=StabilityConfig())
+    group.install(V1)
+    group.send("A", 3)
+    group.run(0.0021)
+    assert last(group["A"], Held) == {A: 3}

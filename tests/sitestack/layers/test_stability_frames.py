@@ -14,18 +14,20 @@ from sitestack.model.frame import Frame
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Effect, Local
 from sitestack.wire.codec import Codec
-from tests.sitestack.layers.multicast_world import World, address_of, frame_of, view_of
+from tests.harness.addresses import SITE, address, view_of
+from tests.harness.casters import Casters
+from tests.harness.messages import frame_of, frames_in
 
 MEMBERS = tuple(Address(bytes([n]) * 16) for n in range(100))
 VIEW = View(ViewId(1 << 40, MEMBERS[0]), ViewId(1 << 40, MEMBERS[0]), MEMBERS, tuple(map(str, range(100))))
-CODEC = Codec("site", Stability.HEADERS)
+CODEC = Codec(SITE, Stability.HEADERS)
 #: The largest number that anybody reaches in a view, and more.
 FAR = 1 << 40
 
 
 def member_that_delivered(rank: int, owners: tuple[Address, ...]) -> Stability:
     """A member of the view to which each of these has sent so much."""
-    layer = Stability(Local("site", MEMBERS[rank], "", random.Random(1)), StabilityConfig())
+    layer = Stability(Local(SITE, MEMBERS[rank], "", random.Random(1)), StabilityConfig())
     layer.up(ViewInstalled(VIEW, None), 0.0)
     for owner in owners:
         layer.up(replace(frame_of("A", 1), source=owner, seqno=FAR), 0.0)
@@ -33,7 +35,7 @@ def member_that_delivered(rank: int, owners: tuple[Address, ...]) -> Stability:
 
 
 def frames_of(effects: list[Effect]) -> list[Frame]:
-    return [effect.event for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
+    return frames_in(effects, Down)
 
 
 def test_reports_and_vectors_about_a_hundred_streams_fit_into_the_smallest_datagrams() -> None:
@@ -71,11 +73,11 @@ def test_who_missed_one_frame_of_the_last_vector_is_told_again() -> None:
 
 def test_with_fifty_senders_and_small_datagrams_everything_becomes_stable() -> None:
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx"
-    world = World(letters, stability=StabilityConfig(), fragment=FragmentConfig(600))
-    world.install(view_of(1, letters))
+    group = Casters(letters, stability=StabilityConfig(), fragment=FragmentConfig(600))
+    group.install(view_of(1, letters))
     for letter in letters:
-        world.send(letter, 2)
-    world.run(5.0)
-    for member in world.living():
+        group.send(letter, 2)
+    group.run(5.0)
+    for member in group.living():
         known = [event.vector for event in member.events if isinstance(event, Stable)]
-        assert known[-1:] == [{address_of(letter): 2 for letter in letters}]
+        assert known[-1:] == [{address(letter): 2 for letter in letters}]

@@ -10,7 +10,6 @@ import pytest
 
 from sitestack.config import SiteConfig
 from sitestack.layers.uniform import Uniform, UniformConfig
-from sitestack.model.address import Address
 from sitestack.model.events import Event, Settled, Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
@@ -18,8 +17,9 @@ from sitestack.model.view import View, ViewId
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
 from sitestack.stack.layer import Local, Up
+from tests.harness.addresses import address
 
-A, B = (Address(bytes([n]) * 16) for n in (1, 2))
+A, B = map(address, "AB")
 VIEW = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))
 
 

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import NAME_CHARS_MAX, AddressCache, Contact, is_reachable, printable
+from tests.harness.addresses import address
 
-A, B, C = (Address(letter * 16) for letter in (b"A", b"B", b"C"))
+A, B, C = map(address, "ABC")
 
 
 def contact(member: Address, version: int) -> Contact:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId, next_lineage
+from tests.harness.addresses import address
 
-A, B, C, D = (Address(bytes([n]) * 16) for n in range(1, 5))
+A, B, C, D = map(address, "ABCD")
 FIRST = ViewId(1, A)
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from sitestack.journal import records
 from sitestack.promises import check_introduced
-from tests.sitestack.promises.journals import Told, broken, check, vid
+from tests.harness.addresses import view_id
+from tests.harness.journals import Told, broken, check
 
 
 def relayed() -> tuple[Told, Told, Told]:
@@ -59,7 +60,7 @@ def hears(told: Told, n: int, vector: dict[str, str]) -> Told:
     """A message of A with the global view that was in force."""
     deliver = told.deliver("A", n, site="NYC").records.pop()
     assert isinstance(deliver, records.Deliver)
-    told.records.append(replace(deliver, gvec={site: vid(name) for site, name in vector.items()}))
+    told.records.append(replace(deliver, gvec={site: view_id(name) for site, name in vector.items()}))
     return told
 
 

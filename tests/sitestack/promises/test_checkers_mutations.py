@@ -13,7 +13,7 @@ import pytest
 from sitestack.journal import records
 from sitestack.model.message import Scope
 from sitestack.promises import History, Report, check_all
-from tests.sitestack.promises.correct_run import CorrectRun, Process
+from tests.harness.correct_run import CorrectRun, Process
 
 MUTATIONS = 1_000
 MUTATIONS_PER_RUN = 25
@@ -41,7 +41,7 @@ def pick(rng: random.Random, run: CorrectRun, unicasts: bool) -> tuple[Process, 
         process = rng.choice([each for each in run.processes if each.running])
         places = [
             at
-            for at, record in enumerate(process.journal)
+            for at, record in enumerate(process.records)
             if isinstance(record, records.Deliver) and (unicasts or record.scope is not Scope.UNICAST)
         ]
         if len(places) >= 2:
@@ -63,11 +63,11 @@ def test_every_removed_delivery_is_reported() -> None:
     for rng, run, histories in mutated_runs(1):
         process, places = pick(rng, run, unicasts=True)
         at = rng.choice(places)
-        removed = process.journal[at]
+        removed = process.records[at]
         assert isinstance(removed, records.Deliver)
         if removed.scope is Scope.UNICAST and removed.origin in run.crashed():
             continue  # X10 asks nothing of them
-        report = check_with(run, histories, process, process.journal[:at] + process.journal[at + 1 :])
+        report = check_with(run, histories, process, process.records[:at] + process.records[at + 1 :])
         assert report.lost == removed.count, (removed, report.violations)
         assert report.violations
 
@@ -76,10 +76,10 @@ def test_every_duplicated_delivery_is_reported() -> None:
     for rng, run, histories in mutated_runs(2):
         process, places = pick(rng, run, unicasts=True)
         at = rng.choice(places)
-        copied = process.journal[at]
+        copied = process.records[at]
         assert isinstance(copied, records.Deliver)
-        later = rng.randrange(at + 1, len(process.journal) + 1)
-        changed = [*process.journal[:later], copied, *process.journal[later:]]
+        later = rng.randrange(at + 1, len(process.records) + 1)
+        changed = [*process.records[:later], copied, *process.records[later:]]
         report = check_with(run, histories, process, changed)
         assert report.duplicated == copied.count, (copied, report.violations)
         assert report.lost == 0
@@ -92,10 +92,10 @@ def test_every_swapped_pair_of_deliveries_is_reported(with_gseq: bool) -> None:
     for rng, run, histories in mutated_runs(3 + with_gseq, with_gseq=with_gseq):
         process, places = pick(rng, run, unicasts=False)
         one, other = rng.sample(places, 2)
-        changed = list(process.journal)
+        changed = list(process.records)
         changed[one], changed[other] = changed[other], changed[one]
         report = check_with(run, histories, process, changed)
-        assert report.violations, (process.journal[one], process.journal[other])
+        assert report.violations, (process.records[one], process.records[other])
 
 
 def test_swapped_neighbours_of_different_origins_are_reported_as_reordered() -> None:
@@ -103,12 +103,12 @@ def test_swapped_neighbours_of_different_origins_are_reported_as_reordered() -> 
         process, places = pick(rng, run, unicasts=False)
         at = rng.randrange(len(places) - 1)
         one, other = places[at : at + 2]
-        first, second = process.journal[one], process.journal[other]
+        first, second = process.records[one], process.records[other]
         assert isinstance(first, records.Deliver)
         assert isinstance(second, records.Deliver)
         if first.vid != second.vid:
             continue
-        changed = list(process.journal)
+        changed = list(process.records)
         changed[one], changed[other] = second, first
         report = check_with(run, histories, process, changed)
         assert report.reordered in (first.count, second.count)

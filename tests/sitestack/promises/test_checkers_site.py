@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sitestack.journal import records
 from sitestack.promises import Violation
-from tests.sitestack.promises.journals import OOB, SITE, UNICAST, Told, broken, check
+from tests.harness.journals import OOB, SITE, UNICAST, Told, broken, check
 
 
 def trio(view: str = "1A") -> tuple[Told, Told, Told]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sitestack.journal import records
-from tests.sitestack.promises.journals import SITE, UNICAST, Told, broken, check
+from tests.harness.journals import SITE, UNICAST, Told, broken, check
 
 
 def two_sites() -> tuple[Told, Told, Told]:

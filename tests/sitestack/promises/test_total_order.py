@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sitestack.model.message import Scope
 from sitestack.promises.total_order import Misplaced, OrderedBatch, find_misplaced, judge_orders
-from tests.sitestack.promises.journals import uuid, vid
+from tests.harness.addresses import address, view_id
 
 
 def longest_increasing(ranks: list[int]) -> int:
@@ -30,12 +30,12 @@ def test_the_fewest_are_misplaced_and_the_rest_is_in_order() -> None:
 
 def order(names: str, places: Sequence[int | None]) -> list[OrderedBatch]:
     """Batches of these origins at these places."""
-    return [OrderedBatch(place, "NYC", uuid(name), Scope.ALL, 1, 1) for name, place in zip(names, places, strict=True)]
+    return [OrderedBatch(place, "NYC", address(name), Scope.ALL, 1, 1) for name, place in zip(names, places, strict=True)]
 
 
 def judged(*orders: list[OrderedBatch]) -> list[Misplaced]:
     """What is wrong with the orders of A, B and C, the first of which is believed most."""
-    return list(judge_orders(vid("1A"), list(zip(orders, "ABC", strict=False))))
+    return list(judge_orders(view_id("1A"), list(zip(orders, "ABC", strict=False))))
 
 
 def blamed(*orders: list[OrderedBatch]) -> list[tuple[str, str, str]]:

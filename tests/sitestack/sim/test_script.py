@@ -8,7 +8,7 @@ from sitestack.layers.sequencer import Forward, Sequenced
 from sitestack.model.frame import Frame
 from sitestack.sim.script import Script
 from sitestack.sim.world import World, site_maker
-from tests.simulation.stories import SOON, one_each, site
+from tests.harness.stories import SOON, one_each, site
 
 
 def test_a_killed_process_is_noticed_by_its_closed_connections() -> None:

@@ -12,15 +12,16 @@ from relay.layer import RelayConfig, RelayLayer
 from sitestack.assembly import build_layers
 from sitestack.config import SiteConfig
 from sitestack.layers.fragment import Fragment
-from sitestack.model.address import Address, Physical
+from sitestack.model.address import Physical
 from sitestack.model.events import Blocked, Event
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import Batch, Scope
 from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Transmit, Up
 from sitestack.stack.stack import Stack, collect_headers
 from sitestack.wire.codec import Codec
+from tests.harness.addresses import address
 
-A, B = (Address(bytes([n]) * 16) for n in (1, 2))
+A, B = map(address, "AB")
 SOMEBODY = Physical("10.0.0.2", 1)
 BATCH = Batch("NYC", B, Scope.ALL, 1, 1, b"\0\0\0\0")
 

@@ -14,8 +14,9 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
 from sitestack.stack.stack import Stack
+from tests.harness.addresses import address
 
-A, B = (Address(bytes([n]) * 16) for n in (1, 2))
+A, B = map(address, "AB")
 HERE = Physical("10.0.0.1", 1)
 VIEW = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))
 

@@ -14,8 +14,9 @@ from sitestack.model.frame import Frame, Header
 from sitestack.stack.layer import Effect, Layer, Transmit, Up
 from sitestack.stack.stack import Stack
 from sitestack.stack.turn import STEPS, Shell, TurnLoop
+from tests.harness.addresses import address
 
-A = Address(b"\x01" * 16)
+A = address("A")
 HERE = Physical("10.0.0.1", 1)
 
 

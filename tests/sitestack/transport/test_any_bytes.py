@@ -18,7 +18,8 @@ from sitestack.transport import tcp, watch
 from sitestack.transport.interfaces import is_address
 from sitestack.transport.tcp import TcpTransport
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
-from tests.sitestack.transport.test_tcp import CONFIG, GROUP, arriving, place, until
+from tests.harness.sockets import until
+from tests.sitestack.transport.test_tcp import CONFIG, GROUP, arriving, place
 from tests.sitestack.transport.test_watch import A, B, member
 
 QUICKLY = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -145,7 +146,7 @@ async def watched(answer: bytes, cut: int) -> list[Event]:
     async with member() as site, trio.open_nursery() as nursery:
         nursery.start_soon(trio.serve_listeners, handle, [listener])
         site.watcher.watch([(A, Physical(*listener.socket.getsockname()))])
-        await site.until(lambda: bool(site.heard) or site.watcher.statistics().attempts > 1)
+        await until(lambda: bool(site.heard) or site.watcher.statistics().attempts > 1)
         nursery.cancel_scope.cancel()
     return site.heard
 
@@ -170,7 +171,7 @@ async def talked_to(said: bytes) -> bytes:
                 await stream.send_all(said)
                 while part := await stream.receive_some(64):
                     heard += part
-        await site.until(lambda: site.watcher.levels()["watchers"].now == 0)
+        await until(lambda: site.watcher.levels()["watchers"].now == 0)
         assert site.heard == []
     return heard
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -18,7 +18,8 @@ from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.transport import tcp
 from sitestack.transport.tcp import TcpStatistics, TcpTransport
-from tests.sitestack.channel.channel_sites import take, view_of
+from tests.harness.channels import take, wait_for_view
+from tests.harness.sockets import until
 from tests.sitestack.transport.descriptors import no_descriptors
 
 CONFIG = TransportConfig(kind="tcp", interface="127.0.0.1")
@@ -40,14 +41,6 @@ async def arriving(transport: TcpTransport, *others: TcpTransport, count: int) -
     taken: list[tuple[bytes, Physical]] = []
     await until(lambda: len(taken) >= count, lambda: taken.extend(transport.receive()), *[each.receive for each in others])
     return taken
-
-
-async def until(condition: Callable[[], bool], *turns: Callable[[], object]) -> None:
-    with trio.fail_after(10):
-        while not condition():
-            for turn in turns:
-                turn()
-            await trio.sleep(0.001)
 
 
 def place(transport: TcpTransport) -> Physical:
@@ -228,7 +221,7 @@ async def test_a_site_over_tcp_forms_delivers_and_survives_its_coordinator() -> 
     with trio.fail_after(30):
         async with open_channel(first, name="A") as a, open_channel(other, name="B") as b, open_channel(other, name="C") as c:
             for channel in (a, b, c):
-                await view_of(channel, 3)
+                await wait_for_view(channel, 3)
             for n in range(500):
                 await b.send(b"%d" % n)
                 await c.send(b"%d" % n)
@@ -236,7 +229,7 @@ async def test_a_site_over_tcp_forms_delivers_and_survives_its_coordinator() -> 
             taken = [await take(channel, 1_001) for channel in (a, b, c)]
             assert taken[0] == taken[1] == taken[2]
             await a.leave()
-            await view_of(b, 2)
+            await wait_for_view(b, 2)
             await c.send(b"on")
             assert [message.payload for message in await take(b, 1)] == [b"on"]
             numbers = b.statistics().transport

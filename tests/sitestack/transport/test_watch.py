@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 import pytest
@@ -18,9 +18,11 @@ from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.transport import watch
 from sitestack.transport.ports import bind_pair
 from sitestack.transport.watch import MAGIC, Watcher
+from tests.harness.addresses import address
+from tests.harness.sockets import until
 from tests.sitestack.transport.descriptors import no_descriptors
 
-A, B, C = (Address(bytes([n]) * 16) for n in (1, 2, 3))
+A, B, C = map(address, "ABC")
 #: Long enough for anything that must not happen.
 A_WHILE_S = 0.3
 
@@ -60,16 +62,11 @@ class Site:
         self.place = place
         self.heard: list[Event] = []
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        with trio.fail_after(5):
-            while not condition():  # noqa: ASYNC110 (sockets of other processes have no event)
-                await trio.sleep(0.005)
-
     async def watching(self, count: int = 1) -> None:
-        await self.until(lambda: self.watcher.statistics().watching == count)
+        await until(lambda: self.watcher.statistics().watching == count)
 
     async def hears(self, *events: Event) -> None:
-        await self.until(lambda: len(self.heard) >= len(events))
+        await until(lambda: len(self.heard) >= len(events))
         assert self.heard == list(events)
 
 
@@ -168,7 +165,7 @@ async def test_a_connection_that_was_held_is_made_again_at_once(monkeypatch: pyt
     monkeypatch.setattr(watch, "PAUSE_S", 60.0)
     async with server([MAGIC + A], close=True) as place, member() as b:
         b.watcher.watch([(A, place)])
-        await b.until(lambda: b.watcher.statistics().attempts >= 5)
+        await until(lambda: b.watcher.statistics().attempts >= 5)
         assert b.heard == []
 
 
@@ -178,7 +175,7 @@ async def test_a_port_that_never_answered_only_makes_one_ask_by_other_means() ->
         place = Physical(*taken.getsockname())
     async with member() as b:
         b.watcher.watch([(A, place)])
-        await b.until(lambda: b.watcher.statistics().attempts >= 3)
+        await until(lambda: b.watcher.statistics().attempts >= 3)
         assert b.heard == [CheckMember(A)]
 
 
@@ -188,7 +185,7 @@ async def test_what_makes_no_sense_says_nothing(answer: bytes | None, close: boo
     monkeypatch.setattr(watch, "ANSWER_TIMEOUT_S", 0.05)
     async with server([answer, MAGIC + A], close=close) as place, member() as b:
         b.watcher.watch([(A, place)])
-        await b.until(lambda: b.watcher.statistics().attempts >= 2)
+        await until(lambda: b.watcher.statistics().attempts >= 2)
         if not close:
             await b.watching()
         assert b.heard == []
@@ -208,10 +205,10 @@ async def test_the_next_targets_replace_those_before() -> None:
         b.watcher.watch([(C, c.place), (A, a.place)])
         await b.watching(2)
         b.watcher.watch([(C, c.place)])
-        await b.until(lambda: a.watcher.levels()["watchers"].now == 0)
+        await until(lambda: a.watcher.levels()["watchers"].now == 0)
         assert (c.watcher.levels()["watchers"].now, b.watcher.statistics().attempts) == (1, 2)
         b.watcher.watch([])
-        await b.until(lambda: c.watcher.levels()["watchers"].now == 0)
+        await until(lambda: c.watcher.levels()["watchers"].now == 0)
         assert b.heard == []
 
 
@@ -231,7 +228,7 @@ async def test_whoever_speaks_to_a_member_is_cut_off() -> None:
         async with stream:
             assert await stream.receive_some() == MAGIC + A
             await stream.send_all(b"x" * 1_000)
-            await a.until(lambda: a.watcher.levels()["watchers"].now == 0)
+            await until(lambda: a.watcher.levels()["watchers"].now == 0)
             with trio.fail_after(5), suppress(trio.BrokenResourceError):
                 assert await stream.receive_some() == b""
         assert a.heard == []
@@ -243,7 +240,7 @@ async def test_beyond_the_bound_nobody_is_answered_and_those_before_stay(monkeyp
         b.watcher.watch([(A, a.place)])
         await b.watching()
         c.watcher.watch([(A, a.place)])
-        await a.until(lambda: a.watcher.statistics().refused > 1)
+        await until(lambda: a.watcher.statistics().refused > 1)
         assert b.heard == c.heard == []
         assert b.watcher.statistics().watching == 1
         b.watcher.watch([])
@@ -266,6 +263,6 @@ async def test_without_descriptors_nobody_is_gone_and_the_member_is_watched_as_s
         async with member() as site:
             with no_descriptors():
                 site.watcher.watch([(A, place)])
-                await site.until(lambda: site.watcher.statistics().attempts >= 2)
+                await until(lambda: site.watcher.statistics().attempts >= 2)
             await site.watching()
             assert site.heard == []

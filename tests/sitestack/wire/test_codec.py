@@ -18,8 +18,9 @@ from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.model.view import SubView, View, ViewId
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX, FRAMES_MAX, HEADERS_MAX, MAGIC, VERSION, Codec
 from sitestack.wire.schema import INT_MAX
+from tests.harness.addresses import address
 
-A, B = (Address(bytes([n]) * 16) for n in (1, 2))
+A, B = map(address, "AB")
 
 
 class Colour(IntEnum):

@@ -14,8 +14,9 @@ from sitestack.model.frame import Header
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from sitestack.wire.schema import ADDRESSES_MAX, Schema
+from tests.harness.addresses import address
 
-A = Address(b"a" * 16)
+A = address("A")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,10 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
+from tests.harness.addresses import address
 from tests.relay.instruments.analytics.promises.auditing import BEGIN, SECOND, store
 
-A, B, D = (Address(letter.encode() * 16) for letter in "ABD")
+A, B, D = map(address, "ABD")
 VID, NEXT, FAR = ViewId(1, A), ViewId(2, B), ViewId(1, D)
 MILLI = 1_000_000
 

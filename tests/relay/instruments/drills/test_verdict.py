@@ -13,8 +13,9 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
+from tests.harness.addresses import address
 
-A, B, D = (Address(bytes([number]) * 16) for number in (1, 2, 4))
+A, B, D = map(address, "ABD")
 NAMES = {A: ("NYC", "A"), B: ("NYC", "B"), D: ("SFO", "D")}
 DIGEST = bytes(32)
 

@@ -19,13 +19,14 @@ from relay.node.http import probe, server
 from relay.node.http.app import make_app
 from relay.node.http.server import serve_http
 from relay.node.status import Identity, NodeStatus
-from sitestack.model.address import Address, Physical, ProxyUUID
+from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.level import Level
 from sitestack.model.view import View, ViewId
+from tests.harness.addresses import address
 
 ANY_PORT = Physical("127.0.0.1", 0)
-A, D = (Address(bytes([number]) * 16) for number in (1, 4))
+A, D = map(address, "AD")
 VIEW = View(ViewId(3, A), ViewId(1, A), (A,), ("A",))
 EVERYBODY = GlobalView({"NYC": VIEW.id, "SFO": ViewId(1, D)}, (ProxyUUID(A, "NYC"), ProxyUUID(D, "SFO")), ("A", "D"))
 LINK = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -15,15 +14,16 @@ from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
 from sitestack.model.events import Blocked, Disconnect, Event, Left, LeftBehind, Sent, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
-from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
-from tests.sitestack.layers.ordered_group import SITE, Configs, Group, address, view_of
+from sitestack.stack.layer import Down, Dropped, Effect, Up
+from tests.harness.addresses import SITE, address, local_of, view_of
+from tests.harness.ordered import Configs, OrderedGroup
 
 A, B = address("A"), address("B")
 SMALL = BatchingConfig(batch_bytes_max=100, batch_count_max=5, window_bytes=200, send_credit_bytes=1000)
 
 
 def batching_of(config: BatchingConfig | None = None, joined: bool = True) -> Batching:
-    batching = Batching(Local(SITE, A, "A", random.Random(0)), config or BatchingConfig())
+    batching = Batching(local_of("A"), config or BatchingConfig())
     if joined:
         batching.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
     return batching
@@ -219,12 +219,12 @@ def test_what_is_sent_before_the_first_view_is_queued_within_the_credit_and_sent
 
 @pytest.mark.conforms("SEQ-22")
 def test_a_group_that_sends_before_its_first_view_delivers_everything_in_order() -> None:
-    group = Group("ABC", install=False)
+    group = OrderedGroup("ABC", install=False)
     for name in "CBA":
-        group[name].send(*[b"%d" % n for n in range(10)])
+        group.send(name, *[b"%d" % n for n in range(10)])
     group.settle()
-    assert [group[name].fake.unicasts + group[name].fake.casts for name in "ABC"] == [0, 0, 0]
-    group.install("ABC")
+    assert [group.streams(name).unicasts + group.streams(name).casts for name in "ABC"] == [0, 0, 0]
+    group.next_view("ABC")
     group.settle()
     for name in "ABC":
         assert group["A"].payloads(name) == [b"%d" % n for n in range(10)]
@@ -256,14 +256,14 @@ def test_during_a_block_batches_fill_and_nothing_closes(still_blocked: bool) -> 
 
 def test_what_can_be_sent_after_the_flush_of_a_turn_does_not_wait_for_input() -> None:
     """A coordinator's own multicast comes back within the flush that sent it."""
-    group = Group("A", Configs(batching=SMALL))
-    node = group["A"]
-    node.send(*[b"%090d" % n for n in range(9)])
-    node.stack.flush(0.0)
-    assert node.stack.deadline() == 0.0
+    group = OrderedGroup("A", Configs(batching=SMALL))
+    member = group["A"]
+    group.send("A", *[b"%090d" % n for n in range(9)])
+    member.stack.flush(0.0)
+    assert member.stack.deadline() == 0.0
     group.settle()
-    assert node.batching.statistics().messages == 9
-    assert node.stack.deadline() is None
+    assert member.layer(Batching).statistics().messages == 9
+    assert member.stack.deadline() is None
 
 
 # -- leaving -----------------------------------------------------------------------------------------------------------
@@ -326,8 +326,8 @@ def test_with_a_timeout_of_0_leaving_sends_what_it_may_and_goes_at_once() -> Non
 
 @pytest.mark.conforms("SEQ-16")
 def test_a_member_that_leaves_has_everything_delivered_first() -> None:
-    group = Group("ABC")
-    group["C"].send(*[b"%d" % n for n in range(100)])
+    group = OrderedGroup("ABC")
+    group.send("C", *[b"%d" % n for n in range(100)])
     group["C"].stack.down(Disconnect(), 0.0)
     group.settle()
     assert group["A"].payloads("C") == group["B"].payloads("C") == [b"%d" % n for n in range(100)]

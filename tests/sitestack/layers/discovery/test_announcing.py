@@ -12,17 +12,10 @@ from sitestack.layers.stability import StabilityConfig
 from sitestack.model.events import Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down, Effect
-from tests.sitestack.layers.multicast_world import (
-    V1,
-    A,
-    B,
-    C,
-    World,
-    frame_of,
-    layer_of,
-    member_of_v1,
-    view_of,
-)
+from tests.harness.addresses import view_of
+from tests.harness.casters import V1, A, B, C, Casters, member_of_v1, nakack_of
+from tests.harness.messages import frame_of
+from tests.harness.wire import keep, lose
 
 
 def test_a_quiet_sender_announces_its_highest_number_until_all_is_stable() -> None:
@@ -82,7 +75,7 @@ def test_a_quiet_sender_that_is_stuck_tells_each_by_unicast_as_often_as_it_told_
 
 
 def test_a_member_alone_announces_nothing() -> None:
-    layer = layer_of("A")
+    layer = nakack_of("A")
     layer.up(ViewInstalled(view_of(1, "A"), None), 0.0)
     layer.down(frame_of("A", 1), 0.0)
     assert layer.deadline() is None
@@ -100,30 +93,29 @@ LAST_MESSAGE_STORY = """\
 def test_a_lost_last_message_is_recovered_within_two_intervals_without_further_traffic() -> None:
     """F1: the last message of a burst arrives within 2 x interval."""
     config = NakAckConfig(quiet_interval_s=0.1)
-    world = World("ABC", nakack=config)
-    world.install(V1)
-    world.send("A", 4)
-    world.drop = lambda source, dest, data: dest == "B"
-    world.send("A")
-    world.drop = lambda source, dest, data: False
-    world.story = []
-    world.run(2 * config.quiet_interval_s)
-    assert [world[name].of("A") for name in "ABC"] == [[1, 2, 3, 4, 5]] * 3
-    assert "\n".join(world.story) == LAST_MESSAGE_STORY
+    group = Casters("ABC", nakack=config)
+    group.install(V1)
+    group.send("A", 4)
+    group.wire.rule = lose(lambda packet: packet.dest == "B")
+    group.send("A")
+    group.wire.rule = keep
+    group.story()
+    group.run(2 * config.quiet_interval_s)
+    assert [group[name].firsts("A") for name in "ABC"] == [[1, 2, 3, 4, 5]] * 3
+    assert group.story() == LAST_MESSAGE_STORY
 
 
 def test_who_gets_unicasts_only_delivers_everything_all_the_same() -> None:
-    world = World("ABC", stability=StabilityConfig())
-    codec = world["A"].stack.codec
-    world.drop = lambda source, dest, data: dest == "C" and any(frame.dest is None for frame in codec.decode(data).frames)
-    world.install(V1)
+    group = Casters("ABC", stability=StabilityConfig())
+    group.wire.rule = lose(lambda packet: packet.dest == "C" and any(frame.dest is None for frame in packet.frames))
+    group.install(V1)
     for _ in range(200):
-        world.send("A")
-        world.send("B")
-        world.run(0.02)
-    assert len(world["C"].of("A")) > 100, "while the others are busy, too"
-    world.run(3.0)
-    assert [member.of(owner) for member in world.living() for owner in "AB"] == [list(range(1, 201))] * 6
-    before = world.datagrams
-    world.run(60.0)
-    assert world.datagrams == before
+        group.send("A")
+        group.send("B")
+        group.run(0.02)
+    assert len(group["C"].firsts("A")) > 100, "while the others are busy, too"
+    group.run(3.0)
+    assert [member.firsts(owner) for member in group.living() for owner in "AB"] == [list(range(1, 201))] * 6
+    before = len(group.wire.sent)
+    group.run(60.0)
+    assert len(group.wire.sent) == before

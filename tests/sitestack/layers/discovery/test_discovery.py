@@ -23,28 +23,23 @@ from sitestack.model.events import (
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.view import SubView, View, ViewId
 from sitestack.stack.layer import Down, Effect, Up
-from tests.sitestack.layers.lower_world import address_of, contact_of, drops, local_of, place_of, view_of
+from tests.harness.addresses import address, local_of, place, view_of
+from tests.harness.hosts import contact_of
+from tests.harness.messages import datagrams, drops
 
-A, B, C, D = map(address_of, "ABCD")
+A, B, C, D = map(address, "ABCD")
 HOST = Physical("host", 7)
 
 
 def make(name: str = "A", config: DiscoveryConfig | None = None) -> Discovery:
     """The discovery of a connected process."""
     discovery = Discovery(local_of(name), config or DiscoveryConfig())
-    discovery.down(Connect((place_of(name),)), 0.0)
+    discovery.down(Connect((place(name),)), 0.0)
     return discovery
 
 
 def hear(discovery: Discovery, source: str, header: Header, now: float = 0.0) -> list[Effect]:
-    return discovery.up(Frame(address_of(source), None, (header,), None, True), now)
-
-
-def said(effects: list[Effect]) -> list[tuple[Destination, Header]]:
-    """The frames that go out: where to, and what they say."""
-    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
-    assert all(frame.unreliable and frame.batch is None for frame in frames)
-    return [(frame.dest, frame.headers[-1]) for frame in frames]
+    return discovery.up(Frame(address(source), None, (header,), None, True), now)
 
 
 def cached(effects: list[Effect]) -> list[SetPhysical | RemovePhysical]:
@@ -59,11 +54,11 @@ def request(name: str, version: int) -> WhoIsThere:
 def answer(name: str, version: int, coordinator: str | None = None, others: tuple[Contact, ...] = ()) -> IAmHere:
     if coordinator is None:
         return IAmHere(contact_of(name, version), None, None, "", others)
-    return IAmHere(contact_of(name, version), address_of(coordinator), ViewId(1, address_of(coordinator)), "", others)
+    return IAmHere(contact_of(name, version), address(coordinator), ViewId(1, address(coordinator)), "", others)
 
 
-def set_to(name: str, version: int, place: Physical | None = None) -> SetPhysical:
-    return SetPhysical(address_of(name), (place or place_of(name),), version)
+def set_to(name: str, version: int, at: Physical | None = None) -> SetPhysical:
+    return SetPhysical(address(name), (at or place(name),), version)
 
 
 # -- searching -----------------------------------------------------------------------------------------------------------
@@ -74,7 +69,7 @@ def test_a_request_goes_to_all_and_to_each_initial_host_and_tells_who_asks() -> 
     discovery = make(config=DiscoveryConfig(initial_hosts=(HOST,)))
     effects = discovery.down(FindMembers(), 0.0)
     expected = WhoIsThere(contact_of("A", 2), None, None, "")
-    assert said(effects) == [(None, expected), (HOST, expected)]
+    assert datagrams(effects) == [(None, expected), (HOST, expected)]
 
 
 @pytest.mark.conforms("LA-12")
@@ -83,13 +78,13 @@ def test_a_request_fills_the_cache_and_is_answered_by_unicast() -> None:
     discovery.up(ViewInstalled(view_of(1, "A"), None), 0.0)
     effects = hear(discovery, "B", request("B", 1))
     assert cached(effects) == [set_to("B", 1)]
-    ((dest, header),) = said(effects)
+    ((dest, header),) = datagrams(effects)
     assert dest == B
     assert header == IAmHere(contact_of("A", 3), A, ViewId(1, A), "", ())
 
 
 def test_a_process_without_view_answers_that_it_knows_no_coordinator() -> None:
-    ((_, header),) = said(hear(make(), "B", request("B", 1)))
+    ((_, header),) = datagrams(hear(make(), "B", request("B", 1)))
     assert header == IAmHere(contact_of("A", 2), None, None, "", ())
 
 
@@ -133,7 +128,7 @@ def test_who_starts_at_the_same_time_counts_by_its_request() -> None:
 
 def test_a_requester_is_answered_at_most_once_per_interval() -> None:
     discovery = make()
-    answers = [said(hear(discovery, "B", request("B", n), n / 1_000)) for n in range(1, 251)]
+    answers = [datagrams(hear(discovery, "B", request("B", n), n / 1_000)) for n in range(1, 251)]
     assert len([each for each in answers if each]) == 3
 
 
@@ -144,7 +139,7 @@ def test_an_answer_mentions_others_and_never_more_than_fit() -> None:
     for name in names:
         hear(discovery, name, request(name, 1))
     discovery.up(ViewInstalled(view_of(1, "BACDEFGHIJKLMNOP"), None), 0.0)
-    ((_, header),) = said(hear(discovery, "Z", request("Z", 2), 1.0))
+    ((_, header),) = datagrams(hear(discovery, "Z", request("Z", 2), 1.0))
     assert isinstance(header, IAmHere)
     assert "".join(each.name for each in header.others) == "B" + "YXWVUT" + "CDEFG"
     assert len(header.others) == CONTACTS_PER_FRAME
@@ -156,7 +151,7 @@ def test_only_the_first_members_mention_others() -> None:
         discovery = make(name)
         hear(discovery, "A", IHave((contact_of("A", 1),)))
         discovery.up(ViewInstalled(view_of(1, "ABCD"), None), 0.0)
-        ((_, header),) = said(hear(discovery, "X", request("X", 1)))
+        ((_, header),) = datagrams(hear(discovery, "X", request("X", 1)))
         assert isinstance(header, IAmHere)
         assert bool(header.others) == mentions
 
@@ -167,7 +162,7 @@ def test_whom_an_answer_mentions_is_asked_directly_when_initial_hosts_are_used()
     discovery.down(FindMembers(), 0.0)
     effects = hear(discovery, "B", answer("B", 1, others=(contact_of("C", 1), contact_of("A", 1))))
     assert cached(effects) == [set_to("B", 1), set_to("C", 1)]
-    assert [(dest, type(header)) for dest, header in said(effects)] == [(C, WhoIsThere)]
+    assert [(dest, type(header)) for dest, header in datagrams(effects)] == [(C, WhoIsThere)]
 
 
 def test_nothing_is_answered_before_connecting_and_after_leaving() -> None:
@@ -245,7 +240,7 @@ def test_nobody_speaks_for_another_and_addresses_must_make_sense() -> None:
 def test_names_are_shown_and_cannot_forge_a_log_line() -> None:
     discovery = make()
     discovery.down(FindMembers(), 0.0)
-    evil = Contact(B, 'b\n{"ev":"deliver"}\x1b[2J', (place_of("B"),), 1)
+    evil = Contact(B, 'b\n{"ev":"deliver"}\x1b[2J', (place("B"),), 1)
     hear(discovery, "B", IAmHere(evil, None, None, "", ()))
     (found,) = discovery.expire(1.0)
     assert isinstance(found, Up)
@@ -264,7 +259,7 @@ def test_who_has_is_asked_of_all_the_initial_hosts_and_the_last_known_place() ->
     assert cached(discovery.up(FindPhysical(B), 0.0)) == [set_to("B", 1)]
     hear(discovery, "B", Invalidate(B, 2))
     expected = WhoHas(B, contact_of("A", 2))
-    assert said(discovery.up(FindPhysical(B), 0.0)) == [(None, expected), (HOST, expected), (place_of("B"), expected)]
+    assert datagrams(discovery.up(FindPhysical(B), 0.0)) == [(None, expected), (HOST, expected), (place("B"), expected)]
 
 
 @pytest.mark.conforms("LA-10")
@@ -272,7 +267,7 @@ def test_who_has_is_answered_by_the_member_itself_and_the_asker_is_learnt() -> N
     discovery = make()
     effects = hear(discovery, "C", WhoHas(A, contact_of("C", 1)))
     assert cached(effects) == [set_to("C", 1)]
-    assert said(effects) == [(C, IHave((contact_of("A", 2),)))]
+    assert datagrams(effects) == [(C, IHave((contact_of("A", 2),)))]
     assert drops(hear(discovery, "C", WhoHas(A, contact_of("C", 2)))) == ["not_answered"]
 
 
@@ -282,14 +277,14 @@ def test_the_first_members_tell_of_the_view(name: str, answers: bool) -> None:
     discovery.up(ViewInstalled(view_of(1, "AXCDB"), None), 0.0)
     hear(discovery, "B", IHave((contact_of("B", 1),)))
     effects = hear(discovery, "E", WhoHas(B, contact_of("E", 1)))
-    assert said(effects) == ([(address_of("E"), IHave((contact_of("B", 1),)))] if answers else [])
+    assert datagrams(effects) == ([(address("E"), IHave((contact_of("B", 1),)))] if answers else [])
 
 
 def test_of_a_stranger_whoever_knows_it_tells() -> None:
     discovery = make("D")
     discovery.up(ViewInstalled(view_of(1, "AXCD"), None), 0.0)
     hear(discovery, "B", IHave((contact_of("B", 1),)))
-    assert said(hear(discovery, "A", WhoHas(B, contact_of("A", 1)))) == [(A, IHave((contact_of("B", 1),)))]
+    assert datagrams(hear(discovery, "A", WhoHas(B, contact_of("A", 1)))) == [(A, IHave((contact_of("B", 1),)))]
 
 
 # -- views ---------------------------------------------------------------------------------------------------------------
@@ -298,9 +293,9 @@ def test_of_a_stranger_whoever_knows_it_tells() -> None:
 @pytest.mark.conforms("LA-18")
 def test_connecting_caches_the_uuid_and_leaving_drops_and_invalidates_it() -> None:
     discovery = Discovery(local_of("A"), DiscoveryConfig())
-    assert cached(discovery.down(Connect((place_of("A"),)), 0.0)) == [set_to("A", 1)]
+    assert cached(discovery.down(Connect((place("A"),)), 0.0)) == [set_to("A", 1)]
     effects = discovery.up(Left(), 0.0)
-    assert said(effects) == [(None, Invalidate(A, 2))]
+    assert datagrams(effects) == [(None, Invalidate(A, 2))]
     assert cached(effects) == [RemovePhysical(A)]
     assert discovery.deadline() is None
 
@@ -313,7 +308,7 @@ def test_the_coordinator_invalidates_who_left_and_introduces_who_came() -> None:
     discovery.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
     effects = discovery.up(ViewInstalled(view_of(2, "AC"), view_of(1, "AB")), 0.0)
     assert cached(effects) == [RemovePhysical(B)]
-    assert said(effects) == [(None, Invalidate(B, 1)), (None, IHave((contact_of("C", 1),)))]
+    assert datagrams(effects) == [(None, Invalidate(B, 1)), (None, IHave((contact_of("C", 1),)))]
 
 
 @pytest.mark.conforms("LA-20")
@@ -325,7 +320,7 @@ def test_after_a_merge_the_coordinator_introduces_everybody() -> None:
     after = view_of(2, "ABCD")
     parts = (SubView(before.id, before.members, before.lineage), SubView(ViewId(1, C), (C, D), ViewId(1, C)))
     merged = View(after.id, after.lineage, after.members, after.names, parts)
-    ((dest, header),) = said(discovery.up(ViewInstalled(merged, before), 0.0))
+    ((dest, header),) = datagrams(discovery.up(ViewInstalled(merged, before), 0.0))
     assert dest is None
     assert isinstance(header, IHave)
     assert "".join(each.name for each in header.contacts) == "ABCD"
@@ -336,7 +331,7 @@ def test_other_members_forget_who_left_and_say_nothing() -> None:
     hear(discovery, "C", IHave((contact_of("C", 1),)))
     discovery.up(ViewInstalled(view_of(1, "ABC"), None), 0.0)
     effects = discovery.up(ViewInstalled(view_of(2, "AB"), view_of(1, "ABC")), 0.0)
-    assert (cached(effects), said(effects)) == ([RemovePhysical(C)], [])
+    assert (cached(effects), datagrams(effects)) == ([RemovePhysical(C)], [])
 
 
 def test_a_joiner_is_given_the_contacts_of_the_view() -> None:
@@ -359,7 +354,7 @@ def test_a_new_place_of_mine_is_announced_more_than_once() -> None:
     assert cached(discovery.down(Connect((moved,)), 5.0)) == [set_to("A", 2, moved)]
     announced: list[tuple[Destination, Header]] = []
     while (due := discovery.deadline()) is not None and due < 10.0:
-        announced += said(discovery.expire(due))
+        announced += datagrams(discovery.expire(due))
     expected = [IHave((contact_of("A", version, moved),)) for version in (3, 3, 4, 4, 5, 5)]
     assert announced == list(zip((None, HOST) * 3, expected, strict=True))
 

@@ -8,9 +8,11 @@ from sitestack.layers.discovery import INITIAL_HOSTS_MAX, Discovery, DiscoveryCo
 from sitestack.layers.discovery.headers import WhoIsThere
 from sitestack.model.address import Physical
 from sitestack.model.events import Connect, FindMembers, SetInitialHosts
-from sitestack.model.frame import Destination, Frame
+from sitestack.model.frame import Destination
 from sitestack.stack.layer import Down, Effect
-from tests.sitestack.layers.lower_world import World, local_of, place_of
+from tests.harness.addresses import local_of, place
+from tests.harness.hosts import Hosts
+from tests.harness.messages import frames_in
 
 HOST = Physical("host", 7)
 POD = Physical("pod", 7)
@@ -19,13 +21,13 @@ POD = Physical("pod", 7)
 def make(*initial_hosts: Physical) -> Discovery:
     """The discovery of A, which is connected."""
     discovery = Discovery(local_of("A"), DiscoveryConfig(initial_hosts=initial_hosts))
-    discovery.down(Connect((place_of("A"),)), 0.0)
+    discovery.down(Connect((place("A"),)), 0.0)
     return discovery
 
 
 def asked(effects: list[Effect]) -> list[Destination]:
     """Who is asked who is there."""
-    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
+    frames = frames_in(effects, Down)
     assert all(isinstance(frame.headers[-1], WhoIsThere) for frame in frames)
     return [frame.dest for frame in frames]
 
@@ -33,7 +35,7 @@ def asked(effects: list[Effect]) -> list[Destination]:
 @pytest.mark.conforms("LA-13")
 def test_new_initial_hosts_are_asked_at_once_and_all_of_them_by_the_next_search() -> None:
     discovery = make(HOST)
-    pods = (place_of("A"), HOST, POD)
+    pods = (place("A"), HOST, POD)
     assert asked(discovery.down(SetInitialHosts(pods), 0.0)) == [POD]
     assert discovery.down(SetInitialHosts(pods), 0.0) == []
     assert asked(discovery.down(FindMembers(), 0.0)) == [None, *pods]
@@ -44,7 +46,7 @@ def test_new_initial_hosts_are_asked_at_once_and_all_of_them_by_the_next_search(
 def test_initial_hosts_before_the_connect_wait_for_the_search() -> None:
     discovery = Discovery(local_of("A"), DiscoveryConfig())
     assert discovery.down(SetInitialHosts((HOST,)), 0.0) == []
-    discovery.down(Connect((place_of("A"),)), 0.0)
+    discovery.down(Connect((place("A"),)), 0.0)
     assert asked(discovery.down(FindMembers(), 0.0)) == [None, HOST]
 
 
@@ -55,13 +57,13 @@ def test_a_name_that_stands_for_too_many_is_asked_at_the_first_ones() -> None:
 
 @pytest.mark.conforms("LA-13", "LA-19")
 def test_who_started_before_its_name_was_known_meets_the_others_afterwards() -> None:
-    world = World(multicast=False)
+    group = Hosts(multicast=False)
     for name in "AB":
-        world.start(name)
-        world.run(2.0)
-        world.install(1, name)
-    world.run(5.0)
-    assert [world[name].knows() for name in "AB"] == ["", ""]
-    world.down("A", SetInitialHosts((place_of("A"), place_of("B"))))
-    world.run(1.0)
-    assert [world[name].knows() for name in "AB"] == ["B", "A"]
+        group.start(name)
+        group.run(2.0)
+        group.view(1, name)
+    group.run(5.0)
+    assert [group.knows(name) for name in "AB"] == ["", ""]
+    group.down("A", SetInitialHosts((place("A"), place("B"))))
+    group.run(1.0)
+    assert [group.knows(name) for name in "AB"] == ["B", "A"]

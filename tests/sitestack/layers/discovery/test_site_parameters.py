@@ -17,12 +17,12 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Dropped, Effect, Up
 from sitestack.transport.memory import MemoryNetwork
-from tests.sitestack.channel.channel_sites import NYC, one, take, view_of
-from tests.sitestack.layers.lower_world import address_of, contact_of, local_of, place_of
-from tests.sitestack.layers.lower_world import view_of as view_named
+from tests.harness.addresses import address, local_of, place, view_of
+from tests.harness.channels import NYC, one, take, wait_for_view
+from tests.harness.hosts import contact_of
 
 FIFO = replace(NYC, order="fifo")
-A, B, C = map(address_of, "ABC")
+A, B, C = map(address, "ABC")
 
 
 def told(effects: list[Effect]) -> list[OtherParameters]:
@@ -32,16 +32,16 @@ def told(effects: list[Effect]) -> list[OtherParameters]:
 def make(name: str) -> Discovery:
     """Of a connected process whose rules are "ours"."""
     discovery = Discovery(local_of(name), DiscoveryConfig(), "ours")
-    discovery.down(Connect((place_of(name),)), 0.0)
+    discovery.down(Connect((place(name),)), 0.0)
     return discovery
 
 
 def hear(discovery: Discovery, source: str, header: Header, now: float = 0.0) -> list[Effect]:
-    return discovery.up(Frame(address_of(source), None, (header,), None, True), now)
+    return discovery.up(Frame(address(source), None, (header,), None, True), now)
 
 
 def member(name: str, rules: str) -> IAmHere:
-    return IAmHere(contact_of(name, 1), address_of(name), ViewId(1, address_of(name)), rules, ())
+    return IAmHere(contact_of(name, 1), address(name), ViewId(1, address(name)), rules, ())
 
 
 def starting(name: str, rules: str) -> WhoIsThere:
@@ -75,7 +75,7 @@ async def test_parts_with_other_parameters_do_not_merge_and_each_takes_its_own(a
                     await trio.sleep(60)  # looking for others happens every ten seconds
                     other = {"A": "C", "B": "D"}[name]
                     async with one(network, other, config) as joiner:
-                        await view_of(joiner, 2)
+                        await wait_for_view(joiner, 2)
                         assert joiner.view.names == (name, other)
                         await trio.sleep(60)
                         assert joiner.view.names == (name, other)
@@ -107,7 +107,7 @@ def test_a_joiner_is_refused_by_a_site_only_when_nobody_in_it_has_its_rules() ->
 
 def test_a_member_complains_once_a_minute_of_each_and_goes_on_searching() -> None:
     discovery = make("A")
-    discovery.up(ViewInstalled(view_named(1, "A"), None), 0.0)
+    discovery.up(ViewInstalled(view_of(1, "A"), None), 0.0)
     discovery.down(FindMembers(), 0.0)
     assert told(hear(discovery, "B", starting("B", "theirs"))) == [OtherParameters(B, "B", "theirs")]
     assert told(hear(discovery, "B", member("B", "theirs"), 1.0)) == []

@@ -20,12 +20,13 @@ from sitestack.model.events import (
     ViewInstalled,
     Watch,
 )
-from sitestack.model.frame import Destination, Frame, Header
+from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
-from tests.sitestack.layers.lower_world import address_of, drops, local_of, view_of
+from tests.harness.addresses import address, local_of, view_of
+from tests.harness.messages import datagrams, drops
 
-A, B, C, D = map(address_of, "ABCD")
+A, B, C, D = map(address, "ABCD")
 VIEW = view_of(1, "ABC")
 
 
@@ -39,13 +40,6 @@ def make() -> FailureDetection:
 
 def hear(detector: FailureDetection, source: Address, now: float, header: Header | None = None) -> list[Effect]:
     return detector.up(Frame(source, None, () if header is None else (header,), None, True), now)
-
-
-def said(effects: list[Effect]) -> list[tuple[Destination, Header]]:
-    """The frames that go out: where to, and what they say."""
-    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
-    assert all(frame.unreliable for frame in frames)
-    return [(frame.dest, frame.headers[-1]) for frame in frames]
 
 
 def reported(effects: list[Effect]) -> list[Event | Frame]:
@@ -72,7 +66,7 @@ def test_heartbeats_carry_the_view_and_are_multicast() -> None:
     for _ in range(5):
         now = detector.deadline()
         assert now is not None
-        assert said(detector.expire(now)) == [(None, Alive(VIEW.id))]
+        assert datagrams(detector.expire(now)) == [(None, Alive(VIEW.id))]
         times.append(now)
     assert times == [0.0, 0.5, 1.0, 1.5, 2.0]
 
@@ -107,7 +101,7 @@ def test_the_check_asks_three_times_and_turns_to_the_next_address() -> None:
     while (due := detector.deadline()) is not None and due < 4.0:
         effects = detector.expire(due)
         downs = [each for each in effects if isinstance(each, Down) and not isinstance(each.event, Watch)]
-        asked += [each for each in downs if said([each]) != [(None, Alive(VIEW.id))]]
+        asked += [each for each in downs if datagrams([each]) != [(None, Alive(VIEW.id))]]
         hear(detector, C, due)
     questions = [Down(Frame(A, B, (AreYouThere(n),), None, True)) for n in (1, 2, 3)]
     turn = Down(TryNextPhysical(B))
@@ -141,7 +135,7 @@ def test_who_is_heard_after_all_is_no_longer_suspected() -> None:
 
 def test_a_reported_member_is_checked_at_once() -> None:
     detector = make()
-    assert said(detector.down(CheckMember(B), 0.1)) == [(B, AreYouThere(1))]
+    assert datagrams(detector.down(CheckMember(B), 0.1)) == [(B, AreYouThere(1))]
     assert detector.down(CheckMember(B), 0.2) == []
     assert detector.down(CheckMember(D), 0.2) == []
     assert live(detector, 1.5, C) == [(pytest.approx(1.1), Suspect((B,)))]
@@ -166,18 +160,18 @@ def test_a_check_that_was_under_way_during_a_stall_starts_again() -> None:
     detector = make()
     detector.down(CheckMember(B), 0.9)
     effects = detector.expire(10.0)
-    assert (B, AreYouThere(1)) in said(effects)
+    assert (B, AreYouThere(1)) in datagrams(effects)
     assert live(detector, 5.0, C, start=10.0) == [(pytest.approx(11.0), Suspect((B,)))]
 
 
 @pytest.mark.conforms("LA-4")
 def test_what_was_for_a_predecessor_is_answered_not_here_but_not_in_a_storm() -> None:
     detector = make()
-    old = address_of("X")
-    assert said(detector.up(Misdirected(B, old), 0.0)) == [(B, NotHere(old))]
+    old = address("X")
+    assert datagrams(detector.up(Misdirected(B, old), 0.0)) == [(B, NotHere(old))]
     assert drops(detector.up(Misdirected(B, old), 0.4)) == ["misdirected"]
-    assert said(detector.up(Misdirected(C, old), 0.4)) == [(C, NotHere(old))]
-    assert said(detector.up(Misdirected(B, old), 0.5)) == [(B, NotHere(old))]
+    assert datagrams(detector.up(Misdirected(C, old), 0.4)) == [(C, NotHere(old))]
+    assert datagrams(detector.up(Misdirected(B, old), 0.5)) == [(B, NotHere(old))]
 
 
 @pytest.mark.conforms("LA-4")
@@ -216,7 +210,7 @@ def test_a_suspect_that_is_still_in_the_next_view_is_checked_anew() -> None:
     detector = make()
     live(detector, 4.0, C)
     effects = detector.up(ViewInstalled(view_of(2, "ABC"), VIEW), 4.0)
-    assert said(effects) == [(B, AreYouThere(1))]
+    assert datagrams(effects) == [(B, AreYouThere(1))]
     assert live(detector, 5.0, C, start=4.0) == [(pytest.approx(5.0), Suspect((B,)))]
 
 
@@ -292,7 +286,7 @@ def test_a_member_that_does_not_hear_its_coordinator_is_suspected_though_it_is_h
 
 def test_an_answer_shows_that_the_coordinator_is_heard_again() -> None:
     detector = make()
-    assert said(hear(detector, C, 1.0, NotHeard())) == [(C, AreYouThere(1))]
+    assert datagrams(hear(detector, C, 1.0, NotHeard())) == [(C, AreYouThere(1))]
     hear(detector, C, 1.1, IAmAlive())
     assert detector.statistics().checking == 0
     assert live(detector, 8.0, B, C, start=1.1) == []
@@ -302,7 +296,7 @@ def test_a_deaf_member_that_a_new_view_keeps_is_suspected_until_it_answers() -> 
     detector = make()
     assert doubts(detector, 2.5, start=1.0) == [(pytest.approx(2.0), Suspect((C,)))]
     again = detector.up(ViewInstalled(view_of(2, "ABC"), VIEW), 2.5)
-    assert (C, AreYouThere(1)) in said(again)
+    assert (C, AreYouThere(1)) in datagrams(again)
     assert reported(hear(detector, C, 2.6, Alive(VIEW.id))) == [SeenView(C, VIEW.id)]
     assert reported(hear(detector, C, 2.7, IAmAlive())) == [Unsuspect((C,))]
     detector.up(ViewInstalled(view_of(3, "AB"), None), 3.0)
@@ -319,6 +313,6 @@ def test_the_coordinator_is_told_that_it_is_not_heard_and_nobody_else(silent: Ad
     assert detector.statistics().suspected == 1
     due = detector.deadline()
     assert due is not None
-    assert [to for to, header in said(detector.expire(due)) if isinstance(header, NotHeard)] == told
+    assert [to for to, header in datagrams(detector.expire(due)) if isinstance(header, NotHeard)] == told
     hear(detector, silent, due)
-    assert [to for to, header in said(detector.expire(due + 0.5)) if isinstance(header, NotHeard)] == []
+    assert [to for to, header in datagrams(detector.expire(due + 0.5)) if isinstance(header, NotHeard)] == []

@@ -16,7 +16,7 @@ from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Effect, Local
-from tests.sitestack.layers.ordered_group import SITE, address
+from tests.harness.addresses import SITE, address
 
 A, B = address("A"), address("B")
 

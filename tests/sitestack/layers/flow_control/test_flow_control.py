@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import pytest
@@ -14,8 +13,10 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Credit, Undeliverable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
-from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
-from tests.sitestack.layers.ordered_group import SITE, Numbered, address, view_of
+from sitestack.stack.layer import Down, Dropped, Effect, Up
+from tests.harness.addresses import SITE, address, local_of, view_of
+from tests.harness.messages import frames_in
+from tests.harness.ordered import Numbered
 
 A, B, C = map(address, "ABC")
 VIEW = view_of(1, "ABC")
@@ -24,7 +25,7 @@ TEN = FlowControlConfig(window_bytes=10_000, backlog_bytes_max=3_000)
 
 
 def flow_of(config: FlowControlConfig = TEN, joined: bool = True) -> FlowControl:
-    flow = FlowControl(Local(SITE, A, "A", random.Random(0)), config)
+    flow = FlowControl(local_of("A"), config)
     if joined:
         flow.up(ViewInstalled(VIEW, None), 0.0)
     return flow
@@ -36,7 +37,7 @@ def frame(n: int = 1, dest: Address | None = None, size: int = 1000, origin: Add
 
 
 def sent(effects: list[Effect]) -> list[int]:
-    frames = [effect.event for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
+    frames = frames_in(effects, Down)
     return [each.batch.first if each.batch is not None else 0 for each in frames]
 
 
@@ -47,7 +48,7 @@ def marked(total: int, member: Address = B, dest: Address | None = None, view: i
 
 def marks(effects: list[Effect]) -> list[int | None]:
     """The mark of each frame that is sent."""
-    frames = [effect.event for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
+    frames = frames_in(effects, Down)
     headers = [each.top(Mark) for each in frames]
     return [None if header is None else header.total_bytes for header in headers]
 

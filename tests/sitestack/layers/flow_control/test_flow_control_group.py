@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layers.batching import BatchingConfig
-from sitestack.layers.flow_control import FlowControlConfig
+from sitestack.layers.batching import Batching, BatchingConfig
+from sitestack.layers.flow_control import FlowControl, FlowControlConfig
 from sitestack.layers.sequencer import SequencerConfig
 from sitestack.model.events import Credit
+from tests.harness.ordered import Configs, OrderedGroup
 from tests.sitestack.layers.flow_control.test_flow_control import B, C
-from tests.sitestack.layers.ordered_group import Configs, Group
 
 SLOW = Configs(
     BatchingConfig(batch_bytes_max=1_000, window_bytes=4_000, send_credit_bytes=20_000),
@@ -24,65 +24,65 @@ SLOW = Configs(
 @pytest.mark.parametrize("slow", ["A", "B", "C"])
 def test_one_slow_application_stops_all_senders_and_all_go_on_when_it_takes(slow: str, order: str) -> None:
     config = SequencerConfig(order="total" if order == "total" else "fifo")
-    group = Group("ABC", replace(SLOW, sequencer=config))
+    group = OrderedGroup("ABC", replace(SLOW, sequencer=config))
     group[slow].stack.down(Credit(1_000_000), 0.0)
     counts = dict.fromkeys("ABC", 0)
     for _ in range(300):
         for name in "ABC":
-            if group[name].batching.writable:
+            if group[name].layer(Batching).writable:
                 counts[name] += 1
-                group[name].send(b"%0200d" % counts[name])
+                group.send(name, b"%0200d" % counts[name])
         group.settle()
-    assert not any(group[name].batching.writable for name in "ABC")
+    assert not any(group[name].layer(Batching).writable for name in "ABC")
     for name in "ABC":
-        assert (group[name].flow_control.levels()["ahead_bytes"].high or 0) <= 8_000 + 1_200
+        assert (group[name].layer(FlowControl).levels()["ahead_bytes"].high or 0) <= 8_000 + 1_200
     assert len(group["B"].delivered) < sum(counts.values())
     for _ in range(100):
         group.pass_time(10.0)  # what stands in a queue is not forwarded again and again
     for name in "ABC":
-        assert (group[name].flow_control.levels()["queued_bytes"].high or 0) <= 4 * 8_000
+        assert (group[name].layer(FlowControl).levels()["queued_bytes"].high or 0) <= 4 * 8_000
 
     group[slow].stack.down(Credit(0), group.now)
     group.settle()
     for _ in range(10):
         group.pass_time(40.0)
     for name in "ABC":
-        assert group[name].batching.writable
+        assert group[name].layer(Batching).writable
         assert group["A"].payloads(name) == [b"%0200d" % n for n in range(1, counts[name] + 1)]
-        assert group[name].flow_control.levels()["queued_frames"].now == 0
+        assert group[name].layer(FlowControl).levels()["queued_frames"].now == 0
     if order == "total":
         assert group["A"].delivered == group["B"].delivered == group["C"].delivered
 
 
 def test_a_slow_receiver_of_unicasts_stops_its_sender_only() -> None:
-    group = Group("ABC", SLOW)
+    group = OrderedGroup("ABC", SLOW)
     group["C"].stack.down(Credit(1_000_000), 0.0)
     count, going = 0, True
     while going:
         count += 1
-        group["B"].send(b"%0500d" % count, to=C)
+        group.send("B", b"%0500d" % count, to=C)
         group.settle()
-        going = group["B"].batching.writable
+        going = group["B"].layer(Batching).writable
     assert 8_000 < 500 * count < 40_000
-    assert group["A"].send(b"free", to=B)
+    assert group.send("A", b"free", to=B)
     group.settle()
     assert group["B"].payloads("A") == [b"free"]
     group["C"].stack.down(Credit(0), 0.0)
     group.settle()
-    assert group["B"].batching.writable
+    assert group["B"].layer(Batching).writable
     assert group["C"].payloads("B") == [b"%0500d" % n for n in range(1, count + 1)]
 
 
 def test_waiting_for_credit_over_a_view_change_loses_and_repeats_nothing() -> None:
-    group = Group("ABC", SLOW)
+    group = OrderedGroup("ABC", SLOW)
     group["C"].stack.down(Credit(1_000_000), 0.0)
     counts = dict.fromkeys("AB", 0)
     for name in "AB":
-        while group[name].batching.writable:
+        while group[name].layer(Batching).writable:
             counts[name] += 1
-            group[name].send(b"%0200d" % counts[name])
+            group.send(name, b"%0200d" % counts[name])
             group.settle()
-    group.crash("C")
+    group.kill("C")
     group.change_view("AB")
     group.settle()
     for name in "AB":

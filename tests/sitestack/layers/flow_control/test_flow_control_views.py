@@ -7,6 +7,7 @@ import pytest
 from sitestack.layers.flow_control import layer as module
 from sitestack.model.events import Blocked, ViewInstalled
 from sitestack.stack.layer import Down, Dropped
+from tests.harness.addresses import address, view_of
 from tests.sitestack.layers.flow_control.test_flow_control import (
     VIEW,
     A,
@@ -20,7 +21,6 @@ from tests.sitestack.layers.flow_control.test_flow_control import (
     marks,
     sent,
 )
-from tests.sitestack.layers.ordered_group import address, view_of
 
 
 def test_nothing_passes_during_a_block_nor_before_the_first_view() -> None:

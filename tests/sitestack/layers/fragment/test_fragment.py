@@ -16,11 +16,13 @@ from sitestack.model.events import Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
+from sitestack.stack.layer import Down, Dropped, Effect, Up
 from sitestack.wire.codec import Codec
-from tests.sitestack.layers.unicast.unicast_world import Fate, World, address_of
+from tests.harness.addresses import address, local_of
+from tests.harness.talkers import Talkers
+from tests.harness.wire import Fate, Faults
 
-A, B = address_of("A"), address_of("B")
+A, B = address("A"), address("B")
 LIMIT = 1_300
 
 
@@ -40,19 +42,19 @@ class Large(Header):
 
 
 HEADERS: dict[int, type[Header]] = {0x1F0: Small, 0x1F1: Large, **Fragment.HEADERS}
-CODEC = Codec("site", HEADERS)
+CODEC = Codec("NYC", HEADERS)
 VIEW = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))
 
 
 def layer_of(limit: int = LIMIT, **bounds: int) -> Fragment:
-    layer = Fragment(Local("site", A, "A", random.Random(1)), FragmentConfig(fragment_bytes_max=limit, **bounds))
+    layer = Fragment(local_of("A"), FragmentConfig(fragment_bytes_max=limit, **bounds))
     layer.bind(CODEC)
     return layer
 
 
 def cast_of(size: int, *headers: Header) -> Frame:
     """A multicast of A with a body of this size."""
-    return Frame(A, None, headers, Batch("site", A, Scope.ALL, 1, 1, bytes(4) + random.Random(size).randbytes(size)))
+    return Frame(A, None, headers, Batch("NYC", A, Scope.ALL, 1, 1, bytes(4) + random.Random(size).randbytes(size)))
 
 
 def frames_of(effects: list[Effect]) -> list[Frame]:
@@ -189,39 +191,34 @@ def test_a_message_above_the_maximum_is_dropped_and_a_unicast_reported() -> None
 # -- above unicast -----------------------------------------------------------------------------------------------------
 
 
-def world_of(limit: int = 200) -> World:
-    world = World(above=lambda local: [Fragment(local, FragmentConfig(fragment_bytes_max=limit))])
-    for process in world.processes.values():
-        layer = process.stack.layers[1]
-        assert isinstance(layer, Fragment)
-        layer.bind(process.stack.codec)
-    return world
+def talkers_of(limit: int = 200) -> Talkers:
+    return Talkers(above=lambda local: [Fragment(local, FragmentConfig(fragment_bytes_max=limit))])
 
 
 def test_over_a_lossy_wire_large_and_small_messages_arrive_in_order() -> None:
-    world = world_of()
-    world.loss, world.duplication, world.spread_s = 0.3, 0.3, 0.02
+    group = talkers_of()
+    group.wire.faults = Faults(0.3, 0.3, spread_s=0.02)
     texts = [str(n) * size for n, size in enumerate([1, 500, 10, 3_000, 100, 1, 1_000])]
-    world.send("A", "B", *texts)
-    world.run(0.05)
-    world.close("B", "A")
-    world.close("A", "B")
-    world.run(20)
-    assert world["B"].received["A"] == texts
+    group.send("A", "B", *texts)
+    group.run(0.05)
+    group.close("B", "A")
+    group.close("A", "B")
+    group.run(20)
+    assert group["B"].texts["A"] == texts
 
 
 def test_undeliverable_pieces_are_reported_as_the_message_they_are_of() -> None:
     """Also when the first pieces have been acknowledged."""
-    world = world_of()
-    world.send("A", "B", "whole")
-    world.run(0.1)
+    group = talkers_of()
+    group.send("A", "B", "whole")
+    group.run(0.1)
     passed = iter([Fate.PASS] * 5)
-    world.rule = lambda packet: next(passed, Fate.LOSE)
+    group.wire.rule = lambda packet: next(passed, Fate.LOSE)
     texts = ["x" * 3_000, "small", "y" * 1_000]
-    world.send("A", "B", *texts)
-    world.run(70)
-    assert world["A"].undeliverable == texts
-    assert world["B"].received["A"] == ["whole"]
+    group.send("A", "B", *texts)
+    group.run(70)
+    assert group["A"].undeliverable == texts
+    assert group["B"].texts["A"] == ["whole"]
 
 
 def test_the_original_is_not_kept_for_multicasts() -> None:

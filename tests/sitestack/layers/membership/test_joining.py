@@ -9,9 +9,9 @@ from sitestack.model.events import FindMembers, Found, Peer
 from sitestack.model.frame import Frame
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Effect
-from tests.sitestack.layers.lower_world import address_of, local_of
+from tests.harness.addresses import address, local_of
 
-A, B, C = map(address_of, "ABC")
+A, B, C = map(address, "ABC")
 TIMEOUT_S = 4.0
 LOOK = [Down(FindMembers())]
 
@@ -21,8 +21,8 @@ def asks(member: Address, hears: bool = False) -> list[Effect]:
 
 
 def peer(name: str, coordinator: str | None = None, counter: int = 1) -> Peer:
-    leader = None if coordinator is None else address_of(coordinator)
-    return Peer(address_of(name), name, leader, None if leader is None else ViewId(counter, leader))
+    leader = None if coordinator is None else address(coordinator)
+    return Peer(address(name), name, leader, None if leader is None else ViewId(counter, leader))
 
 
 def looking() -> Joining:

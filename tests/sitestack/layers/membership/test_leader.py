@@ -20,9 +20,10 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect
-from tests.sitestack.layers.lower_world import address_of, local_of, view_of
+from tests.harness.addresses import address, local_of, view_of
+from tests.harness.messages import frames_in
 
-A, B, C, D, E, F = map(address_of, "ABCDEF")
+A, B, C, D, E, F = map(address, "ABCDEF")
 BATCH_S = LeaderTimes().batch_s
 
 
@@ -34,7 +35,7 @@ def leader_of(me: str) -> Leader:
 
 def said(effects: list[Effect], kind: type[Header]) -> list[Address]:
     """Who is told such a thing."""
-    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
+    frames = frames_in(effects, Down)
     return [each.dest for each in frames if isinstance(each.headers[-1], kind) and isinstance(each.dest, Address)]
 
 

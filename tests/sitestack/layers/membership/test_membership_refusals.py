@@ -28,9 +28,9 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, Down, Dropped, Effect
-from tests.sitestack.layers.lower_world import address_of, local_of, view_of
+from tests.harness.addresses import address, local_of, view_of
 
-A, B, C, D, X = map(address_of, "ABCDX")
+A, B, C, D, X = map(address, "ABCDX")
 VIEW = view_of(3, "ABC")
 NEXT = ViewId(4, A)
 THREE = View(NEXT, VIEW.lineage, (A, B, C), ("A", "B", "C"))

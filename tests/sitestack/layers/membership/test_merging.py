@@ -15,9 +15,10 @@ from sitestack.model.events import FindMembers, Found, Peer, SeenView
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect
-from tests.sitestack.layers.lower_world import address_of, local_of, view_of
+from tests.harness.addresses import address, local_of, view_of
+from tests.harness.messages import frames_in
 
-A, B, C, D, E, F = map(address_of, "ABCDEF")
+A, B, C, D, E, F = map(address, "ABCDEF")
 TIMES = MergeTimes()
 REFUSED = [Dropped("merge_request")]
 LOOK = [Down(FindMembers())]
@@ -34,7 +35,7 @@ class Coordinator:
         self.member.install(view)
         self.leader = Leader(local_of(me), self.member, LeaderTimes())
         self.merging = Merging(local_of(me), self.member, self.leader, times)
-        self.me = address_of(me)
+        self.me = address(me)
         self.merging.view_installed(0.0)
 
     def finds(self, *peers: Peer, now: float = 1.0) -> list[Effect]:
@@ -59,12 +60,12 @@ class Coordinator:
 
 def coordinates(name: str, counter: int = 1) -> Peer:
     """An answer of a coordinator."""
-    return Peer(address_of(name), name, address_of(name), ViewId(counter, address_of(name)))
+    return Peer(address(name), name, address(name), ViewId(counter, address(name)))
 
 
 def flush_requests(effects: list[Effect]) -> list[Address]:
     """Who is asked to stop for the merge."""
-    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
+    frames = frames_in(effects, Down)
     return [each.dest for each in frames if isinstance(each.headers[-1], FlushRequest) and isinstance(each.dest, Address)]
 
 
@@ -290,9 +291,9 @@ def test_a_view_that_comes_meanwhile_ends_the_attempt() -> None:
 def test_of_views_that_overlap_one_is_taken(own: str, parts: list[str], asked: list[Address]) -> None:
     """F7: a member cannot come along with two parts; the second part waits until its view has let the member go."""
     a = Coordinator("A", view_of(5, own))
-    a.finds(*[coordinates(part[0]) for part in parts if address_of(part[0]) not in a.view.members])
-    a.merging._asked = [address_of(part[0]) for part in parts]
-    effects = [a.merging.replied(address_of(part[0]), MergeReply(view_of(2, part)), 1.1) for part in parts]
+    a.finds(*[coordinates(part[0]) for part in parts if address(part[0]) not in a.view.members])
+    a.merging._asked = [address(part[0]) for part in parts]
+    effects = [a.merging.replied(address(part[0]), MergeReply(view_of(2, part)), 1.1) for part in parts]
     assert flush_requests(effects[-1]) == asked
     assert a.merging.merges_started == (1 if asked else 0)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sitestack.layers.membership.headers import FlushReject, Prepare
 from sitestack.layers.membership.promises import NO_VIEW, Promises
-from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
+from tests.harness.addresses import address
 
-A, B, C, D = (Address(bytes([n]) * 16) for n in range(1, 5))
+A, B, C, D = map(address, "ABCD")
 VIEW = View(ViewId(3, A), ViewId(1, A), (A, B, C), ("A", "B", "C"))
 
 

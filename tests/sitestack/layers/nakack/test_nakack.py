@@ -7,28 +7,15 @@ from itertools import pairwise
 
 import pytest
 
-from sitestack.layers.nakack import NakAckConfig, NakAckStatistics
+from sitestack.layers.nakack import NakAck, NakAckConfig, NakAckStatistics
 from sitestack.layers.nakack.headers import RANGES_MAX, Cast, Highest, Retransmit
 from sitestack.model.events import Blocked, Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down, Dropped, Layer, Up
-from tests.sitestack.layers.multicast_world import (
-    V1,
-    V2,
-    A,
-    B,
-    C,
-    Faults,
-    World,
-    X,
-    cast_of,
-    delivery_of,
-    frame_of,
-    layer_of,
-    member_of_v1,
-    numbers,
-    view_of,
-)
+from tests.harness.addresses import view_of
+from tests.harness.casters import V1, V2, A, B, C, Casters, X, cast_of, delivery_of, member_of_v1, nakack_of
+from tests.harness.messages import frame_of, seqnos
+from tests.harness.wire import Faults, keep, lose
 
 V3 = view_of(3, "ABC")
 
@@ -56,7 +43,7 @@ def test_unicasts_and_unreliable_multicasts_pass() -> None:
 
 
 def test_a_multicast_before_the_first_view_or_during_a_flush_is_a_bug_of_ours() -> None:
-    layer = layer_of("A")
+    layer = nakack_of("A")
     with pytest.raises(AssertionError):
         layer.down(frame_of("A", 1), 0.0)
     layer.up(ViewInstalled(V1, None), 0.0)
@@ -118,7 +105,7 @@ def test_what_was_noticed_only_just_now_is_not_asked_for_yet() -> None:
     layer.up(cast_of("A", 5), due)
     (first,) = layer.expire(due)
     assert first == Down(Frame(B, A, (Retransmit(V1.id, A, ((1, 1),)),), None, True))
-    assert numbers(layer.up(cast_of("A", 1), due + 0.001)) == [1, 2]
+    assert seqnos(layer.up(cast_of("A", 1), due + 0.001)) == [1, 2]
     again = layer.deadline()
     assert again is not None
     assert again - due <= 0.03
@@ -195,7 +182,7 @@ def test_what_is_stable_is_forgotten_and_not_retransmitted() -> None:
     ]
     layer.down(Stable({A: 5}), 0.0)  # more than was delivered here cannot be: nothing that waits is forgotten
     assert layer.levels()["window_count"].now == 1
-    assert numbers(layer.up(cast_of("A", 4), 0.0)) == [4, 5]
+    assert seqnos(layer.up(cast_of("A", 4), 0.0)) == [4, 5]
     layer.down(Stable({A: 5}), 0.0)
     assert [name for name, level in layer.levels().items() if level.now] == []
 
@@ -208,22 +195,22 @@ def test_the_window_is_bounded_by_count_and_by_bytes_and_recovers() -> None:
     assert layer.up(cast_of("A", 2, size=1_000), 0.0) == []
     assert layer.up(cast_of("A", 4, size=1_000), 0.0) == []
     assert layer.up(cast_of("A", 3, size=1_000), 0.0) == [Dropped("nak_window")]
-    assert numbers(layer.up(cast_of("A", 1, size=9_000), 0.0)) == [1, 2]  # no bound on bytes without a hole
+    assert seqnos(layer.up(cast_of("A", 1, size=9_000), 0.0)) == [1, 2]  # no bound on bytes without a hole
     assert layer.expire(1.0) == [Down(Frame(B, A, (Retransmit(V1.id, A, ((3, 3),)),), None, True))]
-    assert numbers(layer.up(cast_of("A", 3, size=1_000), 2.0)) == [3, 4]
+    assert seqnos(layer.up(cast_of("A", 3, size=1_000), 2.0)) == [3, 4]
     assert layer.up(cast_of("A", 5), 2.0) == [Dropped("nak_window")]
     layer.down(Stable({A: 1}), 2.0)
-    assert numbers(layer.up(cast_of("A", 5), 2.0)) == [5]
+    assert seqnos(layer.up(cast_of("A", 5), 2.0)) == [5]
 
 
 def test_frames_of_a_later_view_wait_for_exactly_that_view() -> None:
-    layer = layer_of("B")
+    layer = nakack_of("B")
     for counter, seqno in ((1, 1), (2, 1), (2, 3), (3, 1)):
         assert layer.up(cast_of("A", seqno, counter), 0.0) == []
     assert layer.up(ViewInstalled(V2, None), 0.0) == [Dropped("nak_later_view", 1), delivery_of("A", 1)]
-    assert numbers(layer.up(cast_of("A", 2, 2), 0.0)) == [2, 3]
+    assert seqnos(layer.up(cast_of("A", 2, 2), 0.0)) == [2, 3]
     assert layer.up(cast_of("A", 2, 1), 0.0) == [Dropped("nak_old_view")]
-    assert numbers(layer.up(ViewInstalled(V3, V2), 0.0)) == [1]
+    assert seqnos(layer.up(ViewInstalled(V3, V2), 0.0)) == [1]
     assert layer.levels()["later_bytes"].now == 0
 
 
@@ -231,13 +218,13 @@ def test_requests_and_announcements_of_other_views_are_dropped() -> None:
     layer = member_of_v1("B")
     for header in (Highest(V2.id, 3), Retransmit(V2.id, A, ((1, 1),))):
         assert layer.up(Frame(A, None, (header,), None, True), 0.0) == [Dropped("nak_other_view")]
-        assert layer_of("B").up(Frame(A, None, (header,), None, True), 0.0) == [Dropped("nak_other_view")]
+        assert nakack_of("B").up(Frame(A, None, (header,), None, True), 0.0) == [Dropped("nak_other_view")]
 
 
 @pytest.mark.parametrize("bound", [NakAckConfig(later_count_max=3), NakAckConfig(later_bytes_max=500)])
 def test_the_frames_of_later_views_are_bounded_and_the_earliest_view_gives_way(bound: NakAckConfig) -> None:
     """A joiner under load hears the view that it is not in; that must not push out the first frames of the one it joins."""
-    layer = layer_of("B", bound)
+    layer = nakack_of("B", bound)
     for seqno in (1, 2, 3):
         assert layer.up(cast_of("A", seqno, 1), 0.0) == []
     assert layer.up(cast_of("A", 4, 1), 0.0) == [Dropped("nak_later_view", 1)]
@@ -262,67 +249,67 @@ def test_a_new_view_ends_requests_and_announcements_of_the_last_one() -> None:
 def test_every_stream_arrives_whole_in_order_and_once_whatever_the_wire_does(loss: float) -> None:
     """F1, F2, F3: loss up to 40 %, half of everything twice, windows of frames out of order."""
     for seed in range(5):
-        world = World("ABC", seed, Faults(loss, duplication=0.5, spread_s=0.05, late_s=1.0))
-        world.install(V1)
+        group = Casters("ABC", seed, Faults(loss, duplication=0.5, spread_s=0.05, late_s=1.0))
+        group.install(V1)
         for _ in range(60):
-            world.send(world.rng.choice("ABC"), world.rng.randrange(1, 8))
-            world.run(world.rng.random() * 0.02)
-        world.run(20.0)
-        for member in world.living():
+            group.send(group.rng.choice("ABC"), group.rng.randrange(1, 8))
+            group.run(group.rng.random() * 0.02)
+        group.run(20.0)
+        for member in group.living():
             for owner in "ABC":
-                assert member.of(owner) == list(range(1, world[owner].sent + 1)), (seed, member.name, owner)
+                assert member.firsts(owner) == list(range(1, group[owner].sent + 1)), (seed, member.name, owner)
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
     def run() -> tuple[int, object]:
-        world = World("ABCD", 7, Faults(0.2, 0.2, spread_s=0.05))
-        world.install(view_of(1, "ABCD"))
+        group = Casters("ABCD", 7, Faults(0.2, 0.2, spread_s=0.05))
+        group.install(view_of(1, "ABCD"))
         for name in "ABCD" * 10:
-            world.send(name, 3)
-            world.run(0.01)
-        world.run(5.0)
-        return world.datagrams, [member.stack.statistics() for member in world.living()]
+            group.send(name, 3)
+            group.run(0.01)
+        group.run(5.0)
+        return len(group.wire.sent), [member.stack.statistics() for member in group.living()]
 
     assert run() == run()
 
 
 def test_reordering_alone_causes_no_requests() -> None:
     """F3: no spurious requests while nothing is lost."""
-    world = World("AB", 3, Faults(spread_s=0.014))
-    world.install(view_of(1, "AB"))
+    group = Casters("AB", 3, Faults(spread_s=0.014))
+    group.install(view_of(1, "AB"))
     for _ in range(200):
-        world.send("A")
-        world.run(0.001)
-    world.run(1.0)
-    assert world["B"].of("A") == list(range(1, 201))
-    assert statistics_of(world.nak("B")).requests_sent == 0
+        group.send("A")
+        group.run(0.001)
+    group.run(1.0)
+    assert group["B"].firsts("A") == list(range(1, 201))
+    assert statistics_of(group["B"].layer(NakAck)).requests_sent == 0
 
 
 def test_a_third_holder_retransmits_when_the_sender_is_dead() -> None:
     """Everybody keeps everything: B, which got only the last of A's messages, has the others from C."""
-    world = World("ABC")
-    world.install(V1)
-    world.drop = lambda source, dest, data: dest == "B"
-    world.send("A", 2)
-    world.drop = lambda source, dest, data: False
-    world.send("A")
-    world.run(0.005)
-    world["A"].alive = False
-    assert (world["B"].of("A"), world["C"].of("A")) == ([], [1, 2, 3])
-    world.run(0.2)
-    assert world["B"].of("A") == [1, 2, 3]
-    assert statistics_of(world.nak("B")).requests_sent == 2
-    assert statistics_of(world.nak("C")).retransmitted == 2
+    group = Casters("ABC")
+    group.install(V1)
+    group.wire.rule = lose(lambda packet: packet.dest == "B")
+    group.send("A", 2)
+    group.wire.rule = keep
+    group.send("A")
+    group.run(0.005)
+    group["A"].alive = False
+    assert (group["B"].firsts("A"), group["C"].firsts("A")) == ([], [1, 2, 3])
+    group.run(0.2)
+    assert group["B"].firsts("A") == [1, 2, 3]
+    assert statistics_of(group["B"].layer(NakAck)).requests_sent == 2
+    assert statistics_of(group["C"].layer(NakAck)).retransmitted == 2
 
 
 def test_nothing_is_said_once_everything_is_stable() -> None:
     """B5: an idle site is silent at this layer."""
-    world = World("ABC")
-    world.install(V1)
-    world.send("A", 3)
-    world.run(0.05)
+    group = Casters("ABC")
+    group.install(V1)
+    group.send("A", 3)
+    group.run(0.05)
     for name in "ABC":
-        world.down(name, Stable({A: 3}))
-    before = world.datagrams
-    world.run(60.0)
-    assert world.datagrams == before
+        group.down(name, Stable({A: 3}))
+    before = len(group.wire.sent)
+    group.run(60.0)
+    assert len(group.wire.sent) == before

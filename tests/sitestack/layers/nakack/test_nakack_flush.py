@@ -12,23 +12,11 @@ from sitestack.model.address import Address
 from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Stable, ViewInstalled
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.stack.layer import Down, Effect, Up
-from tests.sitestack.layers.multicast_world import (
-    V1,
-    V2,
-    A,
-    B,
-    C,
-    Faults,
-    Member,
-    World,
-    X,
-    address_of,
-    cast_of,
-    delivery_of,
-    member_of_v1,
-    numbers,
-    view_of,
-)
+from tests.harness.addresses import address, view_of
+from tests.harness.casters import V1, V2, A, B, C, Casters, X, cast_of, delivery_of, member_of_v1
+from tests.harness.group import Member
+from tests.harness.messages import seqnos
+from tests.harness.wire import Faults, keep, lose
 
 
 def request_of(effect: Effect) -> tuple[Destination, Header]:
@@ -43,7 +31,7 @@ def request_of(effect: Effect) -> tuple[Destination, Header]:
 
 def test_after_a_block_nothing_is_delivered_but_everything_is_kept() -> None:
     layer = member_of_v1("B")
-    assert numbers(layer.up(cast_of("A", 1), 0.0)) == [1]
+    assert seqnos(layer.up(cast_of("A", 1), 0.0)) == [1]
     assert layer.up(Blocked(), 0.0) == []
     assert layer.up(cast_of("A", 2), 0.0) == []
     assert layer.up(cast_of("A", 4), 0.0) == []
@@ -114,7 +102,7 @@ def test_a_digest_query_voids_the_cut_that_is_being_reached() -> None:
     layer.up(cast_of("A", 1), 0.0)
     layer.up(Blocked(), 0.0)
     layer.down(ReachCut({A: 3}, {A: C}), 0.0)
-    assert numbers(layer.up(cast_of("A", 2), 0.0)) == [2]
+    assert seqnos(layer.up(cast_of("A", 2), 0.0)) == [2]
     assert layer.down(DigestQuery(), 0.0) == [Up(DigestAnswer({A: 2, B: 0, C: 0}))]
     assert layer.up(cast_of("A", 3), 0.0) == []
     assert layer.down(ReachCut({A: 2}, {A: B}), 0.0) == [Up(CutReached())]
@@ -125,7 +113,7 @@ def test_a_later_cut_replaces_the_one_that_is_being_reached() -> None:
     layer.up(Blocked(), 0.0)
     layer.down(ReachCut({A: 1}, {A: C}), 0.0)
     layer.down(ReachCut({A: 2}, {A: C}), 0.0)
-    assert numbers(layer.up(cast_of("A", 1), 0.0)) == [1]
+    assert seqnos(layer.up(cast_of("A", 1), 0.0)) == [1]
     assert layer.up(cast_of("A", 2), 0.0) == [delivery_of("A", 2), Up(CutReached())]
 
 
@@ -137,7 +125,7 @@ def test_what_is_beyond_the_cut_is_never_delivered_and_the_next_view_starts_at_o
     layer.down(ReachCut({A: 1}, {A: A}), 0.0)
     assert layer.up(cast_of("A", 1, counter=2), 0.0) == []
     assert layer.up(ViewInstalled(V2, V1), 0.0) == [delivery_of("A", 1)]
-    assert numbers(layer.up(cast_of("A", 2, counter=2), 0.0)) == [2]
+    assert seqnos(layer.up(cast_of("A", 2, counter=2), 0.0)) == [2]
 
 
 def test_a_view_that_is_installed_within_a_flush_stays_blocked() -> None:
@@ -162,20 +150,18 @@ def test_a_digest_or_a_cut_outside_of_a_flush_is_a_bug_of_ours() -> None:
 
 
 class Flush:
-    """A leader outside of the world that runs the flush of the survivors by hand."""
+    """A leader outside of the group that runs the flush of the survivors by hand."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, group: Casters) -> None:
+        self.group = group
 
     def digests(self) -> dict[str, dict[Address, int]]:
         """Ask every living member for its digest."""
         answers = {}
-        for member in list(self.world.living()):
-            member.events.clear()
-            self.world.down(member.name, DigestQuery())
-            (answer,) = member.events
-            assert isinstance(answer, DigestAnswer)
-            answers[member.name] = answer.digest
+        for member in list(self.group.living()):
+            self.group.down(member.name, DigestQuery())
+            answers[member.name] = member.of(DigestAnswer)[-1].digest
+            assert isinstance(member.events[-1], DigestAnswer)
         return answers
 
     @staticmethod
@@ -185,12 +171,13 @@ class Flush:
         holders: dict[Address, Address] = {}
         for owner in next(iter(answers.values())):
             cut[owner] = max(digest[owner] for digest in answers.values())
-            holders[owner] = address_of(rng.choice([name for name in answers if answers[name][owner] == cut[owner]]))
+            holders[owner] = address(rng.choice([name for name in answers if answers[name][owner] == cut[owner]]))
         return cut, holders
 
     def reached(self, member: Member) -> bool:
-        """Whether this member has said so, exactly once."""
-        said = member.events.count(CutReached())
+        """Whether this member has said so, exactly once since it was asked."""
+        asked = max(at for at, event in enumerate(member.events) if isinstance(event, DigestAnswer))
+        said = member.events[asked:].count(CutReached())
         assert said <= 1
         return said == 1
 
@@ -200,43 +187,43 @@ def test_survivors_deliver_the_same_prefix_of_every_stream(seed: int) -> None:
     """Up to two members die at any moment, one of them during the flush, on a wire that loses up to 40 %."""
     rng = random.Random(seed)
     names = "ABCDE"[: rng.randrange(3, 6)]
-    world = World(names, seed, Faults(rng.choice([0.0, 0.1, 0.4]), rng.choice([0.0, 0.5]), spread_s=0.03))
-    flush = Flush(world)
-    world.install(view_of(1, names))
+    group = Casters(names, seed, Faults(rng.choice([0.0, 0.1, 0.4]), rng.choice([0.0, 0.5]), spread_s=0.03))
+    flush = Flush(group)
+    group.install(view_of(1, names))
     for _ in range(rng.randrange(40)):
-        world.send(rng.choice(names), rng.randrange(1, 6))
-        world.run(rng.random() * 0.02)
-    world[rng.choice(names)].alive = False
-    for member in list(world.living()):
-        world.down(member.name, Blocked())
+        group.send(rng.choice(names), rng.randrange(1, 6))
+        group.run(rng.random() * 0.02)
+    group[rng.choice(names)].alive = False
+    for member in list(group.living()):
+        group.down(member.name, Blocked())
         if rng.random() < 0.5:
-            world.run(rng.random() * 0.05)
+            group.run(rng.random() * 0.05)
     cut, holders = flush.cut(flush.digests(), rng)
-    for member in list(world.living()):
-        world.down(member.name, ReachCut(cut, holders))
+    for member in list(group.living()):
+        group.down(member.name, ReachCut(cut, holders))
     if len(names) > 3 and rng.random() < 0.7:
-        world.run(rng.random() * 0.05)
-        world[rng.choice([member.name for member in world.living()])].alive = False
-        before = {member.name: list(member.delivered) for member in world.living()}
+        group.run(rng.random() * 0.05)
+        group[rng.choice([member.name for member in group.living()])].alive = False
+        before = {member.name: member.in_view() for member in group.living()}
         cut, holders = flush.cut(flush.digests(), rng)
-        world.run(0.1)
-        assert before == {member.name: member.delivered for member in world.living()}, "delivered without a cut"
-        for member in list(world.living()):
-            world.down(member.name, ReachCut(cut, holders))
-    world.run(30.0)
-    for member in world.living():
+        group.run(0.1)
+        assert before == {member.name: member.in_view() for member in group.living()}, "delivered without a cut"
+        for member in list(group.living()):
+            group.down(member.name, ReachCut(cut, holders))
+    group.run(30.0)
+    for member in group.living():
         assert flush.reached(member), (seed, member.name)
         for owner in names:
-            assert member.of(owner) == list(range(1, cut[address_of(owner)] + 1)), (seed, member.name, owner)
-    survivors = "".join(member.name for member in world.living())
-    for member in list(world.living()):  # one by one: the first send in the new view before the last has installed it
-        world.install(view_of(2, survivors), member.name)
+            assert member.firsts(owner) == list(range(1, cut[address(owner)] + 1)), (seed, member.name, owner)
+    survivors = "".join(member.name for member in group.living())
+    for member in list(group.living()):  # one by one: the first send in the new view before the last has installed it
+        group.install(view_of(2, survivors), member.name)
         member.sent = 0
-        world.send(member.name, 3)
-        world.run(rng.random() * 0.01)
-    world.run(20.0)
-    for member in world.living():
-        assert all(member.of(owner) == [1, 2, 3] for owner in survivors), (seed, member.name)
+        group.send(member.name, 3)
+        group.run(rng.random() * 0.01)
+    group.run(20.0)
+    for member in group.living():
+        assert all(member.firsts(owner) == [1, 2, 3] for owner in survivors), (seed, member.name)
 
 
 STORY = """\
@@ -248,30 +235,30 @@ STORY = """\
 @pytest.mark.conforms("SEQ-23", "SEQ-24")
 def test_a_message_that_one_survivor_holds_reaches_all_and_one_that_nobody_holds_whole_reaches_none() -> None:
     """S5, S6: A's 3 and 4 reached only C, its 6 only B; then A dies. The cut is 4."""
-    world = World("ABC")
-    world.install(V1)
-    world.send("A", 2)
+    group = Casters("ABC")
+    group.install(V1)
+    group.send("A", 2)
 
     def send_to(receivers: str) -> None:
-        world.drop = lambda source, dest, data: dest not in receivers
-        world.send("A")
+        group.wire.rule = lose(lambda packet: packet.dest not in receivers)
+        group.send("A")
 
     for receivers in ("C", "C", "", "B"):
         send_to(receivers)
-    world["A"].alive = False
-    world.drop = lambda source, dest, data: False
-    world.run(0.01)
-    world.story = []
+    group["A"].alive = False
+    group.wire.rule = keep
+    group.run(0.01)
+    group.story()
     for name in "BC":
-        world.down(name, Blocked())
-    flush = Flush(world)
+        group.down(name, Blocked())
+    flush = Flush(group)
     answers = flush.digests()
     assert answers == {"B": {A: 2, B: 0, C: 0}, "C": {A: 4, B: 0, C: 0}}
     cut, holders = flush.cut(answers, random.Random(0))
     for name in "BC":
-        world.down(name, ReachCut(cut, holders))
-    world.run(0.01)
-    assert flush.reached(world["B"])
-    assert flush.reached(world["C"])
-    assert [world[name].of("A") for name in "BC"] == [[1, 2, 3, 4]] * 2
-    assert "\n".join(world.story) == STORY
+        group.down(name, ReachCut(cut, holders))
+    group.run(0.01)
+    assert flush.reached(group["B"])
+    assert flush.reached(group["C"])
+    assert [group[name].firsts("A") for name in "BC"] == [[1, 2, 3, 4]] * 2
+    assert group.story() == STORY

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitestack.layers.nakack.window import Window, frame_bytes
-from tests.sitestack.layers.multicast_world import frame_of
+from tests.harness.messages import frame_of
 
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "take", "purge", "expect"]), st.integers(0, 30)), max_size=80)
 

@@ -13,25 +13,14 @@ from sitestack.model.events import Stable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from sitestack.stack.layer import Down, Up
-from tests.sitestack.layers.ordered_group import (
-    Configs,
-    Group,
-    Node,
-    Numbered,
-    address,
-    batch_of,
-    firsts,
-    sequencer_of,
-    view_of,
-)
+from tests.harness.addresses import address, view_of
+from tests.harness.group import Member
+from tests.harness.messages import batch_of, firsts, numerals
+from tests.harness.ordered import Configs, Numbered, OrderedGroup, sequencer_of
 
 A, B, C = map(address, "ABC")
 ONE_EACH = Configs(batching=BatchingConfig(batch_count_max=1))
 FIFO = replace(ONE_EACH, sequencer=SequencerConfig(order="fifo"))
-
-
-def numbers(*ns: int) -> list[bytes]:
-    return [b"%d" % n for n in ns]
 
 
 # -- the way of a multicast ----------------------------------------------------------------------------------------
@@ -39,11 +28,11 @@ def numbers(*ns: int) -> list[bytes]:
 
 @pytest.mark.conforms("SEQ-1")
 def test_a_unicast_passes_without_header_and_without_a_hop_through_the_coordinator() -> None:
-    group = Group("ABC")
-    group["B"].send(b"hello", to=address("C"))
+    group = OrderedGroup("ABC")
+    group.send("B", b"hello", to=address("C"))
     group.settle()
     assert [(frame.source, frame.dest, frame.headers) for frame in group["C"].frames] == [(address("B"), address("C"), ())]
-    assert (group["B"].fake.unicasts, group["A"].fake.unicasts, group["A"].fake.casts) == (1, 0, 0)
+    assert (group.streams("B").unicasts, group.streams("A").unicasts, group.streams("A").casts) == (1, 0, 0)
 
 
 @pytest.mark.conforms("SEQ-1")
@@ -59,11 +48,11 @@ def test_frames_to_one_destination_pass_both_ways_untouched(dest: Address | Phys
 
 @pytest.mark.conforms("SEQ-2")
 def test_numbers_increase_without_a_hole_per_origin_and_scope() -> None:
-    group = Group("ABC", ONE_EACH)
+    group = OrderedGroup("ABC", ONE_EACH)
     for n in range(3):
         for name in "ABC":
-            group[name].send(b"all %d" % n)
-            group[name].send(b"site %d" % n, scope=Scope.SITE)
+            group.send(name, b"all %d" % n)
+            group.send(name, b"site %d" % n, scope=Scope.SITE)
         group.settle()
     for name in "ABC":
         for scope in (Scope.ALL, Scope.SITE):
@@ -73,34 +62,34 @@ def test_numbers_increase_without_a_hole_per_origin_and_scope() -> None:
 
 @pytest.mark.conforms("SEQ-3")
 def test_a_member_holds_its_multicast_from_before_the_forward_until_it_is_stable() -> None:
-    group = Group("ABC")
-    group.hold("A", "C")
-    group["C"].send(b"m")
+    group = OrderedGroup("ABC")
+    group.wire.hold("A", "C")
+    group.send("C", b"m")
     group.settle()
-    assert group["C"].table == (1, 0)
+    assert group.table("C") == (1, 0)
     group.release("A", "C")
     group.settle()
     assert group["C"].delivered == [("C", b"m")]
-    assert group["C"].table == (0, 1)
+    assert group.table("C") == (0, 1)
     group.stable()
-    assert group["C"].table == (0, 0)
+    assert group.table("C") == (0, 0)
 
 
 @pytest.mark.conforms("SEQ-4")
 def test_a_multicast_costs_one_unicast_to_the_coordinator_and_one_multicast_by_it() -> None:
-    group = Group("ABC")
-    group["B"].send(b"m")
+    group = OrderedGroup("ABC")
+    group.send("B", b"m")
     group.settle()
-    costs = {name: (group[name].fake.unicasts, group[name].fake.casts) for name in "ABC"}
+    costs = {name: (group.streams(name).unicasts, group.streams(name).casts) for name in "ABC"}
     assert costs == {"A": (0, 1), "B": (1, 0), "C": (0, 0)}
 
 
 @pytest.mark.conforms("SEQ-5", "SEQ-10")
 def test_the_coordinators_own_multicasts_share_the_one_sequence_and_leave_room_for_others() -> None:
-    group = Group("ABC", ONE_EACH)
+    group = OrderedGroup("ABC", ONE_EACH)
     for n in range(20):
         for name in "ABC":
-            group[name].send(b"%d" % n)
+            group.send(name, b"%d" % n)
         for name in "ABC":
             group.turn(group[name])
     group.settle()
@@ -122,45 +111,44 @@ def test_the_coordinator_casts_its_own_batch_without_a_unicast_to_itself() -> No
 
 @pytest.mark.conforms("SEQ-6")
 def test_every_forwarded_batch_is_multicast_once_under_its_own_sender_and_numbers() -> None:
-    group = Group("ABC", ONE_EACH)
-    group["B"].send(*numbers(1, 2, 3))
-    group["C"].send(*numbers(1, 2, 3))
+    group = OrderedGroup("ABC", ONE_EACH)
+    group.send("B", *numerals(1, 2, 3))
+    group.send("C", *numerals(1, 2, 3))
     group.settle()
-    stream = [frame.batch for frame in group["A"].fake.log[address("A")]]
-    sent = group["B"].sent + group["C"].sent
+    stream = [frame.batch for frame in group.streams("A").log[address("A")]]
+    sent = group.sent("B") + group.sent("C")
     assert len(stream) == 6
     assert all(batch in stream for batch in sent)
 
 
 @pytest.mark.conforms("SEQ-7")
 def test_a_forward_to_a_member_that_is_not_coordinator_is_counted_and_delivered_all_the_same() -> None:
-    group = Group("ABC")
-    group.hold("B", "A")
-    group["B"].send(b"m")
+    group = OrderedGroup("ABC")
+    group.wire.hold("B", "A")
+    group.send("B", b"m")
     group.settle()
-    data = group.held["B", "A"][0]
+    (forward,) = group.wire.delayed
     # The very bytes reach C, which is not the coordinator.
-    frames = group["C"].stack.codec.decode(data).frames
-    group.do("C", *[Up(frame.pop()) for frame in frames])
+    group.do("C", *[Up(frame.pop()) for frame in forward.frames])
     group.settle()
     assert group["C"].drops == {"forward_to_non_coordinator": 1}
-    assert group["C"].fake.casts == 0
-    assert group["B"].table == (1, 0)
+    assert group.streams("C").casts == 0
+    assert group.table("B") == (1, 0)
 
     group.change_view("CBA")
     group.settle()
     assert [group[name].delivered for name in "ABC"] == [[("B", b"m")]] * 3
-    assert group["C"].fake.casts == 1
+    assert group.streams("C").casts == 1
 
 
 @pytest.mark.conforms("SEQ-8")
 def test_the_application_sees_the_sender_while_the_stream_keeps_the_coordinators_frame() -> None:
     """S15: what goes up is another frame than the one that is kept for retransmission."""
-    group = Group("ABC")
-    group["B"].send(b"m")
+    group = OrderedGroup("ABC")
+    group.send("B", b"m")
     group.settle()
     seen = group["C"].frames[0]
-    kept = group["C"].fake.log[address("A")][0]
+    kept = group.streams("C").log[address("A")][0]
     assert (seen.source, seen.headers, seen.seqno) == (address("B"), (), 1)
     assert (kept.source, kept.headers, kept.seqno) == (address("A"), (Sequenced(),), 1)
     assert seen.batch is kept.batch
@@ -168,13 +156,13 @@ def test_the_application_sees_the_sender_while_the_stream_keeps_the_coordinators
 
 @pytest.mark.conforms("SEQ-9", "SEQ-18")
 def test_the_coordinator_sequences_a_repeated_forward_and_every_receiver_drops_it() -> None:
-    group = Group("ABC")
-    group["B"].send(b"m")
+    group = OrderedGroup("ABC")
+    group.send("B", b"m")
     group.settle()
-    again = Frame(address("B"), address("A"), (Forward(),), group["B"].sent[0])
+    again = Frame(address("B"), address("A"), (Forward(),), group.sent("B")[0])
     group.do("A", Up(again))
     group.settle()
-    assert group["A"].fake.casts == 2
+    assert group.streams("A").casts == 2
     for name in "ABC":
         assert group[name].delivered == [("B", b"m")]
         assert group[name].drops == {"duplicate": 1}
@@ -182,7 +170,7 @@ def test_the_coordinator_sequences_a_repeated_forward_and_every_receiver_drops_i
 
 @pytest.mark.conforms("SEQ-9", "SEQ-11")
 def test_what_arrives_before_its_predecessor_is_never_delivered_ahead_of_it() -> None:
-    group = Group("ABC")
+    group = OrderedGroup("ABC")
     for first in (2, 1, 2):
         group.do("A", Up(Frame(address("B"), address("A"), (Forward(),), batch_of("B", first))))
     group.settle()
@@ -192,7 +180,7 @@ def test_what_arrives_before_its_predecessor_is_never_delivered_ahead_of_it() ->
 
 
 def test_a_batch_that_was_cut_in_another_way_the_second_time_is_dropped_whole() -> None:
-    group = Group("AB")
+    group = OrderedGroup("AB")
     for first, count in ((1, 3), (2, 4), (4, 1)):
         group.do("A", Up(Frame(address("B"), address("A"), (Forward(),), batch_of("B", first, count))))
     group.settle()
@@ -205,19 +193,19 @@ def test_a_batch_that_was_cut_in_another_way_the_second_time_is_dropped_whole() 
 
 @pytest.mark.conforms("SEQ-7", "SEQ-11")
 def test_what_does_not_come_back_is_forwarded_again_in_order() -> None:
-    group = Group("ABC", ONE_EACH)
-    group.hold("B", "A")
-    group["B"].send(*numbers(1, 2))
+    group = OrderedGroup("ABC", ONE_EACH)
+    group.wire.hold("B", "A")
+    group.send("B", *numerals(1, 2))
     group.settle()
-    group.held["B", "A"].clear()  # lost for good, as when a connection is reset
+    group.wire.delayed.clear()  # lost for good, as when a connection is reset
     group.release("B", "A")
-    group["B"].send(*numbers(3))
+    group.send("B", *numerals(3))
     group.settle()
     assert group["C"].drops == {"order_hole": 1}
     group.pass_time(1.9)
     assert group["C"].delivered == []
     group.pass_time(0.1)
-    assert group["C"].payloads("B") == numbers(1, 2, 3)
+    assert group["C"].payloads("B") == numerals(1, 2, 3)
 
 
 def test_forwarding_again_slows_down_and_a_delivery_makes_it_eager_again() -> None:
@@ -253,15 +241,15 @@ def test_what_only_waits_for_credit_is_not_forwarded_again() -> None:
 
 
 def test_an_entry_of_the_layer_above_takes_its_place_in_the_stream_at_the_coordinator_only() -> None:
-    group = Group("ABC")
+    group = OrderedGroup("ABC")
     remote = Frame(address("A"), None, (Numbered(7, 7),), batch_of("Z", 5, site="SFO"))
-    group["A"].send(b"m")
+    group.send("A", b"m")
     group.turn(group["A"])
     down(group["A"], remote)
     group.settle()
     for name in "ABC":
         first, second = group[name].frames
-        assert (first.batch, first.seqno) == (group["A"].sent[0], 1)
+        assert (first.batch, first.seqno) == (group.sent("A")[0], 1)
         assert (second.batch, second.seqno, second.source) == (remote.batch, 2, address("A"))
         assert second.headers == (Numbered(7, 7),)
 
@@ -283,26 +271,26 @@ def test_what_stability_says_goes_on_to_the_layer_above() -> None:
 
 @pytest.mark.conforms("SEQ-11")
 def test_in_fifo_order_the_origin_casts_by_itself_and_sends_again_after_a_view() -> None:
-    group = Group("ABC", FIFO)
+    group = OrderedGroup("ABC", FIFO)
     for name in "AC":
-        group.hold("B", name)
-    group["B"].send(*numbers(1, 2))
+        group.wire.hold("B", name)
+    group.send("B", *numerals(1, 2))
     group.settle()
-    assert (group["B"].fake.casts, group["B"].fake.unicasts) == (2, 0)
-    assert group["B"].payloads("B") == numbers(1, 2)
-    assert group["B"].table == (0, 2)
-    group.crash("A")
+    assert (group.streams("B").casts, group.streams("B").unicasts) == (2, 0)
+    assert group["B"].payloads("B") == numerals(1, 2)
+    assert group.table("B") == (0, 2)
+    group.kill("A")
     group.change_view("CB")
     group.release("B", "C")
-    group["B"].send(*numbers(3))
+    group.send("B", *numerals(3))
     group.settle()
-    assert group["C"].payloads("B") == group["B"].payloads("B") == numbers(1, 2, 3)
+    assert group["C"].payloads("B") == group["B"].payloads("B") == numerals(1, 2, 3)
     group.stable()
-    assert group["B"].table == (0, 0)
+    assert group.table("B") == (0, 0)
 
 
 def test_in_fifo_order_nobody_forwards_and_nobody_writes_into_anothers_stream() -> None:
-    group = Group("ABC", FIFO)
+    group = OrderedGroup("ABC", FIFO)
     group.do("A", Up(Frame(address("B"), address("A"), (Forward(),), batch_of("B", 1))))
     group.do("A", Up(Frame(address("C"), None, (Sequenced(),), batch_of("B", 1), False, 1)))
     group.settle()
@@ -313,6 +301,6 @@ def test_in_fifo_order_nobody_forwards_and_nobody_writes_into_anothers_stream() 
 # -- helpers ----------------------------------------------------------------------------------------------------
 
 
-def down(node: Node, frame: Frame) -> None:
+def down(node: Member, frame: Frame) -> None:
     """As the layer between Batching and Sequencer would."""
     node.stack.down(frame, 0.0)

@@ -11,14 +11,9 @@ from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from sitestack.stack.layer import Dropped
-from tests.sitestack.layers.ordered_group import (
-    Group,
-    Numbered,
-    address,
-    batch_of,
-    sequencer_of,
-    view_of,
-)
+from tests.harness.addresses import address, view_of
+from tests.harness.messages import batch_of
+from tests.harness.ordered import Numbered, OrderedGroup, sequencer_of
 
 A, B, C = map(address, "ABC")
 
@@ -60,14 +55,14 @@ def test_nonsense_is_dropped_and_counted(frame: Frame, reason: str) -> None:
 
 
 def test_the_coordinator_drops_forwards_during_a_block_since_their_senders_still_hold_them() -> None:
-    group = Group("ABC")
-    group["B"].send(b"m")
+    group = OrderedGroup("ABC")
+    group.send("B", b"m")
     group.turn(group["B"])
     group.block("ABC")
     group.settle()
     assert group["A"].drops == {"blocked": 1}
     group.equalise("ABC")
-    group.install("ABC")
+    group.next_view("ABC")
     group.settle()
     assert group["C"].delivered == [("B", b"m")]
 

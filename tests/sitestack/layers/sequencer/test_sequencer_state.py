@@ -11,33 +11,23 @@ from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from sitestack.stack.layer import Up
 from sitestack.wire.codec import Codec
-from tests.sitestack.layers.ordered_group import (
-    SITE,
-    Configs,
-    Group,
-    address,
-    batch_of,
-    sequencer_of,
-    view_of,
-)
+from tests.harness.addresses import SITE, address, view_of
+from tests.harness.messages import batch_of, numerals
+from tests.harness.ordered import Configs, OrderedGroup, sequencer_of
 
 A, B, C = map(address, "ABC")
 ONE_EACH = Configs(batching=BatchingConfig(batch_count_max=1))
 
 
-def numbers(*ns: int) -> list[bytes]:
-    return [b"%d" % n for n in ns]
-
-
 @pytest.mark.conforms("SEQ-15")
 def test_duplicates_are_recognised_after_their_origin_has_left_and_returned() -> None:
-    group = Group("ABC")
-    group["C"].send(b"m")
+    group = OrderedGroup("ABC")
+    group.send("C", b"m")
     group.settle()
     group.change_view("AB")
-    assert group["A"].sequencer.levels()["tombstones"].now == 1
+    assert group["A"].layer(Sequencer).levels()["tombstones"].now == 1
     group.change_view("ABC")
-    group.do("A", Up(Frame(address("C"), address("A"), (Forward(),), group["C"].sent[0])))
+    group.do("A", Up(Frame(address("C"), address("A"), (Forward(),), group.sent("C")[0])))
     group.settle()
     assert [group[name].delivered for name in "AB"] == [[("C", b"m")]] * 2
 
@@ -66,15 +56,15 @@ def test_the_state_is_the_same_at_every_member_whatever_came_first() -> None:
 
 
 def test_a_joiner_continues_from_the_others_numbers() -> None:
-    group = Group("AB", ONE_EACH)
-    group["B"].send(*numbers(1, 2, 3))
-    group["B"].send(b"site", scope=Scope.SITE)
+    group = OrderedGroup("AB", ONE_EACH)
+    group.send("B", *numerals(1, 2, 3))
+    group.send("B", b"site", scope=Scope.SITE)
     group.settle()
     group.change_view("ABC")
-    group["B"].send(*numbers(4))
-    group["C"].send(b"c")
+    group.send("B", *numerals(4))
+    group.send("C", b"c")
     group.settle()
-    assert group["C"].payloads("B") == numbers(4)
+    assert group["C"].payloads("B") == numerals(4)
     assert group["A"].payloads("C") == [b"c"]
     assert group["C"].drops == {}
 
@@ -91,53 +81,53 @@ def test_the_state_for_a_joiner_travels_as_bytes() -> None:
 @pytest.mark.conforms("SEQ-20")
 @pytest.mark.parametrize("parts", [("AB", "CD"), ("CD", "AB")], ids=["AB first", "CD first"])
 def test_after_a_split_and_a_merge_nobody_delivers_twice_and_every_origin_sees_its_own(parts: tuple[str, str]) -> None:
-    group = Group("ABCD", ONE_EACH)
+    group = OrderedGroup("ABCD", ONE_EACH)
     for name in "ABCD":
-        group[name].send(*numbers(1))
+        group.send(name, *numerals(1))
     group.settle()
     for name in "CD":
-        group.hold("A", name)
-    group["C"].send(*numbers(2, 3))  # delivered by A and B only, before the split
+        group.wire.hold("A", name)
+    group.send("C", *numerals(2, 3))  # delivered by A and B only, before the split
     group.settle()
     group.split("AB", "CD")
-    group.hold("D", "C")
-    group["D"].send(*numbers(2))  # on its way when the parts merge
-    group["A"].send(*numbers(2, 3))
+    group.wire.hold("D", "C")
+    group.send("D", *numerals(2))  # on its way when the parts merge
+    group.send("A", *numerals(2, 3))
     group.settle()
-    assert group["B"].payloads("C") == numbers(1, 2, 3)
-    assert group["C"].payloads("C") == numbers(1, 2, 3)
+    assert group["B"].payloads("C") == numerals(1, 2, 3)
+    assert group["C"].payloads("C") == numerals(1, 2, 3)
 
     group.merge(*parts)
     for name, n in (("A", 4), ("B", 2), ("C", 4), ("D", 3)):
-        group[name].send(*numbers(n))
+        group.send(name, *numerals(n))
     group.settle()
     for name in "ABCD":
-        assert group[name].payloads("B") == numbers(1, 2)
-        assert group[name].payloads("C") == numbers(1, 2, 3, 4)
-        assert group[name].payloads("D") == numbers(1, 2, 3)
-        assert group[name].payloads("A") == (numbers(1, 2, 3, 4) if name in "AB" else numbers(1, 4))
-        assert group[name].table[0] == 0
+        assert group[name].payloads("B") == numerals(1, 2)
+        assert group[name].payloads("C") == numerals(1, 2, 3, 4)
+        assert group[name].payloads("D") == numerals(1, 2, 3)
+        assert group[name].payloads("A") == (numerals(1, 2, 3, 4) if name in "AB" else numerals(1, 4))
+        assert group.table(name)[0] == 0
         assert "order_hole" not in group[name].drops
 
 
 @pytest.mark.conforms("SEQ-20", "SEQ-9")
 @pytest.mark.parametrize("before", [0, 2])
 def test_what_the_other_part_alone_has_delivered_still_reaches_its_origin_after_the_merge(before: int) -> None:
-    group = Group("ABC", ONE_EACH)
-    for payload in numbers(*range(before)):
-        group["C"].send(payload)
+    group = OrderedGroup("ABC", ONE_EACH)
+    for payload in numerals(*range(before)):
+        group.send("C", payload)
     group.settle()
-    group.hold("A", "C")
-    group["C"].send(b"by A and B")
+    group.wire.hold("A", "C")
+    group.send("C", b"by A and B")
     group.settle()
     assert group["B"].payloads("C")[-1] == b"by A and B"
     group.block("ABC")
-    group.install("AB")
-    group.install("C", blocked=True)  # it gets to sequence nothing before the merge
-    assert group["C"].table == (1, 0)
+    group.next_view("AB")
+    group.next_view("C", blocked=True)  # it gets to sequence nothing before the merge
+    assert group.table("C") == (1, 0)
     group.merge("AB", "C")
-    group["C"].send(b"last")
+    group.send("C", b"last")
     group.settle()
     for name in "ABC":
-        assert group[name].payloads("C") == [*numbers(*range(before)), b"by A and B", b"last"]
-        assert group[name].table[0] == 0
+        assert group[name].payloads("C") == [*numerals(*range(before)), b"by A and B", b"last"]
+        assert group.table(name)[0] == 0

@@ -7,27 +7,17 @@ import random
 import pytest
 
 from sitestack.layers.batching import BatchingConfig
-from sitestack.layers.sequencer import SequencerConfig
+from sitestack.layers.sequencer import Sequencer, SequencerConfig
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down, Dropped, Effect, Up
-from tests.sitestack.layers.ordered_group import (
-    Configs,
-    Group,
-    address,
-    batch_of,
-    firsts,
-    sequencer_of,
-    view_of,
-)
+from tests.harness.addresses import address, view_of
+from tests.harness.messages import batch_of, firsts, numerals
+from tests.harness.ordered import Configs, OrderedGroup, sequencer_of
 
 A, B, C = map(address, "ABC")
 ONE_EACH = Configs(batching=BatchingConfig(batch_count_max=1))
-
-
-def numbers(*ns: int) -> list[bytes]:
-    return [b"%d" % n for n in ns]
 
 
 # -- view changes --------------------------------------------------------------------------------------------------
@@ -35,58 +25,58 @@ def numbers(*ns: int) -> list[bytes]:
 
 @pytest.mark.conforms("SEQ-12", "SEQ-11")
 def test_after_a_crash_of_the_coordinator_what_is_unseen_is_forwarded_in_order_and_before_anything_new() -> None:
-    group = Group("ABC", ONE_EACH)
-    group.hold("C", "A")
-    group["C"].send(*numbers(1, 2, 3))
+    group = OrderedGroup("ABC", ONE_EACH)
+    group.wire.hold("C", "A")
+    group.send("C", *numerals(1, 2, 3))
     group.settle()
-    group.crash("A")
+    group.kill("A")
     group.block("BC")
-    group["C"].send(*numbers(4))
+    group.send("C", *numerals(4))
     group.settle()
     group.equalise("BC")
-    group.install("BC")
-    group["C"].send(*numbers(5))
+    group.next_view("BC")
+    group.send("C", *numerals(5))
     group.settle()
-    assert group["B"].payloads("C") == group["C"].payloads("C") == numbers(1, 2, 3, 4, 5)
+    assert group["B"].payloads("C") == group["C"].payloads("C") == numerals(1, 2, 3, 4, 5)
     assert group["B"].drops == {}
     group.stable()
-    assert group["C"].table == (0, 0)
+    assert group.table("C") == (0, 0)
 
 
 @pytest.mark.conforms("SEQ-12", "SEQ-18")
 def test_a_flush_that_is_followed_by_another_crash_loses_and_repeats_nothing() -> None:
     """S13: the second flush must not wait for what the first one waits for."""
-    group = Group("ABCD", ONE_EACH)
-    group.hold("D", "A")
-    group["D"].send(*numbers(1, 2))
+    group = OrderedGroup("ABCD", ONE_EACH)
+    group.wire.hold("D", "A")
+    group.send("D", *numerals(1, 2))
     group.settle()
-    group.crash("A")
-    group.hold("D", "B")
+    group.kill("A")
+    group.wire.hold("D", "B")
     group.change_view("BCD")
     group.settle()
-    group.crash("B")
-    group["D"].send(*numbers(3))
+    group.kill("B")
+    group.send("D", *numerals(3))
     group.change_view("CD")
     group.settle()
-    assert group["C"].payloads("D") == group["D"].payloads("D") == numbers(1, 2, 3)
+    assert group["C"].payloads("D") == group["D"].payloads("D") == numerals(1, 2, 3)
 
 
 @pytest.mark.conforms("SEQ-13", "SEQ-5")
 def test_a_member_that_becomes_coordinator_sequences_its_own_old_multicasts_before_newer_ones() -> None:
-    group = Group("ABC", ONE_EACH)
-    group.hold("B", "A")
-    group["B"].send(*numbers(1, 2))
+    group = OrderedGroup("ABC", ONE_EACH)
+    group.wire.hold("B", "A")
+    group.send("B", *numerals(1, 2))
     group.settle()
-    group.crash("A")
+    group.kill("A")
     group.block("BC")
-    group["B"].send(*numbers(3))
+    group.send("B", *numerals(3))
     group.settle()
     group.equalise("BC")
-    group.install("BC")
-    group["B"].send(*numbers(4))
+    group.next_view("BC")
+    group.send("B", *numerals(4))
     group.settle()
-    assert group["C"].payloads("B") == numbers(1, 2, 3, 4)
-    assert [frame.batch.first for frame in group["B"].fake.log[address("B")] if frame.batch] == [1, 2, 3, 4]
+    assert group["C"].payloads("B") == numerals(1, 2, 3, 4)
+    assert [frame.batch.first for frame in group.streams("B").log[address("B")] if frame.batch] == [1, 2, 3, 4]
 
 
 SEED_EXAMPLE = """\
@@ -112,57 +102,57 @@ C delivers C6
 
 @pytest.mark.conforms("SEQ-14", "SEQ-18")
 def test_the_seeds_example_of_messages_1_to_6_word_for_word_without_a_flush() -> None:
-    group = Group("ABC", ONE_EACH)
-    group["C"].send(b"C1", b"C2", b"C3", b"C4")
+    group = OrderedGroup("ABC", ONE_EACH)
+    group.send("C", b"C1", b"C2", b"C3", b"C4")
     group.settle()
     lines: list[str] = []
     listen(group, lines)
-    group.hold("A", "C")
-    group["C"].send(b"C5")
+    group.wire.hold("A", "C")
+    group.send("C", b"C5")
     group.settle()
-    group["C"].send(b"C6")
+    group.send("C", b"C6")
     group.settle()
     lines.append("A dies")
-    group.crash("A")
-    group.install("BC")
+    group.kill("A")
+    group.next_view("BC")
     group.settle()
 
     assert lines == SEED_EXAMPLE.splitlines()
     expected = [b"C%d" % n for n in range(1, 7)]
     assert group["B"].payloads("C") == group["C"].payloads("C") == expected
     group.stable()
-    assert group["C"].table == (0, 0)
+    assert group.table("C") == (0, 0)
 
 
 @pytest.mark.conforms("SEQ-14", "SEQ-3")
 def test_the_seeds_example_with_the_flush_needs_no_second_forward() -> None:
-    group = Group("ABC", ONE_EACH)
-    group["C"].send(*numbers(1, 2, 3, 4))
+    group = OrderedGroup("ABC", ONE_EACH)
+    group.send("C", *numerals(1, 2, 3, 4))
     group.settle()
-    group.hold("A", "C")
-    group["C"].send(*numbers(5, 6))
+    group.wire.hold("A", "C")
+    group.send("C", *numerals(5, 6))
     group.settle()
-    group.crash("A")
+    group.kill("A")
     group.change_view("BC")
     group.settle()
-    assert group["B"].payloads("C") == group["C"].payloads("C") == numbers(1, 2, 3, 4, 5, 6)
+    assert group["B"].payloads("C") == group["C"].payloads("C") == numerals(1, 2, 3, 4, 5, 6)
     assert group["B"].drops == {}
-    assert group["C"].table == (0, 0)
+    assert group.table("C") == (0, 0)
 
 
 @pytest.mark.conforms("SEQ-23")
 def test_survivors_of_a_coordinator_that_reached_only_one_of_them_agree_on_one_order() -> None:
-    group = Group("ABCD", ONE_EACH)
+    group = OrderedGroup("ABCD", ONE_EACH)
     for name in "CD":
-        group.hold("A", name)
-    group["C"].send(b"c1")
+        group.wire.hold("A", name)
+    group.send("C", b"c1")
     group.turn(group["C"])
     group.turn(group["A"])
-    group["D"].send(b"d1")
+    group.send("D", b"d1")
     group.settle()
     assert group["B"].delivered == [("C", b"c1"), ("D", b"d1")]
-    group.crash("A")
-    group.hold("C", "B")  # D's forward would come first
+    group.kill("A")
+    group.wire.hold("C", "B")  # D's forward would come first
     group.change_view("BCD")
     group.settle()
     group.release("C", "B")
@@ -173,17 +163,17 @@ def test_survivors_of_a_coordinator_that_reached_only_one_of_them_agree_on_one_o
 @pytest.mark.conforms("SEQ-23")
 def test_without_the_flush_the_same_story_ends_in_two_orders() -> None:
     """What the flush is for: this is SEQUENCER as JGroups' design has it."""
-    group = Group("ABCD", ONE_EACH)
+    group = OrderedGroup("ABCD", ONE_EACH)
     for name in "CD":
-        group.hold("A", name)
-    group["C"].send(b"c1")
+        group.wire.hold("A", name)
+    group.send("C", b"c1")
     group.turn(group["C"])
     group.turn(group["A"])
-    group["D"].send(b"d1")
+    group.send("D", b"d1")
     group.settle()
-    group.crash("A")
-    group.hold("C", "B")
-    group.install("BCD")
+    group.kill("A")
+    group.wire.hold("C", "B")
+    group.next_view("BCD")
     group.settle()
     group.release("C", "B")
     group.settle()
@@ -204,17 +194,17 @@ def test_nothing_is_forwarded_before_the_first_view_nor_during_a_block() -> None
 
 
 def test_a_view_that_is_only_caught_up_with_stays_blocked() -> None:
-    group = Group("AB", ONE_EACH)
-    group["A"].send(b"before")
+    group = OrderedGroup("AB", ONE_EACH)
+    group.send("A", b"before")
     group.settle()
     group.block("AB")
-    group.install("AB", blocked=True)
-    group["A"].send(b"1")
-    group["B"].send(b"2")
+    group.next_view("AB", blocked=True)
+    group.send("A", b"1")
+    group.send("B", b"2")
     group.settle()
-    assert group["A"].fake.casts == 1
-    assert group["B"].fake.unicasts == 0
-    group.install("AB")
+    assert group.streams("A").casts == 1
+    assert group.streams("B").unicasts == 0
+    group.next_view("AB")
     group.settle()
     assert group["B"].payloads("A") == [b"before", b"1"]
     assert group["A"].payloads("B") == [b"2"]
@@ -229,7 +219,7 @@ def test_a_view_that_is_only_caught_up_with_stays_blocked() -> None:
 def test_order_agreement_and_completeness_survive_random_crashes_and_delays(seed: int, order: str) -> None:
     rng = random.Random(seed)
     config = SequencerConfig(order="total" if order == "total" else "fifo")
-    group = Group("ABCDE", Configs(BatchingConfig(batch_bytes_max=40, window_bytes=120), config))
+    group = OrderedGroup("ABCDE", Configs(BatchingConfig(batch_bytes_max=40, window_bytes=120), config))
     alive = "ABCDE"
     counts = dict.fromkeys(alive, 0)
     for _ in range(120):
@@ -239,40 +229,39 @@ def test_order_agreement_and_completeness_survive_random_crashes_and_delays(seed
         if act < 0.35:
             for _ in range(rng.randrange(1, 6)):
                 counts[name] += 1
-                group[name].send(b"%d" % counts[name])
+                group.send(name, b"%d" % counts[name])
         elif act < 0.80:
             group.turn(group[name])
         elif act < 0.90:
-            group.hold(name, other)
+            group.wire.hold(name, other)
         elif act < 0.96:
             group.release(name, other)
         elif len(alive) > 2:
             crash = rng.choice([alive[0], name])
-            group.crash(crash)
+            group.kill(crash)
             alive = alive.replace(crash, "")
             group.change_view(alive)
-    for link in list(group.held):
-        group.release(*link)
+    group.release()
     group.settle()
     for _ in range(10):
         group.pass_time(40.0)
 
     reference = group[alive[0]]
     for name in alive:
-        assert group[name].payloads(name) == numbers(*range(1, counts[name] + 1)), "complete and in order"
+        assert group[name].payloads(name) == numerals(*range(1, counts[name] + 1)), "complete and in order"
         for sender in "ABCDE":
             assert group[name].payloads(sender) == reference.payloads(sender)
         if order == "total":
             assert group[name].delivered == reference.delivered
-        assert group[name].sequencer.levels()["undelivered"].now == 0
+        assert group[name].layer(Sequencer).levels()["undelivered"].now == 0
 
 
 # -- the story ----------------------------------------------------------------------------------------------------
 
 
-def listen(group: Group, lines: list[str]) -> None:
+def listen(group: OrderedGroup, lines: list[str]) -> None:
     """Writes down what the sequencers say."""
-    for name, node in group.nodes.items():
+    for name, node in group.members.items():
 
         def tap(layer: str, effect: Effect, name: str = name) -> None:
             said = effect.event if isinstance(effect, Up | Down) else effect

@@ -5,8 +5,9 @@ from __future__ import annotations
 from sitestack.layers.state_transfer.headers import Standing
 from sitestack.layers.state_transfer.holders import StateHolders
 from sitestack.model.address import Address
+from tests.harness.addresses import address
 
-A, B, C, D = (Address(name * 16) for name in (b"a", b"b", b"c", b"d"))
+A, B, C, D = map(address, "ABCD")
 
 
 def holders_of(standings: dict[Address, Standing], *members: Address) -> StateHolders:

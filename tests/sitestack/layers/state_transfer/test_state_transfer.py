@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from sitestack.layers.state_transfer import StateTransfer, StateTransferConfig
@@ -20,8 +18,8 @@ from sitestack.model.address import Address
 from sitestack.model.events import GiveState, StateArrived, StateAwaited, StateGiven, StateNotGiven, StateRefused, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View
-from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
-from tests.sitestack.layers.ordered_group import address, view_of
+from sitestack.stack.layer import Down, Dropped, Effect, Up
+from tests.harness.addresses import address, local_of, view_of
 
 A, B, C, D = map(address, "ABCD")
 HOLDS, WAITS, ABSTAINS = Standing.HOLDS, Standing.WAITS, Standing.ABSTAINS
@@ -29,7 +27,7 @@ SMALL = StateTransferConfig(state_bytes_max=10, chunk_bytes_max=3, ask_interval_
 
 
 def layer_of(name: str, *, takes_part: bool = True) -> StateTransfer:
-    return StateTransfer(Local("NYC", address(name), name, random.Random(1)), SMALL, takes_part=takes_part)
+    return StateTransfer(local_of(name), SMALL, takes_part=takes_part)
 
 
 def install(layer: StateTransfer, view: View, previous: View | None, *, blocked: bool = False) -> list[Effect]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import pytest
@@ -11,28 +10,31 @@ from sitestack.layers.unicast import Unicast, UnicastConfig
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection
 from sitestack.model.frame import Destination, Frame, Header
-from sitestack.stack.layer import Down, Dropped, Local, Up
-from tests.sitestack.layers.unicast.unicast_world import Fate, Packet, World, address_of, message
+from sitestack.stack.layer import Down, Dropped, Up
+from tests.harness.addresses import address, local_of
+from tests.harness.messages import unicast_of
+from tests.harness.talkers import Talkers
+from tests.harness.wire import Fate, Faults, Packet, keep, lose
 
-A, B = address_of("A"), address_of("B")
+A, B = address("A"), address("B")
 
 
 def layer_of(config: UnicastConfig | None = None) -> Unicast:
     """A's layer alone, for what is best seen effect by effect."""
-    return Unicast(Local("site", A, "A", random.Random(1)), config or UnicastConfig())
+    return Unicast(local_of("A"), config or UnicastConfig())
 
 
 def data(n: int, header: Header) -> Frame:
     """Message n of B as it arrives at A."""
-    return message("B", "A", n, b"%d" % n).push(header)
+    return unicast_of("B", "A", n, b"%d" % n).push(header)
 
 
 def control(header: Header) -> Frame:
     return Frame(B, A, (header,), unreliable=True)
 
 
-def kinds(world: World, source: str, kind: type[Header]) -> int:
-    return sum(packet.source == source and type(packet.header) is kind for packet in world.packets)
+def kinds(group: Talkers, source: str, kind: type[Header]) -> int:
+    return sum(packet.source == source and type(packet.header) is kind for packet in group.wire.sent)
 
 
 # -- what passes -------------------------------------------------------------------------------------------------------
@@ -40,13 +42,13 @@ def kinds(world: World, source: str, kind: type[Header]) -> int:
 
 @pytest.mark.parametrize("unreliable", [False, True])
 def test_what_is_for_this_process_turns_round_at_once(unreliable: bool) -> None:
-    frame = replace(message("A", "A", 1, b"me"), unreliable=unreliable)
+    frame = replace(unicast_of("A", "A", 1, b"me"), unreliable=unreliable)
     assert layer_of().down(frame, 0.0) == [Up(frame)]
 
 
 @pytest.mark.parametrize(("dest", "unreliable"), [(None, False), (None, True), (B, True)])
 def test_multicasts_and_unreliable_frames_pass(dest: Destination, unreliable: bool) -> None:
-    frame = replace(message("A", "B", 1, b"pass"), dest=dest, unreliable=unreliable)
+    frame = replace(unicast_of("A", "B", 1, b"pass"), dest=dest, unreliable=unreliable)
     assert layer_of().down(frame, 0.0) == [Down(frame)]
     assert layer_of().up(frame, 0.0) == [Up(frame)]
 
@@ -58,29 +60,29 @@ def test_multicasts_and_unreliable_frames_pass(dest: Destination, unreliable: bo
 @pytest.mark.parametrize("lost", range(1, 6))
 def test_any_lost_message_is_recovered_without_further_traffic(lost: int) -> None:
     """Also the first and the last, which a receiver cannot miss by itself (U8)."""
-    world = World()
-    world.rule = lambda packet: Fate.LOSE if packet.text == str(lost) else Fate.PASS
-    world.send("A", "B", "1", "2", "3", "4", "5")
-    world.run(0.0005)
-    world.rule = lambda packet: Fate.PASS
-    world.run(0.5)
-    assert world["B"].received["A"] == ["1", "2", "3", "4", "5"]
-    assert world.levels("A")["window_frames"].now == 0
-    assert world.numbers("A").retransmitted <= 2
+    group = Talkers()
+    group.wire.rule = lose(lambda packet: packet.text == str(lost))
+    group.send("A", "B", "1", "2", "3", "4", "5")
+    group.run(0.0005)
+    group.wire.rule = keep
+    group.run(0.5)
+    assert group["B"].texts["A"] == ["1", "2", "3", "4", "5"]
+    assert group.levels("A")["window_frames"].now == 0
+    assert group.statistics("A").retransmitted <= 2
 
 
 @pytest.mark.conforms("U2-17")
 def test_a_hole_is_asked_for_once_it_is_not_just_reordering() -> None:
-    world = World()
-    world.rule = lambda packet: Fate.LOSE if packet.text in ("2", "4", "5") else Fate.PASS
-    world.send("A", "B", "1", "2", "3", "4", "5", "6")
-    world.run(0.015)
-    world.rule = lambda packet: Fate.PASS
-    assert all(packet.header.missing == () for packet in world.packets if isinstance(packet.header, UnicastAck))
-    world.run(0.02)
-    asked = [packet.header.missing for packet in world.packets if isinstance(packet.header, UnicastAck)]
+    group = Talkers()
+    group.wire.rule = lose(lambda packet: packet.text in ("2", "4", "5"))
+    group.send("A", "B", "1", "2", "3", "4", "5", "6")
+    group.run(0.015)
+    group.wire.rule = keep
+    assert all(packet.header.missing == () for packet in group.wire.sent if isinstance(packet.header, UnicastAck))
+    group.run(0.02)
+    asked = [packet.header.missing for packet in group.wire.sent if isinstance(packet.header, UnicastAck)]
     assert [missing for missing in asked if missing] == [((2, 2), (4, 5))]
-    assert world["B"].received["A"] == ["1", "2", "3", "4", "5", "6"]
+    assert group["B"].texts["A"] == ["1", "2", "3", "4", "5", "6"]
 
 
 def test_after_progress_the_next_hole_is_asked_for_without_delay() -> None:
@@ -102,45 +104,45 @@ def test_after_progress_the_next_hole_is_asked_for_without_delay() -> None:
 
 
 def test_with_every_acknowledgement_lost_the_retransmissions_become_rare() -> None:
-    world = World()
-    world.rule = lambda packet: Fate.LOSE if isinstance(packet.header, UnicastAck) else Fate.PASS
-    world.send("A", "B", "1")
-    world.run(20)
-    assert 8 <= world.numbers("A").retransmitted <= 16
-    assert world["B"].received["A"] == ["1"]
+    group = Talkers()
+    group.wire.rule = lose(lambda packet: isinstance(packet.header, UnicastAck))
+    group.send("A", "B", "1")
+    group.run(20)
+    assert 8 <= group.statistics("A").retransmitted <= 16
+    assert group["B"].texts["A"] == ["1"]
 
 
 def test_a_new_message_does_not_wait_for_what_an_old_one_has_got_used_to() -> None:
-    world = World()
-    world.rule = lambda packet: Fate.LOSE if isinstance(packet.header, UnicastAck) else Fate.PASS
-    world.send("A", "B", "1")
-    world.run(20)
+    group = Talkers()
+    group.wire.rule = lose(lambda packet: isinstance(packet.header, UnicastAck))
+    group.send("A", "B", "1")
+    group.run(20)
     lost: list[Packet] = []
 
     def lose_the_first(packet: Packet) -> Fate:
         lost.append(packet)
         return Fate.LOSE if len(lost) == 1 else Fate.PASS
 
-    world.rule = lose_the_first
-    world.send("A", "B", "2")
-    world.run(2 * UnicastConfig().retransmit_interval_s)
-    assert world["B"].received["A"] == ["1", "2"]
+    group.wire.rule = lose_the_first
+    group.send("A", "B", "2")
+    group.run(2 * UnicastConfig().retransmit_interval_s)
+    assert group["B"].texts["A"] == ["1", "2"]
 
 
 def test_a_lost_first_message_comes_again_without_being_asked_for() -> None:
     """The receiver may have no window: were each question for the first lost as well, all the others would wait for long."""
-    world = World()
+    group = Talkers()
     lost = iter([True])
 
-    def lose(packet: Packet) -> Fate:
+    def lose_it(packet: Packet) -> Fate:
         if isinstance(packet.header, SendFirst):
             return Fate.LOSE
         return Fate.LOSE if packet.text == "1" and next(lost, False) else Fate.PASS
 
-    world.rule = lose
-    world.send("A", "B", "1", "2", "3")
-    world.run(2 * UnicastConfig().retransmit_interval_s)
-    assert world["B"].received["A"] == ["1", "2", "3"]
+    group.wire.rule = lose_it
+    group.send("A", "B", "1", "2", "3")
+    group.run(2 * UnicastConfig().retransmit_interval_s)
+    assert group["B"].texts["A"] == ["1", "2", "3"]
 
 
 def test_an_acknowledgement_is_sent_once_a_turn() -> None:
@@ -154,7 +156,7 @@ def test_an_acknowledgement_is_sent_once_a_turn() -> None:
 
 def test_a_retransmission_is_the_very_frame() -> None:
     layer = layer_of()
-    (sent,) = layer.down(message("A", "B", 1, b"x"), 0.0)
+    (sent,) = layer.down(unicast_of("A", "B", 1, b"x"), 0.0)
     (again,) = layer.expire(1.0)
     assert isinstance(sent, Down)
     assert isinstance(again, Down)
@@ -169,25 +171,25 @@ def test_a_first_message_that_comes_later_in_the_turn_costs_nothing() -> None:
         *layer.up(data(2, UnicastData(1, 2, 2, False)), 0.0),
         *layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0),
     ]
-    assert effects == [Up(message("B", "A", n, b"%d" % n)) for n in (1, 2, 3)]
+    assert effects == [Up(unicast_of("B", "A", n, b"%d" % n)) for n in (1, 2, 3)]
     assert layer.flush(0.0) == [Down(Frame(A, B, (UnicastAck(1, 1, 3, ()),), unreliable=True))]
 
 
 @pytest.mark.conforms("U2-18")
 @pytest.mark.parametrize("seed", range(5))
 def test_both_ways_under_loss_duplication_and_reordering(seed: int) -> None:
-    world = World("ABC", seed)
-    world.loss, world.duplication, world.spread_s = 0.4, 0.5, 0.05
+    group = Talkers("ABC", seed)
+    group.wire.faults = Faults(0.4, 0.5, spread_s=0.05)
     sent = [f"m{n}" for n in range(60)]
     for text in sent:
         for source, dest in ("AB", "BA", "AC", "CB"):
-            world.send(source, dest, text)
-        world.run(world.rng.random() * 0.02)
-    world.run(30)
-    assert world["B"].received == {"A": sent, "C": sent}
-    assert world["A"].received == {"B": sent}
-    assert world["C"].received == {"A": sent}
-    assert sum(world.levels(name)["window_frames"].now for name in "ABC") == 0
+            group.send(source, dest, text)
+        group.run(group.rng.random() * 0.02)
+    group.run(30)
+    assert group["B"].texts == {"A": sent, "C": sent}
+    assert group["A"].texts == {"B": sent}
+    assert group["C"].texts == {"A": sent}
+    assert sum(group.levels(name)["window_frames"].now for name in "ABC") == 0
 
 
 # -- connections -------------------------------------------------------------------------------------------------------
@@ -196,44 +198,44 @@ def test_both_ways_under_loss_duplication_and_reordering(seed: int) -> None:
 @pytest.mark.conforms("U2-15")
 def test_a_delayed_first_of_the_old_connection_never_resets_the_window() -> None:
     """Trap U3: JGroups took any different conn-id."""
-    world = World()
-    world.send("A", "B", "1")
-    old = world.packets[0]
-    world.run(0.01)
-    world.close("A", "B")
-    world.send("A", "B", "2")
-    world.run(0.01)
-    packets = len(world.packets)
-    world.inject(old)
-    world.run(0.01)
-    assert world["B"].stack.drops == {"unicast_stale_connection": 1}
-    world.send("A", "B", "3")
-    world.run(0.01)
-    assert world["B"].received["A"] == ["1", "2", "3"]
-    assert not any(isinstance(packet.header, SendFirst) for packet in world.packets[packets:])
+    group = Talkers()
+    group.send("A", "B", "1")
+    old = group.wire.sent[0]
+    group.run(0.01)
+    group.close("A", "B")
+    group.send("A", "B", "2")
+    group.run(0.01)
+    packets = len(group.wire.sent)
+    group.inject(old)
+    group.run(0.01)
+    assert group["B"].drops == {"unicast_stale_connection": 1}
+    group.send("A", "B", "3")
+    group.run(0.01)
+    assert group["B"].texts["A"] == ["1", "2", "3"]
+    assert not any(isinstance(packet.header, SendFirst) for packet in group.wire.sent[packets:])
 
 
 def test_delivered_but_unacknowledged_messages_are_not_delivered_again_by_a_new_window() -> None:
     """Traps U4 and U5: whichever side closes, the mids are remembered."""
     for closing in ("A", "B", "AB", "BA", "AAB"):
-        world = World()
-        world.rule = lambda packet: Fate.LOSE if isinstance(packet.header, UnicastAck) else Fate.PASS
-        world.send("A", "B", "1", "2", "3")
-        world.run(0.01)
+        group = Talkers()
+        group.wire.rule = lose(lambda packet: isinstance(packet.header, UnicastAck))
+        group.send("A", "B", "1", "2", "3")
+        group.run(0.01)
         for name in closing:
-            world.close(name, "B" if name == "A" else "A")
-        world.rule = lambda packet: Fate.PASS
-        world.send("A", "B", "4")
-        world.run(1)
-        assert world["B"].received["A"] == ["1", "2", "3", "4"], closing
-        assert world.levels("A")["window_frames"].now == 0
+            group.close(name, "B" if name == "A" else "A")
+        group.wire.rule = keep
+        group.send("A", "B", "4")
+        group.run(1)
+        assert group["B"].texts["A"] == ["1", "2", "3", "4"], closing
+        assert group.levels("A")["window_frames"].now == 0
 
 
 def test_an_acknowledgement_of_an_earlier_window_is_ignored() -> None:
     """Trap U6: connection and receiver window both have to be the present ones."""
     layer = layer_of()
     for n in (1, 2, 3):
-        layer.down(message("A", "B", n, b"x"), 0.0)
+        layer.down(unicast_of("A", "B", n, b"x"), 0.0)
     assert layer.up(control(UnicastAck(1, 5, 1, ())), 0.0) == []
     assert layer.up(control(UnicastAck(1, 4, 3, ())), 0.0) == [Dropped("unicast_stale_ack")]
     layer.down(CloseConnection(B), 0.0)
@@ -243,47 +245,47 @@ def test_an_acknowledgement_of_an_earlier_window_is_ignored() -> None:
 
 def test_a_receiver_that_forgot_everything_is_acknowledged_again() -> None:
     """The number of a window grows although the peer was forgotten in between; else its acks would look stale."""
-    world = World("ABC", config=UnicastConfig(peers_max=1))
-    world.send("A", "B", "1")
-    world.run(0.01)
-    world.close("B", "A")
-    world.send("A", "B", "2")
-    world.run(0.01)
-    world.send("C", "B", "x")
-    world.run(0.01)
-    world.send("A", "B", "3")
-    world.run(1)
-    assert world["B"].received["A"] == ["1", "2", "3"]
-    assert world.levels("A")["window_frames"].now == 0
+    group = Talkers("ABC", config=UnicastConfig(peers_max=1))
+    group.send("A", "B", "1")
+    group.run(0.01)
+    group.close("B", "A")
+    group.send("A", "B", "2")
+    group.run(0.01)
+    group.send("C", "B", "x")
+    group.run(0.01)
+    group.send("A", "B", "3")
+    group.run(1)
+    assert group["B"].texts["A"] == ["1", "2", "3"]
+    assert group.levels("A")["window_frames"].now == 0
 
 
 def test_the_start_is_asked_for_at_most_once_per_interval() -> None:
     """Trap U7."""
-    world = World()
-    world.send("A", "B", "0")
-    world.run(0.01)
-    world.close("B", "A")
-    world.rule = lambda packet: Fate.LOSE if isinstance(packet.header, SendFirst) else Fate.PASS
+    group = Talkers()
+    group.send("A", "B", "0")
+    group.run(0.01)
+    group.close("B", "A")
+    group.wire.rule = lose(lambda packet: isinstance(packet.header, SendFirst))
     for n in range(100):
-        world.send("A", "B", f"{n}")
-        world.run(0.001)
-    assert 2 <= kinds(world, "B", SendFirst) <= 4
-    assert kinds(world, "A", UnicastData) <= 101 + 2
+        group.send("A", "B", f"{n}")
+        group.run(0.001)
+    assert 2 <= kinds(group, "B", SendFirst) <= 4
+    assert kinds(group, "A", UnicastData) <= 101 + 2
 
 
 def test_a_receiver_without_a_window_is_told_where_to_start_although_nothing_is_unacknowledged() -> None:
     """Trap U9."""
-    world = World()
-    world.send("A", "B", "1", "2")
-    late = world.packets[1]
-    world.run(0.01)
-    world.close("B", "A")
-    world.story()
-    world.inject(late)
-    world.run(0.01)
-    world.send("A", "B", "3")
-    world.run(0.01)
-    assert world.story().splitlines() == [
+    group = Talkers()
+    group.send("A", "B", "1", "2")
+    late = group.wire.sent[1]
+    group.run(0.01)
+    group.close("B", "A")
+    group.story()
+    group.inject(late)
+    group.run(0.01)
+    group.send("A", "B", "3")
+    group.run(0.01)
+    assert group.story().splitlines() == [
         "A -> B: 1.2 mid 2 2 (again)",
         "B -> A: send-first 1",
         "A -> B: sync 1.3 mid 3",
@@ -301,7 +303,7 @@ def test_a_receiver_that_lost_its_tombstone_skips_what_it_had_acknowledged() -> 
     for n in (5, 9):
         layer.up(data(n, UnicastData(1, n, n, False)), 0.0)
     delivered = layer.up(data(8, UnicastData(1, 8, 8, True)), 0.1)
-    assert delivered == [Up(message("B", "A", n, b"%d" % n)) for n in (8, 9)]
+    assert delivered == [Up(unicast_of("B", "A", n, b"%d" % n)) for n in (8, 9)]
     assert (layer.levels()["reorder_frames"].now, layer.levels()["reorder_bytes"].now) == (0, 0)
     assert layer.flush(0.1)[0] == Down(Frame(A, B, (UnicastAck(1, 1, 9, ()),), unreliable=True))
 
@@ -309,7 +311,7 @@ def test_a_receiver_that_lost_its_tombstone_skips_what_it_had_acknowledged() -> 
 def test_a_request_for_what_is_settled_is_answered_with_where_to_go_on() -> None:
     layer = layer_of()
     for n in (1, 2, 3):
-        layer.down(message("A", "B", n, b"x"), 0.0)
+        layer.down(unicast_of("A", "B", n, b"x"), 0.0)
     layer.up(control(UnicastAck(1, 1, 2, ())), 0.0)
     (answer,) = layer.up(control(UnicastAck(1, 2, 0, ((1, 2),))), 0.0)
     assert isinstance(answer, Down)
@@ -319,27 +321,27 @@ def test_a_request_for_what_is_settled_is_answered_with_where_to_go_on() -> None
 
 def test_mids_leap_over_what_was_given_up_and_never_fall() -> None:
     """A sender that is made anew must not use mids that the peer already has: they would look like duplicates."""
-    world = World(config=UnicastConfig(idle_s=1.0, tombstone_s=1000.0))
-    world.send("A", "B", "1", "2", "3")
-    world.run(0.01)
-    world.rule = lambda packet: Fate.LOSE
-    world.send("A", "B", "lost")
-    world.run(70)
-    assert world["A"].undeliverable == ["lost"]
-    world.rule = lambda packet: Fate.PASS
-    world.send("A", "B", "5")
-    world.run(0.01)
-    assert world["B"].received["A"] == ["1", "2", "3", "5"]
-    assert world.packets[-2].header == UnicastData(2, 1, 5, True)
+    group = Talkers(config=UnicastConfig(idle_s=1.0, tombstone_s=1000.0))
+    group.send("A", "B", "1", "2", "3")
+    group.run(0.01)
+    group.wire.rule = lambda packet: Fate.LOSE
+    group.send("A", "B", "lost")
+    group.run(70)
+    assert group["A"].undeliverable == ["lost"]
+    group.wire.rule = keep
+    group.send("A", "B", "5")
+    group.run(0.01)
+    assert group["B"].texts["A"] == ["1", "2", "3", "5"]
+    assert group.wire.sent[-2].header == UnicastData(2, 1, 5, True)
 
 
 def test_the_same_seed_gives_the_same_packets() -> None:
     def run() -> list[Packet]:
-        world = World(seed=3)
-        world.loss, world.duplication, world.spread_s = 0.3, 0.3, 0.01
+        group = Talkers(seed=3)
+        group.wire.faults = Faults(0.3, 0.3, spread_s=0.01)
         for n in range(30):
-            world.send("A", "B", str(n))
-            world.run(0.01)
-        return world.packets
+            group.send("A", "B", str(n))
+            group.run(0.01)
+        return group.wire.sent
 
     assert run() == run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import pytest
@@ -13,20 +12,23 @@ from sitestack.model.address import Address
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Dropped, Local, Up
-from tests.sitestack.layers.unicast.unicast_world import Fate, World, address_of, message
+from sitestack.stack.layer import Dropped, Up
+from tests.harness.addresses import address, local_of
+from tests.harness.messages import unicast_of
+from tests.harness.talkers import Talkers
+from tests.harness.wire import Fate, keep, lose
 
-A, B = address_of("A"), address_of("B")
+A, B = address("A"), address("B")
 
 
 def layer_of(config: UnicastConfig | None = None) -> Unicast:
     """A's layer alone, for what is best seen effect by effect."""
-    return Unicast(Local("site", A, "A", random.Random(1)), config or UnicastConfig())
+    return Unicast(local_of("A"), config or UnicastConfig())
 
 
 def data(n: int, header: Header) -> Frame:
     """Message n of B as it arrives at A."""
-    return message("B", "A", n, b"%d" % n).push(header)
+    return unicast_of("B", "A", n, b"%d" % n).push(header)
 
 
 def control(header: Header) -> Frame:
@@ -39,50 +41,50 @@ def control(header: Header) -> Frame:
 @pytest.mark.conforms("U2-10", "U2-11")
 def test_a_peer_that_does_not_exist_is_given_up_and_costs_nothing_afterwards() -> None:
     """U11: otherwise it would be sent to for ever."""
-    world = World()
-    world.send("A", "Z", "1", "2")
-    world.run(59)
-    assert world["A"].undeliverable == []
-    world.run(2)
-    assert world["A"].undeliverable == ["1", "2"]
-    packets = len(world.packets)
-    world.run(600)
-    assert (world.numbers("A").senders, world.numbers("A").tombstones) == (0, 0)
-    assert [level for level in world.levels("A").values() if level.now] == []
-    assert len(world.packets) == packets < 80
-    assert world["A"].stack.deadline() is None
+    group = Talkers()
+    group.send("A", "Z", "1", "2")
+    group.run(59)
+    assert group["A"].undeliverable == []
+    group.run(2)
+    assert group["A"].undeliverable == ["1", "2"]
+    packets = len(group.wire.sent)
+    group.run(600)
+    assert (group.statistics("A").senders, group.statistics("A").tombstones) == (0, 0)
+    assert [level for level in group.levels("A").values() if level.now] == []
+    assert len(group.wire.sent) == packets < 80
+    assert group["A"].stack.deadline() is None
 
 
 def test_idle_connections_are_forgotten_and_reopen_by_themselves() -> None:
-    world = World()
-    world.send("A", "B", "1")
-    world.run(130)
-    assert (world.numbers("A").senders, world.numbers("B").windows_open, world.numbers("B").tombstones) == (0, 0, 1)
-    world.send("A", "B", "2")
-    world.run(300)
-    assert world["B"].received["A"] == ["1", "2"]
-    assert world["A"].stack.deadline() is world["B"].stack.deadline() is None
-    assert world.numbers("B").tombstones == 0
+    group = Talkers()
+    group.send("A", "B", "1")
+    group.run(130)
+    assert (group.statistics("A").senders, group.statistics("B").windows_open, group.statistics("B").tombstones) == (0, 0, 1)
+    group.send("A", "B", "2")
+    group.run(300)
+    assert group["B"].texts["A"] == ["1", "2"]
+    assert group["A"].stack.deadline() is group["B"].stack.deadline() is None
+    assert group.statistics("B").tombstones == 0
 
 
 @pytest.mark.parametrize(("back", "given_up"), [(False, True), (True, False)])
 def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, given_up: bool) -> None:
-    world = World()
+    group = Talkers()
     both = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))
     alone = View(ViewId(2, A), ViewId(1, A), (A,), ("A",))
-    world.rule = lambda packet: Fate.LOSE
-    world.down("A", ViewInstalled(both, None))
-    world.send("A", "B", "1")
-    world.down("A", ViewInstalled(alone, both))
-    world.run(4)
-    assert world.levels("A")["window_frames"].now == 1
+    group.wire.rule = lambda packet: Fate.LOSE
+    group.down("A", ViewInstalled(both, None))
+    group.send("A", "B", "1")
+    group.down("A", ViewInstalled(alone, both))
+    group.run(4)
+    assert group.levels("A")["window_frames"].now == 1
     if back:
-        world.down("A", ViewInstalled(View(ViewId(3, A), ViewId(1, A), (A, B), ("A", "B")), alone))
-    world.run(10)
-    assert (world["A"].undeliverable == ["1"]) is given_up
-    world.rule = lambda packet: Fate.PASS
-    world.run(10)
-    assert world["B"].received == ({} if given_up else {"A": ["1"]})
+        group.down("A", ViewInstalled(View(ViewId(3, A), ViewId(1, A), (A, B), ("A", "B")), alone))
+    group.run(10)
+    assert (group["A"].undeliverable == ["1"]) is given_up
+    group.wire.rule = keep
+    group.run(10)
+    assert group["B"].texts == ({} if given_up else {"A": ["1"]})
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------------
@@ -90,58 +92,58 @@ def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, gi
 
 def test_beyond_the_window_frames_wait_in_order() -> None:
     config = UnicastConfig(window_frames_max=10, window_bytes_max=5 * (FRAME_COST_BYTES + 100))
-    world = World(config=config)
+    group = Talkers(config=config)
     texts = [f"{n:090}" for n in range(40)]
-    world.send("A", "B", *texts)
-    levels = world.levels("A")
+    group.send("A", "B", *texts)
+    levels = group.levels("A")
     assert levels["window_frames"].now == 5
     assert levels["queue_bytes"].now == 35 * levels["window_bytes"].now // 5
-    world.run(1)
-    assert world["B"].received["A"] == texts
-    after = world.levels("A")
+    group.run(1)
+    assert group["B"].texts["A"] == texts
+    after = group.levels("A")
     assert (after["window_bytes"].now, after["queue_bytes"].now) == (0, 0)
     assert after["window_bytes"].high == levels["window_bytes"].now <= config.window_bytes_max
     assert after["queue_bytes"].high == levels["queue_bytes"].now
 
 
 def test_a_small_frame_does_not_overtake_a_large_one_that_waits_for_room() -> None:
-    world = World(config=UnicastConfig(window_bytes_max=3_000))
+    group = Talkers(config=UnicastConfig(window_bytes_max=3_000))
     texts = ["x" * 1_500, "y" * 1_500, "z"]
-    world.send("A", "B", *texts)
-    world.run(1)
-    assert world["B"].received["A"] == texts
+    group.send("A", "B", *texts)
+    group.run(1)
+    assert group["B"].texts["A"] == texts
 
 
 def test_a_frame_larger_than_the_window_goes_alone() -> None:
-    world = World(config=UnicastConfig(window_bytes_max=1_000, reorder_bytes_max=1_000))
-    world.send("A", "B", "x" * 5_000, "y" * 5_000)
-    assert world.levels("A")["queue_bytes"].now > 0
-    world.run(1)
-    assert [text[0] for text in world["B"].received["A"]] == ["x", "y"]
+    group = Talkers(config=UnicastConfig(window_bytes_max=1_000, reorder_bytes_max=1_000))
+    group.send("A", "B", "x" * 5_000, "y" * 5_000)
+    assert group.levels("A")["queue_bytes"].now > 0
+    group.run(1)
+    assert [text[0] for text in group["B"].texts["A"]] == ["x", "y"]
 
 
 def test_a_frame_beyond_the_queue_is_refused_and_reported() -> None:
     config = UnicastConfig(window_frames_max=1, queue_bytes_max=2 * (FRAME_COST_BYTES + 5))
-    world = World(config=config)
-    world.send("A", "B", "1", "2", "3", "4")
-    assert world["A"].undeliverable == ["4"]
-    assert world["A"].stack.drops == {"unicast_queue_full": 1}
-    world.run(1)
-    assert world["B"].received["A"] == ["1", "2", "3"]
+    group = Talkers(config=config)
+    group.send("A", "B", "1", "2", "3", "4")
+    assert group["A"].undeliverable == ["4"]
+    assert group["A"].drops == {"unicast_queue_full": 1}
+    group.run(1)
+    assert group["B"].texts["A"] == ["1", "2", "3"]
 
 
 def test_beyond_the_receive_window_frames_are_dropped_and_come_again() -> None:
-    world = World(config=UnicastConfig(reorder_frames_max=4))
-    world.rule = lambda packet: Fate.LOSE if packet.text == "0" else Fate.PASS
+    group = Talkers(config=UnicastConfig(reorder_frames_max=4))
+    group.wire.rule = lose(lambda packet: packet.text == "0")
     texts = [str(n) for n in range(12)]
-    world.send("A", "B", *texts)
-    world.run(0.01)
-    assert world["B"].stack.drops == {"unicast_window_full": 7}
-    assert world.levels("B")["reorder_frames"].now == 4
-    world.rule = lambda packet: Fate.PASS
-    world.run(5)
-    assert world["B"].received["A"] == texts
-    assert world.levels("B")["reorder_bytes"].now == 0
+    group.send("A", "B", *texts)
+    group.run(0.01)
+    assert group["B"].drops == {"unicast_window_full": 7}
+    assert group.levels("B")["reorder_frames"].now == 4
+    group.wire.rule = keep
+    group.run(5)
+    assert group["B"].texts["A"] == texts
+    assert group.levels("B")["reorder_bytes"].now == 0
 
 
 def test_a_frame_that_waits_already_is_not_counted_twice() -> None:
@@ -158,7 +160,7 @@ def test_a_frame_that_waits_already_is_not_counted_twice() -> None:
 def test_a_request_is_answered_up_to_a_bound() -> None:
     layer = layer_of(UnicastConfig(resend_bytes_max=3 * (FRAME_COST_BYTES + 5)))
     for n in range(1, 11):
-        layer.down(message("A", "B", n, b"x"), 0.0)
+        layer.down(unicast_of("A", "B", n, b"x"), 0.0)
     effects = layer.up(control(UnicastAck(1, 1, 0, ((1, 10),))), 0.0)
     assert len(effects) == 3
 
@@ -175,14 +177,14 @@ def test_strangers_do_not_fill_the_memory() -> None:
 
 
 def test_the_peer_that_was_silent_longest_is_forgotten() -> None:
-    world = World("ABCD", config=UnicastConfig(peers_max=2))
+    group = Talkers("ABCD", config=UnicastConfig(peers_max=2))
     for source in "BCBD":
-        world.send(source, "A", "hello")
-        world.run(0.01)
-    packets = len(world.packets)
-    world.send("B", "A", "known")
-    world.run(0.01)
-    assert [packet.header for packet in world.packets[packets:]] == [
+        group.send(source, "A", "hello")
+        group.run(0.01)
+    packets = len(group.wire.sent)
+    group.send("B", "A", "known")
+    group.run(0.01)
+    assert [packet.header for packet in group.wire.sent[packets:]] == [
         UnicastData(1, 3, 3, False),
         UnicastAck(1, 1, 3, ()),
     ]
@@ -209,10 +211,10 @@ def test_the_peer_that_was_silent_longest_is_forgotten() -> None:
 )
 def test_hostile_headers_are_counted_and_change_nothing(header: Header, reason: str) -> None:
     layer = layer_of()
-    layer.down(message("A", "B", 1, b"x"), 0.0)
+    layer.down(unicast_of("A", "B", 1, b"x"), 0.0)
     layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
     assert layer.up(data(1, header), 0.0) == [Dropped(reason)]
-    assert layer.up(data(2, UnicastData(1, 2, 2, False)), 0.0) == [Up(message("B", "A", 2, b"2"))]
+    assert layer.up(data(2, UnicastData(1, 2, 2, False)), 0.0) == [Up(unicast_of("B", "A", 2, b"2"))]
     assert layer.levels()["window_frames"].now == 1
 
 
@@ -220,17 +222,17 @@ def test_hostile_headers_are_counted_and_change_nothing(header: Header, reason: 
 def test_a_hostile_request_costs_no_more_than_an_honest_one(missing: tuple[tuple[int, int], ...]) -> None:
     layer = layer_of()
     for n in (1, 2, 3):
-        layer.down(message("A", "B", n, b"x"), 0.0)
+        layer.down(unicast_of("A", "B", n, b"x"), 0.0)
     assert len(layer.up(control(UnicastAck(1, 1, 0, missing)), 0.0)) <= 32
 
 
 def test_after_a_refused_frame_nothing_is_taken_until_the_queue_is_empty() -> None:
     """The refused one may be a piece of a larger frame, of which the last and smaller piece must not be taken."""
     config = UnicastConfig(window_frames_max=1, queue_bytes_max=2 * (FRAME_COST_BYTES + 10))
-    world = World(config=config)
-    world.send("A", "B", "1", "2", "3" * 100, "4")
-    assert world["A"].undeliverable == ["3" * 100, "4"]
-    world.run(1)
-    world.send("A", "B", "5", "6")
-    world.run(1)
-    assert world["B"].received["A"] == ["1", "2", "5", "6"]
+    group = Talkers(config=config)
+    group.send("A", "B", "1", "2", "3" * 100, "4")
+    assert group["A"].undeliverable == ["3" * 100, "4"]
+    group.run(1)
+    group.send("A", "B", "5", "6")
+    group.run(1)
+    assert group["B"].texts["A"] == ["1", "2", "5", "6"]

@@ -12,7 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.sitestack.layers.unicast.unicast_world import Fate, Packet, World
+from tests.harness.talkers import Talkers
+from tests.harness.wire import Fate, Faults, Packet
 
 pytestmark = pytest.mark.conforms("U2-18")
 
@@ -24,35 +25,34 @@ class TwoProcesses(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 2**32), faults=st.sampled_from([(0.0, 0.0), (0.2, 0.2), (0.4, 0.5)]))
     def begin(self, seed: int, faults: tuple[float, float]) -> None:
-        self.world = World(seed=seed)
-        self.world.loss, self.world.duplication = faults
-        self.world.spread_s = 0.03
+        self.group = Talkers(seed=seed)
+        self.group.wire.faults = Faults(*faults, spread_s=0.03)
         self.sent: dict[str, list[str]] = {"AB": [], "BA": []}
 
     @rule(way=SIDES, count=st.integers(1, 4))
     def send(self, way: str, count: int) -> None:
         texts = [str(len(self.sent[way]) + i) for i in range(count)]
         self.sent[way] += texts
-        self.world.send(*way, *texts)
+        self.group.send(*way, *texts)
 
     @rule(way=SIDES)
     def close(self, way: str) -> None:
-        self.world.close(*way)
+        self.group.close(*way)
 
     @rule(seconds=st.sampled_from([0.0005, 0.01, 0.05, 0.3]))
     def wait(self, seconds: float) -> None:
-        self.world.run(seconds)
+        self.group.run(seconds)
 
     @rule(fate=st.sampled_from([Fate.PASS, Fate.LOSE, Fate.DELAY]))
     def tamper(self, fate: Fate) -> None:
-        self.world.rule = lambda packet: fate
+        self.group.wire.rule = lambda packet: fate
 
     @rule()
     def release(self) -> None:
-        self.world.release()
+        self.group.release()
 
     def received(self, way: str) -> list[str]:
-        return self.world[way[1]].received.get(way[0], [])
+        return self.group[way[1]].texts.get(way[0], [])
 
     @invariant()
     def what_was_delivered_is_a_prefix_of_what_was_sent(self) -> None:
@@ -61,22 +61,22 @@ class TwoProcesses(RuleBasedStateMachine):
             assert received == sent[: len(received)]
 
     def teardown(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "group"):
             return
-        self.world.loss = self.world.duplication = 0.0
-        self.world.release()
-        self.world.run(20)
+        self.group.wire.faults = Faults()
+        self.group.release()
+        self.group.run(20)
         assert {way: self.received(way) for way in self.sent} == self.sent
-        assert self.world.levels("A")["window_frames"].now == self.world.levels("B")["window_frames"].now == 0
+        assert self.group.levels("A")["window_frames"].now == self.group.levels("B")["window_frames"].now == 0
 
 
 TestTwoProcesses = TwoProcesses.TestCase
 TestTwoProcesses.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
 
 
-def play(lost: int, twice: int, delayed: int, reset_after: int, closing: str) -> World:
+def play(lost: int, twice: int, delayed: int, reset_after: int, closing: str) -> Talkers:
     """Three messages; packet number `lost` is lost and so on, and one side closes after packet `reset_after`."""
-    world = World()
+    group = Talkers()
     number = itertools.count()
     resets = 0
 
@@ -88,40 +88,40 @@ def play(lost: int, twice: int, delayed: int, reset_after: int, closing: str) ->
         fates = {delayed: Fate.DELAY, twice: Fate.DUPLICATE, lost: Fate.LOSE}
         return fates.get(n, Fate.PASS)
 
-    world.rule = tamper
+    group.wire.rule = tamper
     for text in ("1", "2", "3"):
-        world.send("A", "B", text)
+        group.send("A", "B", text)
         for _ in range(3):
             if resets == 1:
                 resets = 2
-                world.close(closing, "B" if closing == "A" else "A")
-            world.run(0.0005)
-    world.run(0.2)
-    world.release()
-    world.run(5)
-    return world
+                group.close(closing, "B" if closing == "A" else "A")
+            group.run(0.0005)
+    group.run(0.2)
+    group.release()
+    group.run(5)
+    return group
 
 
 def test_all_small_interleavings_with_one_loss_one_duplicate_one_delay_and_one_reset() -> None:
     packets = range(6)
     for case in itertools.product(packets, packets, packets, range(4), "AB"):
-        world = play(*case)
-        assert world["B"].received == {"A": ["1", "2", "3"]}, case
-        assert world.levels("A")["window_frames"].now == 0, case
+        group = play(*case)
+        assert group["B"].texts == {"A": ["1", "2", "3"]}, case
+        assert group.levels("A")["window_frames"].now == 0, case
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_closes_by_either_side_while_both_send(seed: int) -> None:
-    world = World(seed=seed)
-    world.loss, world.duplication, world.spread_s = 0.3, 0.3, 0.02
+    group = Talkers(seed=seed)
+    group.wire.faults = Faults(0.3, 0.3, spread_s=0.02)
     for n in range(80):
-        world.send("A", "B", str(n))
-        world.send("B", "A", str(n))
-        if world.rng.random() < 0.2:
-            world.close(*world.rng.choice(["AB", "BA"]))
-        world.run(world.rng.random() * 0.02)
-    world.loss = world.duplication = 0.0
-    world.run(20)
+        group.send("A", "B", str(n))
+        group.send("B", "A", str(n))
+        if group.rng.random() < 0.2:
+            group.close(*group.rng.choice(["AB", "BA"]))
+        group.run(group.rng.random() * 0.02)
+    group.wire.faults = Faults()
+    group.run(20)
     sent = [str(n) for n in range(80)]
-    assert world["B"].received == {"A": sent}
-    assert world["A"].received == {"B": sent}
+    assert group["B"].texts == {"A": sent}
+    assert group["A"].texts == {"B": sent}

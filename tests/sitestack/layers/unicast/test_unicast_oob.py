@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -11,46 +13,36 @@ from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.unicast import UnicastConfig
 from sitestack.layers.unicast.headers import UnicastAck, UnicastData
 from sitestack.model.message import Scope
-from tests.sitestack.layers.unicast.unicast_world import Fate, Packet, World
+from tests.harness.talkers import Talkers
+from tests.harness.wire import Fate, Faults, Packet, lose
 
 pytestmark = pytest.mark.conforms("U2-18")
 
 
-def told(world: World, story: str) -> None:
-    """The transcript since the last time is this story."""
-    assert world.story() == "\n".join(line.strip() for line in story.strip().splitlines())
+def numbered(*seqnos: int) -> Callable[[Packet], bool]:
+    """The data of these numbers of any connection."""
+    return lambda packet: isinstance(packet.header, UnicastData) and packet.header.seqno in seqnos
 
 
-def lose(*seqnos: int) -> object:
-    """A rule that loses these numbers of any connection."""
-
-    def tamper(packet: Packet) -> Fate:
-        lost = isinstance(packet.header, UnicastData) and packet.header.seqno in seqnos
-        return Fate.LOSE if lost else Fate.PASS
-
-    return tamper
-
-
-def behind_a_hole(config: UnicastConfig | None = None) -> World:
+def behind_a_hole(config: UnicastConfig | None = None) -> Talkers:
     """B lacks A's second message, and has A's third, which is out of band."""
-    world = World(config=config)
-    world.send("A", "B", "one")
-    world.run(0.01)
-    world.rule = lose(2)  # type: ignore[assignment]
-    world.send("A", "B", "two")
-    world.send("A", "B", "urgent", scope=Scope.OOB)
-    world.run(0.01)
-    return world
+    group = Talkers(config=config)
+    group.send("A", "B", "one")
+    group.run(0.01)
+    group.wire.rule = lose(numbered(2))
+    group.send("A", "B", "two")
+    group.send("A", "B", "urgent", scope=Scope.OOB)
+    group.run(0.01)
+    return group
 
 
 def test_it_is_delivered_at_once_while_an_earlier_message_is_missing_and_not_again_in_its_turn() -> None:
-    world = behind_a_hole()
-    world.release()
-    world.run(0.1)
-    world.send("A", "B", "four")
-    world.run(0.1)
-    told(
-        world,
+    group = behind_a_hole()
+    group.release()
+    group.run(0.1)
+    group.send("A", "B", "four")
+    group.run(0.1)
+    group.tells(
         """
         A -> B: 1.1 mid 1 first one
         B delivers one
@@ -71,98 +63,90 @@ def test_it_is_delivered_at_once_while_an_earlier_message_is_missing_and_not_aga
 
 
 def test_it_is_delivered_before_the_first_message_of_a_connection_is_there() -> None:
-    world = World()
-    world.rule = lose(1)  # type: ignore[assignment]
-    world.send("A", "B", "one")
-    world.send("A", "B", "urgent", scope=Scope.OOB)
-    world.run(0.01)
-    assert world["B"].received == {"A": ["urgent"]}
-    world.release()
-    world.run(1)
-    assert world["B"].received == {"A": ["urgent", "one"]}
+    group = Talkers()
+    group.wire.rule = lose(numbered(1))
+    group.send("A", "B", "one")
+    group.send("A", "B", "urgent", scope=Scope.OOB)
+    group.run(0.01)
+    assert group["B"].texts == {"A": ["urgent"]}
+    group.release()
+    group.run(1)
+    assert group["B"].texts == {"A": ["urgent", "one"]}
 
 
 @pytest.mark.conforms("U2-5")
 @pytest.mark.parametrize("closing", ["AB", "BA"])
 def test_it_is_not_delivered_again_when_either_side_closes_the_connection(closing: str) -> None:
     """It is carried over into the new connection with a new number; its mid says that it was delivered (U4, U5)."""
-    world = behind_a_hole()
-    world.close(*closing)
-    world.run(0.2)
-    world.release()
-    world.run(2)
-    assert world["B"].received == {"A": ["one", "urgent", "two"]}
-    assert world.levels("A")["window_frames"].now == 0
-    assert world.levels("B")["early_delivered"].now == 0
+    group = behind_a_hole()
+    group.close(*closing)
+    group.run(0.2)
+    group.release()
+    group.run(2)
+    assert group["B"].texts == {"A": ["one", "urgent", "two"]}
+    assert group.levels("A")["window_frames"].now == 0
+    assert group.levels("B")["early_delivered"].now == 0
 
 
 def test_it_is_sent_before_what_waits_for_room_in_the_window() -> None:
-    world = World(config=UnicastConfig(window_frames_max=1))
-    world.send("A", "B", "one", "two", "three")
-    world.send("A", "B", "urgent", "pressing", scope=Scope.OOB)
-    world.run(1)
-    assert world["B"].received == {"A": ["one", "urgent", "pressing", "two", "three"]}
+    group = Talkers(config=UnicastConfig(window_frames_max=1))
+    group.send("A", "B", "one", "two", "three")
+    group.send("A", "B", "urgent", "pressing", scope=Scope.OOB)
+    group.run(1)
+    assert group["B"].texts == {"A": ["one", "urgent", "pressing", "two", "three"]}
 
 
 def test_what_is_lost_itself_is_sent_again() -> None:
-    world = World()
-    world.send("A", "B", "one")
-    world.run(0.01)
-    lost = lose(2)
-    world.rule = lost  # type: ignore[assignment]
-    world.send("A", "B", "urgent", scope=Scope.OOB)
-    world.run(0.05)
-    assert world["B"].received == {"A": ["one"]}
-    world.release()
-    world.run(1)
-    assert world["B"].received == {"A": ["one", "urgent"]}
+    group = Talkers()
+    group.send("A", "B", "one")
+    group.run(0.01)
+    group.wire.rule = lose(numbered(2))
+    group.send("A", "B", "urgent", scope=Scope.OOB)
+    group.run(0.05)
+    assert group["B"].texts == {"A": ["one"]}
+    group.release()
+    group.run(1)
+    assert group["B"].texts == {"A": ["one", "urgent"]}
 
 
 def test_beyond_the_bound_it_waits_for_its_turn() -> None:
     """What a receiver remembers of one peer is bounded, also when the peer never sends the message that is missing."""
-    world = behind_a_hole(UnicastConfig(reorder_frames_max=2))
-    world.send("A", "B", "next", scope=Scope.OOB)
-    world.send("A", "B", "far", scope=Scope.OOB)
-    world.run(0.01)
-    assert world["B"].received == {"A": ["one", "urgent"]}  # seqno 4 is two beyond the expected 2
-    world.release()
-    world.run(1)
-    assert world["B"].received["A"][:3] == ["one", "urgent", "two"]
-    assert sorted(world["B"].received["A"][3:]) == ["far", "next"]
+    group = behind_a_hole(UnicastConfig(reorder_frames_max=2))
+    group.send("A", "B", "next", scope=Scope.OOB)
+    group.send("A", "B", "far", scope=Scope.OOB)
+    group.run(0.01)
+    assert group["B"].texts == {"A": ["one", "urgent"]}  # seqno 4 is two beyond the expected 2
+    group.release()
+    group.run(1)
+    assert group["B"].texts["A"][:3] == ["one", "urgent", "two"]
+    assert sorted(group["B"].texts["A"][3:]) == ["far", "next"]
 
 
 def test_what_is_given_up_is_told_to_the_sender() -> None:
-    world = World()
-    world["B"].alive = False
-    world.send("A", "B", "urgent", scope=Scope.OOB)
-    world.run(120)
-    assert world["A"].undeliverable == ["urgent"]
+    group = Talkers()
+    group["B"].alive = False
+    group.send("A", "B", "urgent", scope=Scope.OOB)
+    group.run(120)
+    assert group["A"].undeliverable == ["urgent"]
 
 
 def test_one_that_fits_into_no_datagram_keeps_its_place_and_whole_ones_pass_between_its_pieces() -> None:
-    def above(local: object) -> list[Fragment]:
-        return [Fragment(local, FragmentConfig(fragment_bytes_max=300))]  # type: ignore[arg-type]
-
-    world = World(above=above)  # type: ignore[arg-type]
-    for process in world.processes.values():
-        fragment = process.stack.layers[1]
-        assert isinstance(fragment, Fragment)
-        fragment.bind(process.stack.codec)
-    world.send("A", "B", "one")
-    world.run(0.01)
-    world.rule = lose(3)  # type: ignore[assignment]
-    world.send("A", "B", "x" * 1000, scope=Scope.OOB)
-    world.send("A", "B", "urgent", scope=Scope.OOB)
-    world.run(0.01)
-    assert world["B"].received == {"A": ["one", "urgent"]}
-    world.release()
-    world.run(1)
-    assert world["B"].received == {"A": ["one", "urgent", "x" * 1000]}
+    group = Talkers(above=lambda local: [Fragment(local, FragmentConfig(fragment_bytes_max=300))])
+    group.send("A", "B", "one")
+    group.run(0.01)
+    group.wire.rule = lose(numbered(3))
+    group.send("A", "B", "x" * 1000, scope=Scope.OOB)
+    group.send("A", "B", "urgent", scope=Scope.OOB)
+    group.run(0.01)
+    assert group["B"].texts == {"A": ["one", "urgent"]}
+    group.release()
+    group.run(1)
+    assert group["B"].texts == {"A": ["one", "urgent", "x" * 1000]}
 
 
 def test_acknowledgements_say_nothing_of_it_before_its_turn() -> None:
-    world = behind_a_hole()
-    acked = [packet.header.seqno for packet in world.packets if isinstance(packet.header, UnicastAck)]
+    group = behind_a_hole()
+    acked = [packet.header.seqno for packet in group.wire.sent if isinstance(packet.header, UnicastAck)]
     assert max(acked) == 1
 
 
@@ -171,9 +155,8 @@ class BothKinds(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 2**32), faults=st.sampled_from([(0.0, 0.0), (0.2, 0.2), (0.4, 0.5)]))
     def begin(self, seed: int, faults: tuple[float, float]) -> None:
-        self.world = World(seed=seed)
-        self.world.loss, self.world.duplication = faults
-        self.world.spread_s = 0.03
+        self.group = Talkers(seed=seed)
+        self.group.wire.faults = Faults(*faults, spread_s=0.03)
         self.ordered: list[str] = []
         self.urgent: list[str] = []
 
@@ -181,32 +164,32 @@ class BothKinds(RuleBasedStateMachine):
     def send(self, count: int) -> None:
         texts = [f"o{len(self.ordered) + i}" for i in range(count)]
         self.ordered += texts
-        self.world.send("A", "B", *texts)
+        self.group.send("A", "B", *texts)
 
     @rule(count=st.integers(1, 3))
     def send_out_of_band(self, count: int) -> None:
         texts = [f"u{len(self.urgent) + i}" for i in range(count)]
         self.urgent += texts
-        self.world.send("A", "B", *texts, scope=Scope.OOB)
+        self.group.send("A", "B", *texts, scope=Scope.OOB)
 
     @rule(way=st.sampled_from(["AB", "BA"]))
     def close(self, way: str) -> None:
-        self.world.close(*way)
+        self.group.close(*way)
 
     @rule(seconds=st.sampled_from([0.0005, 0.01, 0.05, 0.3]))
     def wait(self, seconds: float) -> None:
-        self.world.run(seconds)
+        self.group.run(seconds)
 
     @rule(fate=st.sampled_from([Fate.PASS, Fate.LOSE, Fate.DELAY]))
     def tamper(self, fate: Fate) -> None:
-        self.world.rule = lambda packet: fate
+        self.group.wire.rule = lambda packet: fate
 
     @rule()
     def release(self) -> None:
-        self.world.release()
+        self.group.release()
 
     def received(self, kind: str) -> list[str]:
-        return [text for text in self.world["B"].received.get("A", []) if text.startswith(kind)]
+        return [text for text in self.group["B"].texts.get("A", []) if text.startswith(kind)]
 
     @invariant()
     def ordered_ones_are_a_prefix_and_the_others_come_once(self) -> None:
@@ -215,14 +198,14 @@ class BothKinds(RuleBasedStateMachine):
         assert len(urgent) == len(set(urgent))
 
     def teardown(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "group"):
             return
-        self.world.loss = self.world.duplication = 0.0
-        self.world.release()
-        self.world.run(20)
+        self.group.wire.faults = Faults()
+        self.group.release()
+        self.group.run(20)
         assert self.received("o") == self.ordered
         assert sorted(self.received("u")) == sorted(self.urgent)
-        assert self.world.levels("A")["window_frames"].now == self.world.levels("B")["early_delivered"].now == 0
+        assert self.group.levels("A")["window_frames"].now == self.group.levels("B")["early_delivered"].now == 0
 
 
 TestBothKinds = BothKinds.TestCase

@@ -7,22 +7,19 @@ import pytest
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import ViewInstalled
 from sitestack.model.view import View, ViewId
-from tests.sitestack.layers.unicast.unicast_world import Fate, Packet, World, address_of
+from tests.harness.addresses import address
+from tests.harness.talkers import Talkers
+from tests.harness.wire import Fate, Packet, keep, lose
 
 
-def told(world: World, story: str) -> None:
-    """The transcript since the last time is this story."""
-    assert world.story() == "\n".join(line.strip() for line in story.strip().splitlines())
-
-
-def talking() -> World:
+def talking() -> Talkers:
     """A and B have exchanged messages: A's next is 1.4 with mid 4, B's is 1.2."""
-    world = World()
-    world.send("A", "B", "one", "two", "three")
-    world.send("B", "A", "uno")
-    world.run(0.01)
-    world.story()
-    return world
+    group = Talkers()
+    group.send("A", "B", "one", "two", "three")
+    group.send("B", "A", "uno")
+    group.run(0.01)
+    group.story()
+    return group
 
 
 def lose_first(packet: Packet) -> Fate:
@@ -33,13 +30,12 @@ def lose_first(packet: Packet) -> Fate:
 @pytest.mark.conforms("U2-1", "U2-2", "U2-12")
 def test_scenario_1_and_2_a_new_connection() -> None:
     """'Entry.seqno now is 1'; 'B creates a new entry and recv_win (with msg.seqno)'. Only the first message says so."""
-    world = World()
-    world.send("A", "B", "one", "two")
-    world.run(0.01)
-    world.send("A", "B", "three")
-    world.run(0.01)
-    told(
-        world,
+    group = Talkers()
+    group.send("A", "B", "one", "two")
+    group.run(0.01)
+    group.send("A", "B", "three")
+    group.run(0.01)
+    group.tells(
         """
         A -> B: 1.1 mid 1 first one
         A -> B: 1.2 mid 2 two
@@ -57,16 +53,15 @@ def test_scenario_1_and_2_a_new_connection() -> None:
 @pytest.mark.conforms("U2-3")
 def test_scenario_3_both_close() -> None:
     """Entries go on both sides; what was not acknowledged is carried over by its mid, under a new connection (U5)."""
-    world = talking()
-    world.rule = lambda packet: Fate.LOSE
-    world.send("A", "B", "four")
-    world.close("A", "B")
-    world.close("B", "A")
-    world.rule = lambda packet: Fate.PASS
-    world.send("B", "A", "dos")
-    world.run(0.01)
-    told(
-        world,
+    group = talking()
+    group.wire.rule = lambda packet: Fate.LOSE
+    group.send("A", "B", "four")
+    group.close("A", "B")
+    group.close("B", "A")
+    group.wire.rule = keep
+    group.send("B", "A", "dos")
+    group.run(0.01)
+    group.tells(
         """
         A -> B: 1.4 mid 4 four (lost)
         A closes its connection to B
@@ -77,28 +72,26 @@ def test_scenario_3_both_close() -> None:
         A -> B: ack 2.1
         """,
     )
-    world.run(1)
-    told(
-        world,
+    group.run(1)
+    group.tells(
         """
         A -> B: 2.1 mid 4 first four
         B delivers four
         B -> A: ack 2.1
         """,
     )
-    assert (world.numbers("A").senders, world.levels("A")["window_frames"].now) == (1, 0)
+    assert (group.statistics("A").senders, group.levels("A")["window_frames"].now) == (1, 0)
 
 
 @pytest.mark.conforms("U2-4")
 def test_scenario_4_a_closes_and_reopens() -> None:
     """'B does have an entry for A, but recv-conn-id doesn't match': the new connection replaces the window."""
-    world = talking()
-    world.close("A", "B")
-    assert world.numbers("A").senders == 0
-    world.send("A", "B", "four", "five")
-    world.run(0.01)
-    told(
-        world,
+    group = talking()
+    group.close("A", "B")
+    assert group.statistics("A").senders == 0
+    group.send("A", "B", "four", "five")
+    group.run(0.01)
+    group.tells(
         """
         A closes its connection to B
         A -> B: 2.1 mid 4 first four
@@ -114,13 +107,12 @@ def test_scenario_4_a_closes_and_reopens() -> None:
 @pytest.mark.conforms("U2-5", "U2-9", "U2-14")
 def test_scenario_5_and_9_b_closes_and_a_sends() -> None:
     """'A grabs the message with the lowest seqno ... and sends the message to B': marked as first, though it is number 4."""
-    world = talking()
-    world.close("B", "A")
-    assert world.numbers("B").windows_open == 0
-    world.send("A", "B", "four", "five")
-    world.run(0.01)
-    told(
-        world,
+    group = talking()
+    group.close("B", "A")
+    assert group.statistics("B").windows_open == 0
+    group.send("A", "B", "four", "five")
+    group.run(0.01)
+    group.tells(
         """
         B closes its connection to A
         A -> B: 1.4 mid 4 four
@@ -137,14 +129,13 @@ def test_scenario_5_and_9_b_closes_and_a_sends() -> None:
 @pytest.mark.conforms("U2-6")
 def test_scenario_6_a_reopens_and_loses_its_first_message() -> None:
     """Every message carries the conn-id (U1), so B neither takes #2 for an old one nor acknowledges it."""
-    world = talking()
-    world.close("A", "B")
-    world.rule = lose_first
-    world.send("A", "B", "four", "five", "six")
-    world.rule = lambda packet: Fate.PASS
-    world.run(0.05)
-    told(
-        world,
+    group = talking()
+    group.close("A", "B")
+    group.wire.rule = lose_first
+    group.send("A", "B", "four", "five", "six")
+    group.wire.rule = keep
+    group.run(0.05)
+    group.tells(
         """
         A closes its connection to B
         A -> B: 2.1 mid 4 first four (lost)
@@ -163,14 +154,13 @@ def test_scenario_6_a_reopens_and_loses_its_first_message() -> None:
 @pytest.mark.conforms("U2-7")
 def test_scenario_7_merge_where_both_were_apart() -> None:
     """'When the partition heals, both A and B will create new entries.'"""
-    world = talking()
-    world.close("A", "B")
-    world.close("B", "A")
-    world.send("A", "B", "four")
-    world.send("B", "A", "dos")
-    world.run(0.01)
-    told(
-        world,
+    group = talking()
+    group.close("A", "B")
+    group.close("B", "A")
+    group.send("A", "B", "four")
+    group.send("B", "A", "dos")
+    group.run(0.01)
+    group.tells(
         """
         A closes its connection to B
         B closes its connection to A
@@ -187,14 +177,13 @@ def test_scenario_7_merge_where_both_were_apart() -> None:
 @pytest.mark.conforms("U2-8")
 def test_scenario_8_only_a_closed_and_both_send() -> None:
     """A: {A}, B: {A,B}. B drops its old window for A's new connection, and keeps sending in its own old one."""
-    world = talking()
-    world.close("A", "B")
-    world.send("A", "B", "four")
-    world.run(0.01)
-    world.send("B", "A", "dos")
-    world.run(0.01)
-    told(
-        world,
+    group = talking()
+    group.close("A", "B")
+    group.send("A", "B", "four")
+    group.run(0.01)
+    group.send("B", "A", "dos")
+    group.run(0.01)
+    group.tells(
         """
         A closes its connection to B
         A -> B: 2.1 mid 4 first four
@@ -212,20 +201,19 @@ def test_scenario_8_only_a_closed_and_both_send() -> None:
 @pytest.mark.conforms("U2-13")
 def test_issue_at_the_end_a_first_message_sent_again_does_not_reset_the_window() -> None:
     """'We *cannot* create a new entry.recv_win, or else we trash already received msgs!'"""
-    world = World()
-    world.rule = lambda packet: Fate.LOSE if isinstance(packet.header, UnicastAck) else Fate.PASS
-    world.send("A", "B", "one")
-    world.run(0.01)
-    world.send("A", "B", "two")
-    first = world.packets[0]
-    world.run(0.01)
-    world.rule = lambda packet: Fate.PASS
-    world.story()
-    world.inject(first)
-    world.send("A", "B", "three")
-    world.run(0.01)
-    told(
-        world,
+    group = Talkers()
+    group.wire.rule = lose(lambda packet: isinstance(packet.header, UnicastAck))
+    group.send("A", "B", "one")
+    group.run(0.01)
+    group.send("A", "B", "two")
+    first = group.wire.sent[0]
+    group.run(0.01)
+    group.wire.rule = keep
+    group.story()
+    group.inject(first)
+    group.send("A", "B", "three")
+    group.run(0.01)
+    group.tells(
         """
         A -> B: 1.1 mid 1 first one (again)
         A -> B: 1.3 mid 3 three
@@ -234,60 +222,60 @@ def test_issue_at_the_end_a_first_message_sent_again_does_not_reset_the_window()
         B -> A: ack 1.3
         """,
     )
-    assert world["B"].stack.drops == {"unicast_duplicate": 1}
+    assert group["B"].drops == {"unicast_duplicate": 1}
 
 
 @pytest.mark.conforms("U2-0")
 @pytest.mark.parametrize("closing", ["", "A", "B", "AB"])
 def test_motivation_a_one_sided_view_change_heals(closing: str) -> None:
     """A sees {A,B} but B sees only {B}: nothing is stuck and nothing discarded in either direction, whoever reset what."""
-    world = talking()
-    a, b = address_of("A"), address_of("B")
+    group = talking()
+    a, b = address("A"), address("B")
     both = View(ViewId(1, a), ViewId(1, a), (a, b), ("A", "B"))
     alone = View(ViewId(2, b), ViewId(2, b), (b,), ("B",))
     healed = View(ViewId(3, a), ViewId(3, a), (a, b), ("A", "B"))
-    world.down("A", ViewInstalled(both, None))
-    world.down("B", ViewInstalled(both, None))
-    world.down("B", ViewInstalled(alone, both))
+    group.down("A", ViewInstalled(both, None))
+    group.down("B", ViewInstalled(both, None))
+    group.down("B", ViewInstalled(alone, both))
     for name in closing:
-        world.close(name, "B" if name == "A" else "A")
-    world.send("A", "B", "four")
-    world.send("B", "A", "dos")
-    world.run(0.01)
-    world.down("A", ViewInstalled(healed, both))
-    world.down("B", ViewInstalled(healed, alone))
-    world.send("A", "B", "five")
-    world.send("B", "A", "tres")
-    world.run(0.01)
-    assert world["B"].received["A"] == ["one", "two", "three", "four", "five"]
-    assert world["A"].received["B"] == ["uno", "dos", "tres"]
+        group.close(name, "B" if name == "A" else "A")
+    group.send("A", "B", "four")
+    group.send("B", "A", "dos")
+    group.run(0.01)
+    group.down("A", ViewInstalled(healed, both))
+    group.down("B", ViewInstalled(healed, alone))
+    group.send("A", "B", "five")
+    group.send("B", "A", "tres")
+    group.run(0.01)
+    assert group["B"].texts["A"] == ["one", "two", "three", "four", "five"]
+    assert group["A"].texts["B"] == ["uno", "dos", "tres"]
 
 
 @pytest.mark.conforms("U2-16")
 def test_connections_of_one_instant_have_different_ids_and_the_later_one_the_higher() -> None:
     """U2: a clock, which stands still here, would give all of them the same."""
-    world = World("ABC")
+    group = Talkers("ABC")
     for dest in "BCB":
-        world.send("A", dest, "hello")
-        world.close("A", dest)
-    headers = [packet.header for packet in world.packets]
-    assert world.now == 0.0
+        group.send("A", dest, "hello")
+        group.close("A", dest)
+    headers = [packet.header for packet in group.wire.sent]
+    assert group.now == 0.0
     assert [each.conn_id for each in headers if isinstance(each, UnicastData) and each.seqno == 1] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.conforms("U2-14")
 def test_a_complaint_about_an_earlier_connection_is_ignored() -> None:
     """'If conn-id != send-conn-id: drop message' can only work because the complaint carries it (U12)."""
-    world = talking()
-    world.close("B", "A")
-    world.rule = lambda packet: Fate.DELAY if isinstance(packet.header, SendFirst) else Fate.PASS
-    world.send("A", "B", "four")
-    world.run(0.01)
-    world.close("A", "B")
-    world.run(0.01)
-    world.story()
-    world.release()
-    world.run(0.01)
-    told(world, "B -> A: send-first 1 (at last)")
-    assert world["A"].stack.drops == {"unicast_stale_send_first": 1}
-    assert world["B"].received["A"] == ["one", "two", "three", "four"]
+    group = talking()
+    group.close("B", "A")
+    group.wire.rule = lambda packet: Fate.DELAY if isinstance(packet.header, SendFirst) else Fate.PASS
+    group.send("A", "B", "four")
+    group.run(0.01)
+    group.close("A", "B")
+    group.run(0.01)
+    group.story()
+    group.release()
+    group.run(0.01)
+    group.tells("B -> A: send-first 1 (at last)")
+    assert group["A"].drops == {"unicast_stale_send_first": 1}
+    assert group["B"].texts["A"] == ["one", "two", "three", "four"]

@@ -16,9 +16,10 @@ from relay.instruments.analytics.follow import bounds
 from relay.instruments.analytics.follow.horizon import STATE_SCHEMAS, Known, advance
 from relay.instruments.bench.generate import GeneratedProcess, Planted
 from sitestack.journal import records
+from tests.harness.addresses import address
+from tests.harness.journals import OOB, Told
 from tests.relay.instruments.analytics.growing import GrowingJournals, small_run
 from tests.relay.instruments.analytics.promises.auditing import BEGIN, store
-from tests.sitestack.promises.journals import OOB, Told, uuid
 
 SECOND_NS = 1_000_000_000
 
@@ -99,7 +100,7 @@ def test_what_is_out_of_band_has_no_order_and_is_owed_to_nobody_else(spark: Spar
     for each in (a, b, c):
         times = [0, 0, *range(100, 98 + len(each.records)), 300]
         moved = [replace(record, w=BEGIN + at * SECOND_NS) for record, at in zip(each.stop().records, times, strict=True)]
-        store(tmp_path, "NYC", uuid(each.name), each.name, moved)
+        store(tmp_path, "NYC", address(each.name), each.name, moved)
     batches = Participant(spark, tmp_path, 20)
     batches.now_ns = BEGIN + 200 * SECOND_NS  # another site is that far
     told = batches.take(300)

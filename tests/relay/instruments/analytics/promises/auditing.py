@@ -16,7 +16,7 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
 from sitestack.promises import Report
-from tests.sitestack.promises.journals import Told
+from tests.harness.journals import Told
 
 SECOND = 1_000_000_000
 #: When the told runs begin, on everybody's wall clock.

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from relay.instruments.analytics.audit import run_audit
 from relay.instruments.analytics.promises import outline
 from sitestack.journal import records
+from tests.harness.correct_run import CorrectRun
+from tests.harness.journals import Told
 from tests.relay.instruments.analytics.promises.auditing import judge_both, store_told
 from tests.relay.instruments.test_check import shut_down, store_all
-from tests.sitestack.promises.correct_run import CorrectRun
-from tests.sitestack.promises.journals import Told
 
 
 @pytest.mark.long
@@ -33,10 +33,10 @@ def test_losses_and_damage_of_many_kinds_are_told_as_the_check_tells_them(spark:
     run = CorrectRun(12, steps=150)
     shut_down(run)
     process = next(each for each in run.processes if each.uuid not in run.crashed())
-    places = [at for at, record in enumerate(process.journal) if isinstance(record, records.Deliver)]
-    del process.journal[places[len(places) // 2]]
-    process.journal.insert(places[3], process.journal[places[3]])
-    process.journal.append(records.Drop(0, 0, "journal", "disk full", 4))
+    places = [at for at, record in enumerate(process.records) if isinstance(record, records.Deliver)]
+    del process.records[places[len(places) // 2]]
+    process.records.insert(places[3], process.records[places[3]])
+    process.records.append(records.Drop(0, 0, "journal", "disk full", 4))
     store_all(tmp_path, run)
     files = sorted(tmp_path.rglob("*.rlj"), key=lambda file: file.stat().st_size)
     torn, corrupt = files[-2:]

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sitestack.journal import records
+from tests.harness.journals import SITE, UNICAST, Told
 from tests.relay.instruments.analytics.promises.auditing import Judged, judge_both, store_told
-from tests.sitestack.promises.journals import SITE, UNICAST, Told
 
 #: Origins in NYC; D and E are in SFO.
 NAMES = "ABCFGHIJKLMN"

@@ -18,11 +18,11 @@ from relay.instruments.analytics.source.decoding import Schema
 from relay.instruments.analytics.source.selection import ALL_KINDS
 from relay.journal import JournalOptions, JournalStore
 from sitestack.journal import records
-from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
+from tests.harness.addresses import address
 
-A, B = Address(b"A" * 16), Address(b"B" * 16)
+A, B = map(address, "AB")
 VID, NEXT = ViewId(1, A), ViewId(2, A)
 SIZES = struct.pack("<2I", 10, 20)
 DIGEST = bytes(range(32))

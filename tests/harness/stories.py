@@ -50,6 +50,11 @@ def say(script: Script, name: str, *words: str) -> None:
         script.run(SOON)
 
 
+def numbered(letter: str, first: int, last: int) -> list[str]:
+    """c1, c2 and so on."""
+    return [f"{letter}{n}" for n in range(first, last + 1)]
+
+
 def verdict(script: Script, *, settled: bool = True, order: Order = "total") -> None:
     """All that is promised holds over the journals of the story; `settled` gives it time and judges the end too."""
     if settled:

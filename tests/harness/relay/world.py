@@ -1,4 +1,8 @@
-"""A fake world: sites, connections that the test can cut anywhere, and time."""
+"""Sites without lower layers: a tiny sequencer gives the relay layers of a site one stream; byte queues are the connections.
+
+Frames really are encoded between members, and the test cuts connections anywhere in their bytes. `World.run` is the shell:
+turns until nothing happens any more, then time jumps to the next deadline.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,13 @@ from relay.events import (
     Listen,
     StopListening,
 )
+from relay.gateway.gateway import GatewayConfig
 from relay.layer import RelayConfig
 from sitestack.model.address import Physical
-from sitestack.model.events import Event
+from sitestack.model.events import Disconnect, Event
 from sitestack.model.frame import Frame
-from tests.relay.fake_member import Member, Pipe
-from tests.relay.fake_site import FakeSite
+from tests.harness.relay.member import Member, Pipe, places
+from tests.harness.relay.site import FakeSite
 
 
 class World:
@@ -102,24 +107,15 @@ class World:
         dialer.say(BridgeConnected(near, (site, address)))
         return near, far
 
-    def break_links(self, one: str, other: str, rng: random.Random | None = None) -> None:
-        """All connections between two sites break; a random prefix of what is under way arrives, or none of it."""
-        for site in [each for each in self.sites.values() if each.name in (one, other)]:
-            for member in site.members:
-                for connection, pipe in list(member.pipes.items()):
-                    if pipe.target.site.name in (one, other):
-                        if rng is not None:
-                            del pipe.data[rng.randint(0, len(pipe.data)) :]
-                            self._deliver(pipe)
-                        if member.pipes.pop(connection, None) is not None:
-                            member.say(BridgeClosed(connection))
-
-    def break_all(self, rng: random.Random) -> None:
-        """Every connection breaks somewhere in its bytes."""
-        for member in [each for site in self.sites.values() for each in site.members]:
+    def break_links(self, *sites: str, rng: random.Random | None = None) -> None:
+        """All connections between these sites break; a random prefix of what is under way arrives, or none of it."""
+        for member in [each for site in self.sites.values() if site.name in sites for each in site.members]:
             for connection, pipe in list(member.pipes.items()):
-                del pipe.data[rng.randint(0, len(pipe.data)) :]
-                self._deliver(pipe)
+                if pipe.target.site.name not in sites:
+                    continue
+                if rng is not None:
+                    del pipe.data[rng.randint(0, len(pipe.data)) :]
+                    self._deliver(pipe)
                 if member.pipes.pop(connection, None) is not None:
                     member.say(BridgeClosed(connection))
 
@@ -217,3 +213,30 @@ class World:
                 break
             self.now = max(due, self.now + 0.001)
         self.now = max(end, self.now)
+
+
+def leave(site: FakeSite) -> Member:
+    """The relay leaves gracefully."""
+    relay = site.relay
+    relay.say(Disconnect())
+    site.kill(relay)
+    return relay
+
+
+def two_sites(count: int = 3, cut: int | None = None, **config: object) -> tuple[World, FakeSite, FakeSite]:
+    """NYC and SFO, each knows all addresses of the other; views are installed, nothing has run yet."""
+    world, sites = sites_of({"NYC": count, "SFO": count}, cut, **config)
+    return world, sites["NYC"], sites["SFO"]
+
+
+def sites_of(counts: dict[str, int], cut: int | None = None, **config: object) -> tuple[World, dict[str, FakeSite]]:
+    """A full mesh of sites."""
+    world = World(cut=cut)
+    gateway = config.pop("gateway", {})
+    assert isinstance(gateway, dict)
+    for name, count in counts.items():
+        peers = {other: places(other) for other in counts if other != name}
+        world.site(name, count, RelayConfig(gateway=GatewayConfig(peers=peers, **gateway), **config))  # type: ignore[arg-type]
+    for site in world.sites.values():
+        site.install()
+    return world, world.sites

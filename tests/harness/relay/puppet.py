@@ -11,12 +11,12 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
-from tests.relay.fake_member import Member, Pipe
-from tests.relay.fake_site import FakeSite
-from tests.relay.fake_sites import two_sites
-from tests.relay.fake_world import World
+from tests.harness.addresses import address
+from tests.harness.relay.member import Member, Pipe
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World, two_sites
 
-D, E, F = (Address(bytes([n]) * 16) for n in (0xD, 0xE, 0xF))
+D, E, F = map(address, "DEF")
 
 
 def alone(count: int = 3, buffer: BufferConfig | None = None, **link: float) -> tuple[World, FakeSite]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from relay.layer import RelayConfig
@@ -13,11 +14,10 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.view import SubView, View, ViewId, next_lineage
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from sitestack.wire.codec import Codec
-from tests.relay.fake_member import Member
-from tests.relay.fake_places import places
+from tests.harness.relay.member import Member, places
 
 if TYPE_CHECKING:
-    from tests.relay.fake_world import World
+    from tests.harness.relay.world import World
 
 
 class FakeSite:
@@ -58,28 +58,35 @@ class FakeSite:
         With `subviews` it is a merge view, whose commit nobody else has got.
         """
         old, again = self.view, self._flush()
-        counter = 1 if old is None else old.id.counter + 1
+        made = ViewId(1 if old is None else old.id.counter + 1, self.relay.address)
         addresses = tuple(each.address for each in self.members)
-        view_id = ViewId(counter, addresses[0])
-        named = lineage or (view_id if old is None or subviews else next_lineage(old, addresses, view_id))
-        self.view = View(view_id, named, addresses, tuple(each.name for each in self.members), subviews)
-        self.stream, self._said = [], (0, 0)
-        self.reached = dict.fromkeys(addresses, 0)
-        self.blocked = False
-        joined = [each for each in self.members if old is None or each.address not in old.members]
-        state = None if old is None or len(joined) == len(self.members) else self._state(old)
-        for member in self.members:
-            if member in joined and state is not None:
+        named = lineage or (made if old is None or subviews else next_lineage(old, addresses, made))
+        stayed = [each for each in self.members if old is not None and each.address in old.members]
+        if stayed and len(stayed) < len(self.members):
+            state = self.codec.pack(self._given(stayed[0]))
+            for member in [each for each in self.members if each not in stayed]:
                 member.layer.take_state(self.codec.parse(state))
                 known = member.layer.state
                 member.base = {self.name: dict(known.produced)}
                 member.base |= {site: dict(remote.admitted) for site, remote in known.remotes.items()}
-            previous = None if member in joined else old
-            effects = member.layer.up(ViewInstalled(self.view, previous), self.world.now)
-            member.events.append(ViewInstalled(self.view, previous))
-            self.carry_out(member, effects)
+        self._stand(made, named, subviews, {each.address: old if each in stayed else None for each in self.members})
         for frame in again:
             self._sequence(frame)
+
+    def _stand(
+        self, made: ViewId, lineage: ViewId, subviews: tuple[SubView, ...], previous: Mapping[Address, View | None]
+    ) -> None:
+        """All install the view before anybody says anything in it."""
+        view = self.view = View(made, lineage, tuple(previous), tuple(each.name for each in self.members), subviews)
+        self.stream, self._said, self.blocked = [], (0, 0), False
+        self.reached = dict.fromkeys(previous, 0)
+        answers: list[tuple[Member, list[Effect]]] = []
+        for member in self.members:
+            event = ViewInstalled(view, previous[member.address])
+            member.events.append(event)
+            answers.append((member, member.layer.up(event, self.world.now)))
+        for member, effects in answers:
+            self.carry_out(member, effects)
 
     def split(self, members: list[Member]) -> FakeSite:
         """These members do not hear the others any more: two parts, each with a view of its own."""
@@ -103,36 +110,24 @@ class FakeSite:
             again += part._flush()
         assert self.view is not None
         assert other.view is not None
-        views = {id(part): part.view for part in (self, other)}
-        states = {id(part): self.codec.pack(part._given()) for part in (self, other)}
-        everybody = [*self.members, *other.members]
-        addresses = tuple(each.address for each in everybody)
-        view_id = ViewId(max(self.view.id.counter, other.view.id.counter) + 1, addresses[0])
-        names = tuple(each.name for each in everybody)
         parts = tuple(SubView(view.id, view.members, view.lineage) for view in (self.view, other.view))
-        view = self.view = View(view_id, view_id, addresses, names, parts)
-        self.stream, self._said, self.blocked = [], (0, 0), False
-        self.reached = dict.fromkeys(addresses, 0)
-        for member in everybody:
-            stranger = other if member in self.members else self
-            member.layer.merge_state(self.codec.parse(states[id(stranger)]))
-        answers: list[tuple[Member, list[Effect]]] = []
-        for member in everybody:
-            event = ViewInstalled(view, views[id(member.site)])
-            member.events.append(event)
-            effects = member.layer.up(event, self.world.now)
-            answers.append((member, effects))
-        self.members, other.members = everybody, []
-        for member in everybody:
+        given = [self.codec.pack(self._given(part.members[-1])) for part in (other, self)]
+        for state, stranger in zip(given, (self, other), strict=True):
+            for member in stranger.members:
+                member.layer.merge_state(self.codec.parse(state))
+        previous = {each.address: part.view for part in (self, other) for each in part.members}
+        self.members, other.members = [*self.members, *other.members], []
+        for member in self.members:
             member.site = self
         self.world.sites = {name: site for name, site in self.world.sites.items() if site is not other}
-        for member, effects in answers:
-            self.carry_out(member, effects)
+        made = ViewId(max(self.view.id.counter, other.view.id.counter) + 1, self.relay.address)
+        self._stand(made, made, parts, previous)
         for frame in again:
             self._sequence(frame)
 
-    def _given(self) -> Header:
-        state = self.members[-1].layer.give_state()
+    @staticmethod
+    def _given(member: Member) -> Header:
+        state = member.layer.give_state()
         assert state is not None
         return state
 
@@ -146,12 +141,6 @@ class FakeSite:
         waiting, self.waiting = self.waiting, []
         data = [each for each in [*frames, *waiting] if not each.headers and each.batch is not None]
         return [each for each in data if each.batch is not None and each.batch.origin in origins]
-
-    def _state(self, old: View) -> bytes:
-        giver = next(each for each in self.members if each.address in old.members)
-        state = giver.layer.give_state()
-        assert state is not None
-        return self.codec.pack(state)
 
     def free_place(self) -> Physical:
         """The first configured address that no living member has."""

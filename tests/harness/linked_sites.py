@@ -20,7 +20,7 @@ from sitestack.model.frame import Frame, Header
 from sitestack.sim.process import Process
 from sitestack.sim.script import Script
 from sitestack.sim.world import World
-from tests.simulation.stories import SETTLED, one_each
+from tests.harness.stories import SETTLED, one_each
 
 #: Long enough for a message to cross the bridge and to be acknowledged, shorter than any timer.
 ACROSS = 0.15

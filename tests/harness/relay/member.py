@@ -11,14 +11,20 @@ from relay.events import (
     GlobalView,
 )
 from relay.layer import RelayLayer
-from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Local
+from tests.harness.outcome import Outcome
 
 if TYPE_CHECKING:
-    from tests.relay.fake_site import FakeSite
+    from tests.harness.relay.site import FakeSite
+
+
+def places(site: str) -> tuple[Physical, ...]:
+    """Where the members of a site may be."""
+    return tuple(Physical(f"{site}-{each}".lower(), 7000) for each in "ABCDEFGH")
 
 
 @dataclass
@@ -33,17 +39,17 @@ class Pipe:
     sink: bytearray | None = None
 
 
-class Member:
+class Member(Outcome):
     """One relay layer, what came out of it, and its ends of the connections."""
 
     def __init__(self, site: FakeSite, name: str, seed: int) -> None:
+        super().__init__()
         self.site = site
         self.name = name
         self.address = Address.make(random.Random(seed))
         self.physical = site.free_place()
         self.local = Local(site.name, self.address, name, random.Random(seed))
         self.layer = RelayLayer(self.local, site.config)
-        self.events: list[Event | Frame] = []
         self.drops: dict[str, int] = {}
         self.listening = False
         self.alive = True
@@ -71,24 +77,11 @@ class Member:
         """The last number of scope ALL."""
         return self._numbers.get((Scope.ALL, None), 0)
 
-    def delivered(self) -> list[str]:
-        """All payloads, in the order of delivery."""
-        frames = [event for event in self.events if isinstance(event, Frame) and event.batch is not None]
-        return [payload.decode() for frame in frames if frame.batch for payload in frame.batch.payloads()]
-
-    def frames(self) -> list[Frame]:
-        """What was delivered."""
-        return [event for event in self.events if isinstance(event, Frame)]
-
-    def sources(self) -> list[Address]:
-        """The sources of what was delivered."""
-        return [event.source for event in self.events if isinstance(event, Frame)]
-
     def global_views(self) -> list[GlobalView]:
-        return [event for event in self.events if isinstance(event, GlobalView)]
+        return self.of(GlobalView)
 
     def gaps(self) -> list[tuple[int, int]]:
-        return [(event.first, event.last) for event in self.events if isinstance(event, Gap)]
+        return [(event.first, event.last) for event in self.of(Gap)]
 
     def say(self, event: Event) -> None:
         """An event from the shell."""

@@ -10,6 +10,7 @@ import hashlib
 import random
 import struct
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sitestack.journal import records
@@ -17,22 +18,20 @@ from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from sitestack.promises import History
+from tests.harness.journals import Journal
 
 SITES = ("NYC", "SFO")
 _FOUNDERS = 3
 _MEMBERS_MAX = 5
 
 
-@dataclass
-class Process:
+class Process(Journal):
     """One member and what it has journaled."""
 
-    site: str
-    uuid: Address
-    name: str
-    journal: list[records.Record] = field(default_factory=list)
-    sent: dict[tuple[Scope, Address | None], int] = field(default_factory=dict)
-    running: bool = True
+    def __init__(self, site: str, uuid: Address, name: str, clock: Callable[[], tuple[int, int]]) -> None:
+        super().__init__(site, uuid, name, clock)
+        self.sent: dict[tuple[Scope, Address | None], int] = {}
+        self.running = True
 
 
 @dataclass
@@ -79,11 +78,11 @@ class CorrectRun:
         self.drain()
 
     def histories(self) -> list[History]:
-        return [History.of(each.journal, each.running) for each in self.processes]
+        return [History.of(each.records, each.running) for each in self.processes]
 
     def crashed(self) -> set[Address]:
         """Who ended without a Stop."""
-        return {each.uuid for each in self.processes if not each.running and not isinstance(each.journal[-1], records.Stop)}
+        return {each.uuid for each in self.processes if not each.running and not isinstance(each.records[-1], records.Stop)}
 
     def step(self) -> None:
         site = self.sites[self.rng.choice(SITES)]
@@ -114,11 +113,10 @@ class CorrectRun:
 
     def start(self, site: Site) -> None:
         name = chr(ord("A") + len(self.processes)) if len(self.processes) < 26 else f"M{len(self.processes)}"
-        process = Process(site.name, Address.make(self.rng), name)
-        process.journal.append(records.Start(*self.now(), site.name, process.uuid, name, 1, 1, "0.1.0", 7))
+        process = Process(site.name, Address.make(self.rng), name, self.now)
         for origin, number in site.taken.items():
             other = next(name for name in SITES if name != site.name)
-            process.journal.append(records.Baseline(*self.now(), other, origin, number))
+            process.records.append(records.Baseline(*self.now(), other, origin, number))
         self.processes.append(process)
         site.members.append(process)
 
@@ -130,13 +128,13 @@ class CorrectRun:
         uuids = tuple(each.uuid for each in site.members)
         names = tuple(each.name for each in site.members)
         for each in site.members:
-            each.journal.append(records.View(*self.now(), site.vid, site.lineage, uuids, names))
+            each.records.append(records.View(*self.now(), site.vid, site.lineage, uuids, names))
             is_relay = each is site.members[0]
-            each.journal.append(records.Role(*self.now(), "relay" if is_relay else "member", site.vid))
+            each.records.append(records.Role(*self.now(), "relay" if is_relay else "member", site.vid))
         vector = self.vector()
         members = tuple((each.name, member.uuid) for each in self.sites.values() if each.vid for member in each.members)
         for each in (member for other in self.sites.values() if other.vid for member in other.members):
-            each.journal.append(records.GlobalView(*self.now(), vector, members))
+            each.records.append(records.GlobalView(*self.now(), vector, members))
 
     def vector(self) -> dict[str, ViewId]:
         return {site.name: site.vid for site in self.sites.values() if site.vid}
@@ -153,23 +151,13 @@ class CorrectRun:
         origin.sent[scope, uuid] = first + count - 1
         sizes = struct.pack(f"<{count}I", *[self.rng.randrange(1_000) for _ in range(count)])
         digest = hashlib.sha256(repr((origin.uuid, scope, uuid, first)).encode()).digest()
-        send = records.Send(
-            *self.now(),
-            site.name,
-            origin.uuid,
-            scope,
-            first,
-            count,
-            uuid,
-            "" if target is None else target.site,
-            sizes,
-            digest,
-        )
-        origin.journal.append(send)
+        to = "" if target is None else target.site
+        send = records.Send(*self.now(), site.name, origin.uuid, scope, first, count, uuid, to, sizes, digest)
+        origin.records.append(send)
         if target is None:
             site.pending.append(Batch(origin, send))
         elif self.rng.random() < 0.1:
-            origin.journal.append(unreach(send, self.now()))
+            origin.fails(send, "unknown")
         else:
             self.deliver(target, send, None)
 
@@ -188,7 +176,7 @@ class CorrectRun:
         if self.rng.random() < 0.03:
             for each in site.members:
                 t, w = self.now()
-                each.journal.append(records.Gap(t, w, send.site, send.origin, send.first, send.last, "budget"))
+                each.records.append(records.Gap(t, w, send.site, send.origin, send.first, send.last, "budget"))
             return
         site.gseq += 1
         for each in site.members:
@@ -197,22 +185,7 @@ class CorrectRun:
     def deliver(self, process: Process, send: records.Send, gseq: int | None) -> None:
         site = self.sites[process.site]
         assert site.vid is not None
-        process.journal.append(
-            records.Deliver(
-                *self.now(),
-                send.site,
-                send.origin,
-                send.scope,
-                send.first,
-                send.count,
-                "local" if send.site == process.site else "relay",
-                gseq if self.with_gseq else None,
-                site.vid,
-                self.vector(),
-                send.sizes,
-                send.digest,
-            )
-        )
+        process.delivers(send, gseq if self.with_gseq else None, site.vid, self.vector())
 
     def end(self, site: Site, process: Process) -> None:
         """A crash, which takes with it what was not sequenced yet, or a graceful stop, which does not."""
@@ -221,23 +194,7 @@ class CorrectRun:
         else:
             while site.pending:
                 self.sequence(site)
-            process.journal.append(records.Stop(*self.now(), "leave"))
+            process.records.append(records.Stop(*self.now(), "leave"))
         process.running = False
         site.members.remove(process)
         self.install(site)
-
-
-def unreach(send: records.Send, now: tuple[int, int]) -> records.Unreach:
-    """The report that this unicast may not have arrived."""
-    return records.Unreach(
-        *now,
-        send.site,
-        send.origin,
-        send.scope,
-        send.first,
-        send.count,
-        send.target,
-        send.target_site,
-        "gone",
-        "unknown",
-    )

@@ -33,11 +33,11 @@ async def members(*names: str, config: SiteConfig = NYC, network: MemoryNetwork 
     async with AsyncExitStack() as stack:
         channels = [await stack.enter_async_context(one(network, name, config)) for name in names]
         for channel in channels:
-            await view_of(channel, len(names))
+            await wait_for_view(channel, len(names))
         yield channels
 
 
-async def view_of(channel: Channel, count: int) -> None:
+async def wait_for_view(channel: Channel, count: int) -> None:
     """Wait until the channel's view has so many members."""
     while len(channel.view.members) != count:  # noqa: ASYNC110 (views come through the channel, which tests read)
         await trio.sleep(0.01)

@@ -1,0 +1,211 @@
+"""Members with the layers that a test names, over a wire in virtual time. Every datagram is really encoded and parsed.
+
+Above the layers stands what membership says, because a test says it; below them, unless they have a resolver themselves, what
+finds everybody at `place`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from sitestack.layers.fragment import Fragment
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Blocked, Event, Left, ViewInstalled
+from sitestack.model.frame import Frame, Header
+from sitestack.model.view import View
+from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Transmit
+from sitestack.stack.stack import Stack
+from tests.harness.addresses import local_of, name_of, place
+from tests.harness.outcome import Outcome
+from tests.harness.wire import Faults, Packet, Wire
+
+L = TypeVar("L", bound=Layer)
+#: So many turns at one moment are no progress.
+TURNS_MAX = 10_000
+#: The layers of a member, top to bottom.
+LayersOf = Callable[[Local], Sequence[Layer]]
+
+
+class Announcer(Layer):
+    """Stands for membership: announces what the test tells it to."""
+
+    name = "announcer"
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        return [Announce(event)] if isinstance(event, ViewInstalled | Blocked | Left) else [Down(event)]
+
+
+class KnownPlaces(Layer):
+    """Stands for the resolver: everybody is at the place of its name."""
+
+    name = "known places"
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        if not isinstance(event, Frame):
+            return []
+        return [Transmit(place(name_of(event.dest)) if isinstance(event.dest, Address) else event.dest, event)]
+
+
+class Member(Outcome):
+    """One stack, and what came out of it."""
+
+    def __init__(self, local: Local, layers: Sequence[Layer], places: Sequence[Physical], datagram_bytes_max: int) -> None:
+        super().__init__()
+        self.name = local.name
+        self.address = local.address
+        self.places = places
+        self.stack = Stack(self.address, [Announcer(), *layers, KnownPlaces()], local.site, datagram_bytes_max)
+        for layer in layers:
+            if isinstance(layer, Fragment):
+                layer.bind(self.stack.codec)
+        self.alive = True
+        self.view: View | None = None
+        #: How many messages the test has let it send.
+        self.sent = 0
+
+    def layer(self, kind: type[L]) -> L:
+        """Its layer of this kind."""
+        return next(each for each in self.stack.layers if isinstance(each, kind))
+
+    def states(self) -> tuple[Header, ...]:
+        """What its layers give to a joiner."""
+        return tuple(state for layer in self.stack.layers if (state := layer.give_state()) is not None)
+
+    @property
+    def drops(self) -> dict[str, int]:
+        return self.stack.drops
+
+
+class Group:
+    """The members, the wire between them, and time."""
+
+    #: Whether the wire carries multicasts.
+    multicast = True
+
+    def __init__(
+        self,
+        names: str,
+        layers: LayersOf,
+        seed: int = 0,
+        faults: Faults | None = None,
+        datagram_bytes_max: int = 1_400,
+    ) -> None:
+        self.rng = random.Random(seed)
+        self.wire = Wire(self.rng, faults or Faults())
+        self.now = 0.0
+        self._layers = layers
+        self._datagram_bytes_max = datagram_bytes_max
+        self.members: dict[str, Member] = {}
+        for name in names:
+            self.add(name)
+
+    def __getitem__(self, name: str) -> Member:
+        return self.members[name]
+
+    def add(self, name: str, *places: Physical) -> Member:
+        """One more member, at its own place unless told otherwise."""
+        local = local_of(name, self.rng.random())
+        member = Member(local, self._layers(local), places or (place(name),), self._datagram_bytes_max)
+        self.members[name] = member
+        return member
+
+    def living(self) -> Iterator[Member]:
+        """The members that have not been killed."""
+        return (member for member in list(self.members.values()) if member.alive)
+
+    def kill(self, name: str) -> None:
+        """It is gone without a word, and what is held on its links with it."""
+        self[name].alive = False
+        self.wire.cut(name)
+
+    def down(self, name: str, event: Event | Frame) -> None:
+        """Hand something to a member's stack, as one turn of its shell."""
+        self[name].stack.down(event, self.now)
+        self._end_turn(self[name])
+
+    def install(self, view: View, at: str = "", blocked: bool = False) -> View:
+        """A view at its living members, or at some of them; who had none before is given the states of one who had."""
+        giver = next((self[name] for name in view.names if self[name].view), self[view.names[0]])
+        states = giver.states()
+        for member in [self[name] for name in at or view.names if self[name].alive]:
+            previous, member.view = member.view, view
+            given = () if previous or member is giver else states
+            self.announce(member.name, ViewInstalled(view, previous, given, blocked))
+        return view
+
+    def announce(self, name: str, event: ViewInstalled) -> None:
+        """Membership tells one member."""
+        self.down(name, event)
+
+    def release(self, *link: str) -> None:
+        """What was delayed on this link travels now, or all that was, and nothing is delayed there any more."""
+        for packet in self.wire.release(*link):
+            self.wire.push(packet, self.now)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def run(self, seconds: float) -> None:
+        """Let virtual time pass: what arrives, and what is due, is a turn each."""
+        end, expired = self.now + seconds, 0
+        while True:
+            dues = [(due, member) for member in self.living() if (due := member.stack.deadline()) is not None]
+            due, waiting = min(dues, key=lambda each: each[0], default=(float("inf"), None))
+            arrival = self.wire.next_arrival()
+            if min(due, arrival) > end:
+                break
+            if min(due, arrival) > self.now:
+                self.now, expired = min(due, arrival), 0
+            if arrival <= due:
+                self._arrive(self.wire.pop())
+            elif waiting is not None:
+                expired += 1
+                assert expired < TURNS_MAX, f"{waiting.name} is due again and again"
+                waiting.stack.expire(self.now)
+                self._end_turn(waiting)
+        self.now = end
+
+    def turn(self, member: Member) -> bool:
+        """One turn: all that has arrived, all that is due, and out with it. False when nothing happened."""
+        arrived = self.wire.arrived(member.places, self.now)
+        for packet in arrived:
+            member.stack.receive(packet.data, place(packet.source), self.now)
+        member.stack.expire(self.now)
+        return self._end_turn(member) or bool(arrived)
+
+    def settle(self) -> None:
+        """Turns of everybody until nothing moves at this moment."""
+        for _ in range(TURNS_MAX):
+            if not [member for member in self.living() if self.turn(member)]:
+                return
+        raise AssertionError("the group never rests")
+
+    # -- the shell of a member -------------------------------------------------------------------------------------
+
+    def _arrive(self, packet: Packet) -> None:
+        for member in [each for each in self.living() if packet.to in each.places]:
+            member.stack.receive(packet.data, place(packet.source), self.now)
+            self._end_turn(member)
+
+    def _end_turn(self, member: Member) -> bool:
+        turn = member.stack.flush(self.now)
+        for event in turn.events:
+            self.collect(member, event)
+        for to, data in turn.datagrams:
+            assert to is not None or self.multicast, "there is no multicast on this wire"
+            packet = Packet(member.name, to, data, self.now, member.stack.codec)
+            self.wire.sent.append(packet)
+            others = [each.places[0] for each in self.living() if each is not member]
+            for at in dict.fromkeys(others) if to is None else (to,):
+                self.carry(replace(packet, to=at))
+        return bool(turn.events or turn.datagrams)
+
+    def collect(self, member: Member, event: Event | Frame) -> None:
+        """Something came out on top."""
+        member.events.append(event)
+
+    def carry(self, packet: Packet) -> None:
+        """A copy goes on the wire."""
+        self.wire.carry(packet, self.now)

@@ -1,0 +1,150 @@
+"""Journals told by hand: members have one-letter names, views are counters with their members spelled out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from sitestack.journal import records
+from sitestack.model.address import Address
+from sitestack.model.message import UNICASTS, Scope
+from sitestack.model.view import ViewId
+from sitestack.promises import Fate, History, Report, check_all
+from tests.harness.addresses import address, view_id
+
+ALL, SITE, UNICAST, OOB = tuple(Scope)
+Certainty = Literal["not_delivered", "unknown"]
+
+
+def batch_sent(origin: str, site: str, scope: Scope, first: int, count: int, target: str = "", to: str = "") -> records.Send:
+    """What the n-th batch of somebody is, wherever it is told of; `to`: the site that it is for."""
+    digest = hashlib.sha256(f"{origin} {scope} {first} {target}".encode()).digest()
+    uuid = address(target) if target else None
+    return records.Send(0, 0, site, address(origin), scope, first, count, uuid, to, bytes(4 * count), digest)
+
+
+class Journal:
+    """The records of one process. A clock says when; without one, nothing takes time."""
+
+    def __init__(self, site: str, uuid: Address, name: str, clock: Callable[[], tuple[int, int]] = lambda: (0, 0)) -> None:
+        self.site = site
+        self.uuid = uuid
+        self.name = name
+        self.clock = clock
+        self.records: list[records.Record] = [records.Start(*clock(), site, uuid, name, 1, 1, "0.1.0")]
+
+    def delivers(self, send: records.Send, gseq: int | None, vid: ViewId, gvec: Mapping[str, ViewId]) -> None:
+        """A batch of somebody, at a place in the stream of its site."""
+        via: Literal["local", "relay"] = "local" if send.site == self.site else "relay"
+        self.records.append(
+            records.Deliver(
+                *self.clock(),
+                send.site,
+                send.origin,
+                send.scope,
+                send.first,
+                send.count,
+                via,
+                gseq,
+                vid,
+                gvec,
+                send.sizes,
+                send.digest,
+            )
+        )
+
+    def fails(self, send: records.Send, certainty: Certainty) -> None:
+        """A batch of this process may not have arrived."""
+        self.records.append(
+            records.Unreach(
+                *self.clock(),
+                send.site,
+                send.origin,
+                send.scope,
+                send.first,
+                send.count,
+                send.target,
+                send.target_site,
+                "gone",
+                certainty,
+            )
+        )
+
+
+class Told(Journal):
+    """A journal in letters; every method adds one record and gives back the journal."""
+
+    def __init__(self, site: str, name: str) -> None:
+        super().__init__(site, address(name), name)
+        self.view_id = view_id("1A")
+
+    def view(self, name: str, members: str, lineage: str = "1A", subs: Sequence[tuple[str, str]] = ()) -> Told:
+        """`view("3A", "ABC")`; with `subs` a merge view."""
+        self.view_id = view_id(name)
+        parts = tuple((view_id(part), tuple(map(address, who))) for part, who in subs)
+        kind: Literal["view", "merge"] = "merge" if subs else "view"
+        who = tuple(map(address, members))
+        return self.add(records.View(0, 0, self.view_id, view_id(lineage), who, tuple(members), kind, parts))
+
+    def send(self, first: int, count: int = 1, scope: Scope = ALL, target: str = "", site: str = "") -> Told:
+        """A batch of this process."""
+        return self.add(batch_sent(self.name, self.site, scope, first, count, target, site))
+
+    def deliver(
+        self, origin: str, first: int, count: int = 1, scope: Scope = ALL, site: str = "", gseq: int | None = None
+    ) -> Told:
+        """A batch of `origin`, of this site unless another is named."""
+        target = self.name if scope in UNICASTS else ""
+        self.delivers(batch_sent(origin, site or self.site, scope, first, count, target), gseq, self.view_id, {})
+        return self
+
+    def global_view(self, vector: dict[str, str], members: str, down: Sequence[str] = ()) -> Told:
+        """`members` as "NYC:AB SFO:D"."""
+        pairs = [part.split(":") for part in members.split()]
+        who = tuple((site, address(name)) for site, names in pairs for name in names)
+        gvec = {site: view_id(name) for site, name in vector.items()}
+        return self.add(records.GlobalView(0, 0, gvec, who, tuple(down)))
+
+    def gap(self, origin: str, first: int, last: int, site: str) -> Told:
+        """Messages of another site that never come."""
+        return self.add(records.Gap(0, 0, site, address(origin), first, last, "budget"))
+
+    def baseline(self, origin: str, number: int, site: str) -> Told:
+        """Where this process starts to receive."""
+        return self.add(records.Baseline(0, 0, site, address(origin), number))
+
+    def unreach(self, first: int, certainty: Certainty, target: str = "", site: str = "", count: int = 1) -> Told:
+        """A unicast to `target`, or a multicast to a whole site, that failed."""
+        self.fails(batch_sent(self.name, self.site, UNICAST if target else ALL, first, count, target, site), certainty)
+        return self
+
+    def role(self, role: Literal["member", "coord", "relay"], epoch: str) -> Told:
+        """A role and the view id that fences it."""
+        return self.add(records.Role(0, 0, role, view_id(epoch)))
+
+    def stop(self) -> Told:
+        """A graceful end."""
+        return self.add(records.Stop(0, 0, "leave"))
+
+    def add(self, record: records.Record) -> Told:
+        self.records.append(record)
+        return self
+
+    def history(self, fate: Fate = Fate.RUNNING) -> History:
+        """The finished journal."""
+        if fate is Fate.STOPPED:
+            self.stop()
+        return History.of(self.records, running=fate is Fate.RUNNING)
+
+
+def check(*told: Told, crashed: str = "", stopped: str = "", quiescent: bool = True, total: bool = True) -> Report:
+    """The report on a run of these processes; who is not named lived to the end."""
+    fates = {**dict.fromkeys(crashed, Fate.CRASHED), **dict.fromkeys(stopped, Fate.STOPPED)}
+    histories = [each.history(fates.get(each.name, Fate.RUNNING)) for each in told]
+    return check_all(histories, quiescent, total)
+
+
+def broken(report: Report) -> set[str]:
+    """The names of the invariants that do not hold."""
+    return {violation.invariant for violation in report.violations}

@@ -1,0 +1,231 @@
+"""Groups of [BATCHING, SEQUENCER, FLOW CONTROL] over a layer that stands for everything from membership down.
+
+It gives what those layers promise: numbered FIFO streams per view, reliable FIFO unicasts that mean something in their view
+only, and views that come after a flush. Nothing takes time but what is held; a member can crash with what it sent last on the
+way, and the test says when a view changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from sitestack.layers.batching import Batching, BatchingConfig
+from sitestack.layers.flow_control import FlowControl, FlowControlConfig
+from sitestack.layers.sequencer import Sequencer, SequencerConfig
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Blocked, Event, Sent, Stable, ViewInstalled
+from sitestack.model.frame import Frame, Header
+from sitestack.model.message import Batch, Scope
+from sitestack.model.view import View
+from sitestack.stack.layer import Announce, Down, Dropped, Effect, Layer, Local, Up
+from tests.harness.addresses import local_of, view_of
+from tests.harness.group import Group
+from tests.harness.wire import Faults
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered(Header):
+    """A place in a sender's stream of one view; number 0 marks a unicast of that view."""
+
+    view: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Do(Event):
+    """From the test to the streams: these effects are yours."""
+
+    effects: tuple[Effect, ...]
+
+
+class Streams(Layer):
+    """Membership, NAKACK and UNICAST as the layers above see them."""
+
+    name = "streams"
+    HEADERS: ClassVar[dict[int, type[Header]]] = {0x01: Numbered}
+
+    def __init__(self, local: Local) -> None:
+        self.me = local.address
+        self.view = 0
+        self.blocked = False
+        #: Per stream of this view, what this member has.
+        self.log: dict[Address, list[Frame]] = {}
+        self.early: list[Frame] = []
+        self.casts = 0
+        self.unicasts = 0
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        if isinstance(event, Do):
+            return list(event.effects)
+        if not isinstance(event, Frame) or isinstance(event.dest, Physical) or event.unreliable:
+            return [Down(event)]
+        if event.dest is None:
+            assert not self.blocked, "a multicast during a flush"
+            assert self.view, "a multicast before the first view"
+            self.casts += 1
+            stream = self.log.setdefault(self.me, [])
+            own = Frame(self.me, None, event.headers, event.batch, False, len(stream) + 1)
+            stream.append(own)
+            return [Down(own.push(Numbered(self.view, own.seqno))), Up(own)]
+        if event.dest == self.me:
+            return [Up(event)]
+        self.unicasts += 1
+        application = event.batch is not None and event.batch.target is not None
+        return [Down(event if application else event.push(Numbered(self.view, 0)))]
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        if isinstance(event, ViewInstalled):
+            self.view, self.blocked = event.view.id.counter, event.blocked
+            self.log = {}
+            early, self.early = self.early, []
+            return [effect for frame in early for effect in self.receive(frame)]
+        if isinstance(event, Blocked):
+            self.blocked = True
+        return self.receive(event) if isinstance(event, Frame) else []
+
+    def receive(self, frame: Frame) -> list[Effect]:
+        tag = frame.top(Numbered)
+        if tag is None:
+            return [Up(frame)]
+        if tag.view > self.view:
+            self.early.append(frame)
+            return []
+        if tag.view < self.view:
+            return [Dropped("old_view")]
+        if tag.number == 0:
+            return [Up(frame.pop())]
+        if self.blocked:
+            return [Dropped("beyond_the_cut")]
+        return self.append(Frame(frame.source, None, frame.headers[:-1], frame.batch, False, tag.number))
+
+    def append(self, frame: Frame) -> list[Effect]:
+        stream = self.log.setdefault(frame.source, [])
+        assert frame.seqno == len(stream) + 1, "the stream is FIFO"
+        stream.append(frame)
+        return [Up(frame)]
+
+
+@dataclass(frozen=True, slots=True)
+class Configs:
+    batching: BatchingConfig = field(default_factory=BatchingConfig)
+    sequencer: SequencerConfig = field(default_factory=SequencerConfig)
+    flow_control: FlowControlConfig = field(default_factory=FlowControlConfig)
+
+
+class OrderedGroup(Group):
+    """Members that send and deliver in the order of their site."""
+
+    def __init__(self, names: str, configs: Configs | None = None, install: bool = True) -> None:
+        of = configs or Configs()
+
+        def layers(local: Local) -> list[Layer]:
+            above = (Batching(local, of.batching), Sequencer(local, of.sequencer), FlowControl(local, of.flow_control))
+            return [*above, Streams(local)]
+
+        super().__init__(names, layers, faults=Faults(delay_s=0.0))
+        self.counter = 0
+        if install:
+            self.next_view(names)
+
+    def send(self, name: str, *payloads: bytes, scope: Scope = Scope.ALL, to: Address | None = None) -> bool:
+        """Hand these to batching; whether the last one may be followed by more."""
+        batching = self[name].layer(Batching)
+        return [batching.append(each, Scope.UNICAST if to is not None else scope, to) for each in payloads][-1]
+
+    def streams(self, name: str) -> Streams:
+        """What stands below the layers of a member."""
+        return self[name].layer(Streams)
+
+    def sent(self, name: str) -> list[Batch]:
+        """The batches that a member has closed."""
+        return [each.batch for each in self[name].of(Sent)]
+
+    def table(self, name: str) -> tuple[int, int]:
+        """(undelivered, unstable) batches in a forward table."""
+        levels = self[name].layer(Sequencer).levels()
+        assert bool(levels["undelivered"].now) is bool(levels["undelivered_bytes"].now)
+        return levels["undelivered"].now, levels["unstable"].now
+
+    def pass_time(self, seconds: float) -> None:
+        """Later, all at once."""
+        self.now += seconds
+        self.settle()
+
+    # -- what the layers below say ---------------------------------------------------------------------------------
+
+    def do(self, name: str, *effects: Effect) -> None:
+        """The streams of this member say this; no turn ends by it."""
+        self[name].stack.down(Do(effects), self.now)
+
+    def block(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.do(name, Announce(Blocked()))
+
+    def equalise(self, names: str) -> None:
+        """What the flush does: all deliver the longest prefix of each stream that one of them has."""
+        logs = [self.streams(name).log for name in names if self[name].alive]
+        for owner in sorted({owner for log in logs for owner in log}):
+            longest = max((log.get(owner, []) for log in logs), key=len)
+            for name in names:
+                streams = self.streams(name)
+                for frame in longest[len(streams.log.get(owner, [])) :]:
+                    self.do(name, *streams.append(frame))
+
+    def next_view(self, names: str, blocked: bool = False) -> View:
+        """The members stand in a new view, and no turn ends by it."""
+        self.counter += 1
+        return self.install(view_of(self.counter, names), blocked=blocked)
+
+    def announce(self, name: str, event: ViewInstalled) -> None:
+        self.do(name, Announce(event))
+
+    def change_view(self, names: str) -> None:
+        """A whole flush, from the block to the next view."""
+        for name in names:
+            if name not in self.members or not self[name].alive:
+                self.add(name)
+        old = "".join(name for name in names if self[name].view)
+        self.block(old)
+        self.equalise(old)
+        self.next_view(names)
+
+    def split(self, *parts: str) -> None:
+        """Each part goes on without the others, and nothing arrives from one in another."""
+        for part in parts:
+            for name in part:
+                for other in "".join(parts):
+                    if other not in part:
+                        self.wire.hold(name, other)
+        for part in parts:
+            self.change_view(part)
+
+    def merge(self, *parts: str) -> None:
+        """One view again: each part brings along what its layers hold. What was on its way between them is lost."""
+        for name in "".join(parts):
+            self.wire.cut(name)
+        self.counter += 1
+        view = view_of(self.counter, "".join(parts))
+        for part in parts:
+            self.block(part)
+            self.equalise(part)
+        states = {part: self[part[0]].states() for part in parts}
+        for part in parts:
+            others = tuple(state for other in parts if other != part for state in states[other])
+            for name in part:
+                previous, self[name].view = self[name].view, view
+                self.announce(name, ViewInstalled(view, previous, others))
+
+    def stable(self) -> None:
+        """Everybody is told what everybody has."""
+        logs = [self.streams(member.name).log for member in self.living()]
+        owners = sorted({owner for log in logs for owner in log})
+        vector = {owner: min(len(log.get(owner, [])) for log in logs) for owner in owners}
+        for member in self.living():
+            self.do(member.name, Up(Stable(vector)))
+
+
+def sequencer_of(name: str, config: SequencerConfig | None = None) -> Sequencer:
+    """A sequencer alone."""
+    return Sequencer(local_of(name), config or SequencerConfig())

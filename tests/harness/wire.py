@@ -1,0 +1,156 @@
+"""A wire in virtual time: datagrams are lost, doubled, delayed and reordered by chance, or one by one as a test says."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+from sitestack.model.address import Physical
+from sitestack.model.frame import Frame, Header
+from sitestack.wire.codec import Codec
+from tests.harness.messages import texts_of
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What chance does to each copy of a datagram. A duplicate comes up to `late_s` later."""
+
+    loss: float = 0.0
+    duplication: float = 0.0
+    delay_s: float = 0.001
+    spread_s: float = 0.0
+    late_s: float = 0.5
+
+
+class Fate(Enum):
+    """What becomes of a packet, and how a transcript says it."""
+
+    PASS = ""
+    LOSE = " (lost)"
+    #: It travels when the test says `release`.
+    DELAY = " (delayed)"
+    DUPLICATE = " (twice)"
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A datagram from a member to a place: None is a multicast, which the wire copies for every place."""
+
+    source: str
+    to: Physical | None
+    data: bytes
+    at_s: float
+    codec: Codec = field(repr=False, compare=False)
+
+    @property
+    def dest(self) -> str:
+        """Who is at that place, unless the test has put somebody else there."""
+        if self.to is None:
+            return ""
+        return self.to.host if self.to.port == 2 else self.to.host.upper()
+
+    @cached_property
+    def frames(self) -> tuple[Frame, ...]:
+        return tuple(self.codec.decode(self.data).frames)
+
+    @property
+    def header(self) -> Header:
+        """The top header of the only frame."""
+        (frame,) = self.frames
+        return frame.headers[-1]
+
+    @property
+    def text(self) -> str:
+        """The messages in it."""
+        return " ".join(text for frame in self.frames for text in texts_of(frame))
+
+    @property
+    def kinds(self) -> str:
+        """Its frames by the names of their top headers."""
+        return " ".join(type(frame.headers[-1]).__name__ if frame.headers else "data" for frame in self.frames)
+
+
+Rule = Callable[[Packet], Fate]
+
+
+def lose(which: Callable[[Packet], bool]) -> Rule:
+    """The rule by which these are lost."""
+    return lambda packet: Fate.LOSE if which(packet) else Fate.PASS
+
+
+def keep(packet: Packet) -> Fate:
+    """The rule by which nothing happens but by chance."""
+    return Fate.PASS
+
+
+class Wire:
+    """What is on its way. A rule decides first; what it lets pass is up to chance."""
+
+    def __init__(self, rng: random.Random, faults: Faults) -> None:
+        self.faults = faults
+        self.rule: Rule = keep
+        #: Every datagram there was, a multicast once.
+        self.sent: list[Packet] = []
+        #: What does not travel until it is released.
+        self.delayed: list[Packet] = []
+        self._held: set[tuple[str, str]] = set()
+        self._rng = rng
+        self._flying: list[tuple[float, int, Packet]] = []
+        self._pushed = 0
+
+    def carry(self, packet: Packet, now: float) -> Fate:
+        """Take one copy, and say what becomes of it."""
+        fate = Fate.DELAY if (packet.source, packet.dest) in self._held else self.rule(packet)
+        if fate is Fate.DELAY:
+            self.delayed.append(packet)
+        elif fate is Fate.DUPLICATE:
+            self.push(packet, now)
+            self.push(packet, now)
+        elif fate is Fate.PASS:
+            if self._rng.random() >= self.faults.loss:
+                self.push(packet, now)
+            if self._rng.random() < self.faults.duplication:
+                self.push(packet, now + self._rng.random() * self.faults.late_s)
+        return fate
+
+    def push(self, packet: Packet, now: float) -> None:
+        """It will arrive."""
+        self._pushed += 1
+        arrival = now + self.faults.delay_s + self._rng.random() * self.faults.spread_s
+        heapq.heappush(self._flying, (arrival, self._pushed, packet))
+
+    def hold(self, source: str, dest: str) -> None:
+        """From now on nothing arrives over this link."""
+        self._held.add((source, dest))
+
+    def release(self, *link: str) -> list[Packet]:
+        """The delayed packets of this link, or all and the rule is over: nothing more is delayed there."""
+        self._held -= {(link[0], link[1])} if link else set(self._held)
+        self.rule = self.rule if link else keep
+        free = [each for each in self.delayed if not link or (each.source, each.dest) == link]
+        self.delayed = [each for each in self.delayed if each not in free]
+        return free
+
+    def cut(self, name: str) -> None:
+        """Whoever this was: what is held on its links is lost."""
+        self._held = {link for link in self._held if name not in link}
+        self.delayed = [each for each in self.delayed if name not in (each.source, each.dest)]
+
+    def next_arrival(self) -> float:
+        """When the next packet arrives; infinite when there is none."""
+        return self._flying[0][0] if self._flying else float("inf")
+
+    def pop(self) -> Packet:
+        """The packet that arrives next."""
+        return heapq.heappop(self._flying)[2]
+
+    def arrived(self, places: Collection[Physical], now: float) -> list[Packet]:
+        """Everything that has arrived at these places, in order; it is not on its way any more."""
+        here = sorted(each for each in self._flying if each[0] <= now and each[2].to in places)
+        self._flying = [each for each in self._flying if each not in here]
+        heapq.heapify(self._flying)
+        return [packet for _, _, packet in here]
