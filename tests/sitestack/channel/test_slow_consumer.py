@@ -15,7 +15,7 @@ from sitestack.channel.channel import Channel
 from sitestack.config import SiteConfig
 from sitestack.model.errors import SlowConsumer
 from sitestack.model.message import Message
-from tests.sitestack.channel.channel_sites import members
+from tests.harness.channels import members
 from tests.sitestack.channel.test_channel_backlog import with_backlog
 
 
