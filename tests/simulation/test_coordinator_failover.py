@@ -9,7 +9,7 @@ from sitestack.layers.membership.headers import Commit, FlushReply, FlushRequest
 from sitestack.layers.nakack import NakAck
 from sitestack.layers.nakack.headers import Retransmit
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
-from sitestack.sim.script import Script
+from tests.simulation.script import Script
 from tests.simulation.stories import SOON, layer, say, site, told, verdict
 
 FLUSH = (Forward, Sequenced, Retransmit, FlushRequest, FlushReply, Prepare, Commit)

@@ -12,9 +12,9 @@ from sitestack.layers.state_transfer import StateTransfer
 from sitestack.layers.state_transfer.headers import StateChunk
 from sitestack.model.events import Event, GiveState, StateArrived, StateGiven, ViewInstalled
 from sitestack.model.frame import Frame
-from sitestack.sim.transcript import texts
 from tests.simulation.relay.sites import Sites
 from tests.simulation.stories import layer, say, verdict
+from tests.simulation.transcript import texts
 
 WORDS = tuple("123456")
 
