@@ -108,7 +108,9 @@ def test_what_is_no_plan_is_refused_with_a_sentence(edit: Callable[[dict[str, An
         from_text(json.dumps(value))
 
 
-@pytest.mark.parametrize(("text", "sentence"), [("", "it is not JSON: "), ("[]", r"the file: must be a mapping of keys to values, not \[\]")])
+@pytest.mark.parametrize(
+    ("text", "sentence"), [("", "it is not JSON: "), ("[]", r"the file: must be a mapping of keys to values, not \[\]")]
+)
 def test_what_is_no_object_is_refused_with_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^{sentence}"):
         from_text(text)

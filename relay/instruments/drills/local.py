@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import trio
 
 from relay.instruments.drills.disk import SmallDisk
-from relay.instruments.drills.executor import Executor, Pair, Place, Status
+from relay.instruments.drills.executor import Executor, Pair, Place
 from relay.instruments.drills.layout import LOOPBACK, Detours, Discovery, Ports, reserved_ports, write_configurations
 from relay.instruments.drills.member import MemberProcess
 from relay.instruments.drills.network import Network
@@ -39,59 +39,27 @@ class Needs:
     seed: int = 0
 
 
-class LocalExecutor:
-    """The processes. Made by `local_place`."""
+class LocalExecutor(Executor):
+    """The processes of one run. Made by `local_place`."""
 
-    same_clock = True
+    MEANS: ClassVar = {
+        "restart": "restart: a new process.",
+        "kill": "kill: SIGKILL.",
+        "pause": "pause: SIGSTOP and SIGCONT.",
+    }
 
     def __init__(
         self, files: Mapping[Seat, Path], directory: Path, journal: Path, network: Network, disks: Mapping[Seat, SmallDisk]
     ) -> None:
-        self._files = files
-        self._directory = directory
+        self._processes = {
+            seat: MemberProcess(seat, file, directory, disks[seat].directory if seat in disks else journal)
+            for seat, file in files.items()
+        }
+        super().__init__(self._processes)
         self._journal = journal
         self._network = network
         self._disks = disks
-        self._members: dict[Seat, MemberProcess] = {}
         self._filled: dict[Seat, None] = {}
-        self._means: dict[str, None] = {}
-
-    async def start(self, seat: Seat) -> None:
-        """Start a process; the one that was in this seat before is gone."""
-        if seat in self._members:
-            self._used("restart: a new process.")
-        disk = self._disks.get(seat)
-        journal = self._journal if disk is None else disk.directory
-        member = MemberProcess(seat, self._files[seat], self._directory, journal)
-        self._members[seat] = member
-        await member.start()
-
-    async def feed(self, seat: Seat, lines: bytes) -> None:
-        """By its standard input."""
-        await self._members[seat].feed(lines)
-
-    async def status(self, seat: Seat) -> Status | None:
-        """By its status socket."""
-        return await self._members[seat].status()
-
-    async def kill(self, seat: Seat) -> None:
-        """SIGKILL."""
-        self._used("kill: SIGKILL.")
-        await self._members[seat].kill()
-
-    async def pause(self, seat: Seat) -> None:
-        """SIGSTOP."""
-        self._used("pause: SIGSTOP and SIGCONT.")
-        self._members[seat].pause()
-
-    async def resume(self, seat: Seat) -> None:
-        """SIGCONT."""
-        self._members[seat].resume()
-
-    async def leave(self, seat: Seat, grace_s: float) -> str:
-        """SIGTERM."""
-        member = self._members.get(seat)
-        return "" if member is None else await member.end(grace_s)
 
     async def fill_disk(self, seat: Seat) -> None:
         """By a file that takes all room; where no small disk could be had, by a limit to the size of the process's files."""
@@ -102,7 +70,7 @@ class LocalExecutor:
             await trio.to_thread.run_sync(disk.fill)
         else:
             self._used("fill-disk: a limit to the size of the files of the process, since no tmpfs could be mounted.")
-            self._members[seat].limit_files(disk.largest_bytes())
+            self._processes[seat].limit_files(disk.largest_bytes())
 
     async def free_disk(self, seat: Seat) -> None:
         """Undo that."""
@@ -110,20 +78,13 @@ class LocalExecutor:
         if disk.mounted:
             disk.free()
         else:
-            self._members[seat].limit_files(None)
+            self._processes[seat].limit_files(None)
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
         """Tell the proxies."""
         self._used("links: proxies in user space.")
         for source, destination in pairs:
             self._network.change(source, destination, do, amount)
-
-    def means(self) -> Sequence[str]:
-        """Signals, disks and proxies."""
-        return list(self._means)
-
-    def _used(self, means: str) -> None:
-        self._means[means] = None
 
     async def journals(self) -> Sequence[Path]:
         """One directory. What is on a disk that was full has holes, and is nothing to judge by."""
@@ -135,7 +96,7 @@ class LocalExecutor:
     async def abort(self) -> None:
         """No process is left afterwards."""
         async with trio.open_nursery() as nursery:
-            for member in self._members.values():
+            for member in self._processes.values():
                 nursery.start_soon(member.end, ABORT_TIMEOUT_S)
 
 

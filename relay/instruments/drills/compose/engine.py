@@ -6,7 +6,7 @@ import os
 import socket
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +15,10 @@ from typing import Any
 import docker
 from docker.errors import DockerException, NotFound
 
+from relay.instruments.drills.child import LAST_WORDS_LINES
 from relay.instruments.drills.executor import PlaceFailed
 from sitestack.model.errors import ConfigurationError
 
-#: How many of the last lines of a member's log a report of its death repeats.
-_LAST_WORDS_LINES = 5
 #: An answer of the engine; a graceful stop has its own time on top.
 _TIMEOUT_S = 60
 _PROJECT_LABEL = "com.docker.compose.project"
@@ -137,7 +136,7 @@ class Container:
     def log(self) -> str:
         """The last lines that it said."""
         with _translated(f"read the log of {self.name}"):
-            return bytes(self._container.logs(tail=_LAST_WORDS_LINES)).decode(errors="replace")
+            return bytes(self._container.logs(tail=LAST_WORDS_LINES)).decode(errors="replace")
 
     def copy_out(self, path: str, target: Path) -> None:
         """What is in a directory, volumes included, whether it runs or not."""
@@ -158,10 +157,3 @@ def _translated(what: str) -> Iterator[None]:
         raise PlaceFailed(f"The engine could not {what}: it does not exist.") from error
     except (DockerException, OSError) as error:
         raise PlaceFailed(f"The engine could not {what} ({getattr(error, 'explanation', None) or error}).") from error
-
-
-def last_words(member: str, site: str, exit_code: int, log: str) -> str:
-    """One sentence on how a member ended, with the end of its log."""
-    lines: Sequence[str] = log.splitlines()
-    said = f": {' / '.join(lines)}" if lines else ", and said nothing."
-    return f"Member {member} of {site} ended with exit code {exit_code}{said}"

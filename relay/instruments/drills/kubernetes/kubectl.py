@@ -5,9 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
-from typing import BinaryIO
-
-import trio
 
 from relay.instruments.drills.commands import run_command
 from relay.instruments.drills.executor import PlaceFailed
@@ -45,14 +42,12 @@ class Kubectl:
         if done.returncode:
             raise ConfigurationError(f"relay drill --on kubernetes: no cluster answers kubectl ({_said(done)}).")
 
-    async def spawn(self, arguments: Sequence[str], stdout: int | BinaryIO, stderr: int | BinaryIO) -> trio.Process:
-        """One that goes on, with a pipe to its standard input."""
-        return await trio.lowlevel.open_process(
-            [self._path, *arguments], stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, start_new_session=True
-        )
+    def command(self, arguments: Sequence[str]) -> list[str]:
+        """The command line of a process that goes on, for whoever starts it."""
+        return [self._path, *arguments]
 
     async def _call(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-        return await run_command([self._path, *arguments], _LIMIT_S, name=f"kubectl {arguments[0]}", own_session=True)
+        return await run_command(self.command(arguments), _LIMIT_S, name=f"kubectl {arguments[0]}", own_session=True)
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:

@@ -67,7 +67,7 @@ def refuse(drill: Drill, manifests: Path) -> Iterator[str]:
     if links:
         yield (
             f"{', '.join(links)} cannot be done here: whether a cluster's network enforces a policy at all, and on open "
-            "connections too, is its own affair. LinkTable can be harmed with --on compose and --on local."
+            "connections too, is its own affair. Links can be harmed with --on compose and --on local."
         )
     if "fill-disk" in verbs:
         yield "fill-disk cannot be done here. It can with --on local."
@@ -85,7 +85,7 @@ async def _open(kubectl: Kubectl, drill: Drill, directory: Path, journal: Path) 
             await _until_running(kubectl, site, namespaces[site])
         seats = seat_members(drill.sites, drill.members)
         pods = {
-            seat: Pod(kubectl, seat, namespaces[seat.site], f"{STATEFUL_SET}-{place % drill.members}", directory)
+            seat: Pod(kubectl, seat, namespaces[seat.site], f"{STATEFUL_SET}-{place % drill.members}", directory, journal)
             for place, seat in enumerate(seats)
         }
         executor = KubernetesExecutor(pods, journal)
