@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 import click
-from rich.text import Text
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import print_json, progress_bar, stdout
+from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
 from relay.cli.running import run_until_signal
 from relay.instruments.demo import demo_table, read_lines
 from relay.instruments.drills.executor import MemberDied
@@ -56,7 +55,7 @@ PHASES: dict[Phase, str] = {
 @click.option(
     "--transport", type=click.Choice(["udp"]), default="udp", show_default=True, expose_value=False, help="What carries a site."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -81,7 +80,9 @@ def command(
     plan = _plan(read_lines(input_), members, rate, kill, discovery)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-demo-")))
-        journals = _journal_directory(journal, directory)
+        journals = journal or directory / "journal"
+        require_new(journals, "--journal")
+        journals.mkdir(parents=True, exist_ok=True)
         try:
             result = _run(plan, directory, journals)
         except (NotReady, MemberDied) as error:
@@ -97,15 +98,6 @@ def _plan(lines: list[bytes], members: int, rate: float, kill: Kill, discovery: 
     method = (Action("kill", at_s=seconds / 2, target="NYC.relay"),) if kill == "relay" else ()
     drill = Drill(name="demo", members=members, load=DrillLoad(rate=rate, seconds=seconds), method=method)
     return DrillPlan(drill, lines, discovery)
-
-
-def _journal_directory(wanted: Path | None, directory: Path) -> Path:
-    """Where the journals go. Those of an earlier run would be taken for this one's, so they must not be there."""
-    journals = wanted or directory / "journal"
-    if journals.exists() and any(journals.iterdir()):
-        raise click.UsageError(f"--journal {journals} is not empty; name a new directory.")
-    journals.mkdir(parents=True, exist_ok=True)
-    return journals
 
 
 def _run(plan: DrillPlan, directory: Path, journals: Path) -> DrillResult:
@@ -128,11 +120,5 @@ def _print(result: DrillResult, as_json: bool) -> None:
     if result.failover_s is not None:
         stdout.print(f"The other site heard nothing for {result.failover_s:.2f} s while the relay was replaced.")
     counts = result.to_json()
-    verdict = "PASS" if result.passed else "FAIL"
-    stdout.print(
-        Text(f"{verdict}: ", style="bold green" if result.passed else "bold red")
-        + Text(
-            f"{counts['sent']} lines sent, {counts['lost']} lost, {counts['duplicated']} duplicated, "
-            f"{counts['reordered']} reordered, in {result.seconds:.1f} s"
-        )
-    )
+    lost = ", ".join(f"{counts[name]} {name}" for name in ("lost", "duplicated", "reordered"))
+    print_verdict(result.passed, f"{counts['sent']} lines sent, {lost}, in {result.seconds:.1f} s")

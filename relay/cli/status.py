@@ -12,7 +12,7 @@ import click
 import trio
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import print_json, stdout
+from relay.cli.output import json_option, print_json, stdout
 from relay.cli.status_tables import status_tables
 from relay.node.status_socket import ANSWER_BYTES_MAX, ANSWER_TIMEOUT_S, fetch_status, find_sockets, parse_status, run_directory
 
@@ -22,7 +22,7 @@ _STRANGE = "no node of this version; --json prints what it says"
 
 @click.command(name="status")
 @click.option("--node", "target", metavar="SOCKET|URL", help="One node.  [default: all in RELAY_RUN_DIRECTORY]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
     """Show how running nodes are.

@@ -95,6 +95,14 @@ class Report:
         """`fail` when there is any violation."""
         return "fail" if self.violations else "pass"
 
+    @property
+    def counts(self) -> str:
+        """The numbers for people, in a line."""
+        return (
+            f"{self.deliveries} deliveries at {self.processes} processes, {self.lost} lost, {self.duplicated} duplicated, "
+            f"{self.reordered} reordered, {self.gaps} in gaps"
+        )
+
     def as_json(self) -> dict[str, Any]:
         """The object that `relay check --json` prints."""
         return {

@@ -32,6 +32,9 @@ class Violation:
     what: str
     damage: tuple[Damage, ...] = field(default=(), compare=False)
 
+    def __str__(self) -> str:
+        return f"{self.invariant} at {self.where}: {self.what}"
+
 
 class Findings:
     """Collects the violations of one invariant: one for each place and kind, with the first example and how many."""

@@ -35,7 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (LocalError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    print(json.dumps(result.as_json()) if options.json else "\n".join(describe(result)))
+    print(
+        json.dumps(result.as_json())
+        if options.json
+        else "\n".join([*describe(result), f"{result.verdict.verdict.upper()}: {result.verdict.counts}"])
+    )
     return 0 if result.verdict.verdict == "pass" else 1
 
 
