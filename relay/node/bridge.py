@@ -14,7 +14,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import trio
 
@@ -70,22 +70,22 @@ class BridgeConfig:
     connections_max: int = GatewayConfig().connections_max
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BridgeStatistics:
     """What the connections have seen."""
 
-    listening: bool
+    listening: bool = False
     #: Why this member cannot listen; empty while it can, or need not.
-    listen_error: str
+    listen_error: str = ""
     #: Connections that are closed and still send their farewell.
-    lingering: int
-    accepted: int
+    lingering: int = 0
+    accepted: int = 0
     #: Closed at once because there were `connections_max` already.
-    refused: int
-    dialed: int
-    dials_failed: int
-    received_bytes: int
-    sent_bytes: int
+    refused: int = 0
+    dialed: int = 0
+    dials_failed: int = 0
+    received_bytes: int = 0
+    sent_bytes: int = 0
 
 
 class _Connection:
@@ -112,10 +112,9 @@ class Bridge:
         self._numbers = itertools.count(1)
         #: Those that were accepted are bounded here, those that were dialed by the gateway, which knows whom it dials.
         self._connections: dict[int, _Connection] = {}
-        self._lingering = 0
         self._lingered = trio.Event()
         self._listener = Listener(config.bind, config.connections_max, config.listen_interval_s)
-        self._accepted = self._refused = self._dialed = self._dials_failed = self._received = self._sent = 0
+        self._seen = BridgeStatistics()
 
     def carry_out(self, effect: BridgeEffect) -> None:
         """Do what the gateway says. Does not wait."""
@@ -136,7 +135,7 @@ class Bridge:
         self._listener.stop()
         for number in list(self._connections):
             self._close(number)
-        while self._lingering:
+        while self._seen.lingering:
             await self._lingered.wait()
 
     @property
@@ -145,17 +144,8 @@ class Bridge:
         return self._listener.error
 
     def statistics(self) -> BridgeStatistics:
-        return BridgeStatistics(
-            listening=self._listener.listening,
-            listen_error=self._listener.error,
-            lingering=self._lingering,
-            accepted=self._accepted,
-            refused=self._refused,
-            dialed=self._dialed,
-            dials_failed=self._dials_failed,
-            received_bytes=self._received,
-            sent_bytes=self._sent,
-        )
+        """A copy of the counters."""
+        return replace(self._seen, listening=self._listener.listening, listen_error=self._listener.error)
 
     def levels(self) -> dict[str, Level]:
         """The bound is on those that were accepted; a relay dials few."""
@@ -165,10 +155,10 @@ class Bridge:
 
     async def _accept(self, stream: trio.SocketStream) -> None:
         if sum(connection.accepted for connection in self._connections.values()) >= self._config.connections_max:
-            self._refused += 1
+            self._seen.refused += 1
             await trio.aclose_forcefully(stream)
             return
-        self._accepted += 1
+        self._seen.accepted += 1
         await self._run(stream, None)
 
     async def _dial(self, site: str, address: Physical) -> None:
@@ -177,10 +167,10 @@ class Bridge:
         with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, ValueError):
             stream = await trio.open_tcp_stream(address.host, address.port)
         if stream is None:
-            self._dials_failed += 1
+            self._seen.dials_failed += 1
             self._handle(DialFailed(site, address))
             return
-        self._dialed += 1
+        self._seen.dialed += 1
         await self._run(stream, (site, address))
 
     # -- one connection --------------------------------------------------------------------------------------------
@@ -205,7 +195,7 @@ class Bridge:
 
     def _forget(self, connection: _Connection) -> None:
         if connection.closing:
-            self._lingering -= 1
+            self._seen.lingering -= 1
             self._lingered.set()
             self._lingered = trio.Event()
         else:
@@ -216,7 +206,7 @@ class Bridge:
         """Until the peer has closed; after our own close what still comes is thrown away, lest it resets our farewell."""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async for data in connection.stream:
-                self._received += len(data)
+                self._seen.received_bytes += len(data)
                 if not connection.closing:
                     self._handle(BridgeReceived(connection.number, bytes(data)))
 
@@ -229,7 +219,7 @@ class Bridge:
                     continue
                 data = connection.queue.popleft()
                 await connection.stream.send_all(data)
-                self._sent += len(data)
+                self._seen.sent_bytes += len(data)
                 if not connection.closing:
                     self._handle(BridgeWritten(connection.number))
             await connection.stream.send_eof()
@@ -247,7 +237,7 @@ class Bridge:
         if connection is not None:
             connection.closing = True
             connection.scope.deadline = trio.current_time() + self._config.linger_s
-            self._lingering += 1
+            self._seen.lingering += 1
             self._wake(connection)
 
     @staticmethod

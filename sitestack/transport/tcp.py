@@ -16,7 +16,7 @@ import socket
 import struct
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -44,24 +44,24 @@ SILENT_MS_MAX = 10_000
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TcpStatistics:
     """What the connections have seen."""
 
-    received_datagrams: int
-    received_bytes: int
-    sent_datagrams: int
-    sent_bytes: int
-    connections_made: int
-    connections_taken: int
+    received_datagrams: int = 0
+    received_bytes: int = 0
+    sent_datagrams: int = 0
+    sent_bytes: int = 0
+    connections_made: int = 0
+    connections_taken: int = 0
     #: Closed because they were idle.
-    reaped: int
+    reaped: int = 0
     #: Closed by the other end or by an error.
-    broken: int
+    broken: int = 0
     #: Datagrams given up before they were queued: no connection could be had, or its queue was full.
-    unsent_datagrams: int
+    unsent_datagrams: int = 0
     #: Bytes that waited on a connection that broke.
-    lost_bytes: int
+    lost_bytes: int = 0
 
 
 class _Connection:
@@ -99,8 +99,8 @@ class TcpTransport:
         #: Until when not to connect to these again; bounded because it is cleared together with the idle.
         self._pauses: dict[Physical, float] = {}
         self._reap_at = 0.0
-        self._received = self._received_bytes = self._sent = self._sent_bytes = 0
-        self._made = self._taken = self._reaped = self._broken = self._queued_high = self._unsent = self._lost_bytes = 0
+        self._queued_high = 0
+        self._seen = TcpStatistics()
 
     # -- the transport -----------------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class TcpTransport:
                 self._read(self._connections[key.data], arrived, now)
         if now >= self._reap_at:
             self._reap(now)
-        self._received += len(arrived)
+        self._seen.received_datagrams += len(arrived)
         return arrived
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
@@ -144,13 +144,13 @@ class TcpTransport:
             connection = None if to is None else self._by_peer.get(to) or self._connect(to, now)
             size = _SIZE.size + len(data)
             if connection is None or len(connection.waiting) + size > self._config.send_queue_bytes_max:
-                self._unsent += 1
+                self._seen.unsent_datagrams += 1
                 continue
             connection.waiting += _SIZE.pack(len(data))
             connection.waiting += data
             connection.used_at = now
-            self._sent += 1
-            self._sent_bytes += len(data)
+            self._seen.sent_datagrams += 1
+            self._seen.sent_bytes += len(data)
             self._queued_high = max(self._queued_high, len(connection.waiting))
             touched[connection] = None
         for connection in touched:
@@ -179,7 +179,7 @@ class TcpTransport:
             if len(self._connections) >= CONNECTIONS_MAX:
                 sock.close()
                 continue
-            self._taken += 1
+            self._seen.connections_taken += 1
             self._add(_Connection(sock, None, now))
 
     def _connect(self, to: Physical, now: float) -> _Connection | None:
@@ -193,7 +193,7 @@ class TcpTransport:
             return None
         connection = _Connection(sock, to, now)
         self._add(connection)
-        self._made += 1
+        self._seen.connections_made += 1
         answer = sock.connect_ex(to)
         if answer not in (0, errno.EINPROGRESS):
             self._fail(connection)
@@ -223,13 +223,13 @@ class TcpTransport:
         self._selector.unregister(connection.sock)
         connection.sock.close()
         del self._connections[connection.sock]
-        self._lost_bytes += len(connection.waiting)
+        self._seen.lost_bytes += len(connection.waiting)
         if connection.peer is not None and self._by_peer.get(connection.peer) is connection:
             del self._by_peer[connection.peer]
 
     def _fail(self, connection: _Connection) -> None:
         """It broke, or was never there; then the other end is not asked again at once."""
-        self._broken += 1
+        self._seen.broken += 1
         if connection.peer is not None and not connection.established:
             self._pauses[connection.peer] = trio.current_time() + PAUSE_S
         self._drop(connection)
@@ -243,7 +243,7 @@ class TcpTransport:
             if not connection.established and now - connection.began_at > CONNECT_TIMEOUT_S:
                 self._fail(connection)
             elif now - connection.used_at > idle_s:
-                self._reaped += 1
+                self._seen.reaped += 1
                 self._drop(connection)
 
     # -- bytes -------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class TcpTransport:
             self._fail(connection)
             return
         connection.used_at = now
-        self._received_bytes += len(data)
+        self._seen.received_bytes += len(data)
         buffer = connection.arrived
         buffer += data
         at = 0
@@ -306,18 +306,8 @@ class TcpTransport:
         return True
 
     def statistics(self) -> TcpStatistics:
-        return TcpStatistics(
-            received_datagrams=self._received,
-            received_bytes=self._received_bytes,
-            sent_datagrams=self._sent,
-            sent_bytes=self._sent_bytes,
-            connections_made=self._made,
-            connections_taken=self._taken,
-            reaped=self._reaped,
-            broken=self._broken,
-            unsent_datagrams=self._unsent,
-            lost_bytes=self._lost_bytes,
-        )
+        """A copy of the counters."""
+        return replace(self._seen)
 
     def levels(self) -> dict[str, Level]:
         """What waits is bounded for each connection, and is told of the one where most does."""

@@ -15,7 +15,7 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -38,25 +38,25 @@ _IP_MULTICAST_ALL = 49
 _MEMINFO = struct.Struct("9I")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UdpStatistics:
     """What the sockets have seen."""
 
-    received_datagrams: int
-    received_bytes: int
-    sent_datagrams: int
-    sent_bytes: int
+    received_datagrams: int = 0
+    received_bytes: int = 0
+    sent_datagrams: int = 0
+    sent_bytes: int = 0
     #: Datagrams that waited because the kernel's send buffer was full.
-    delayed_datagrams: int
+    delayed_datagrams: int = 0
     #: Datagrams given up: the queue was full, or the kernel refused them.
-    unsent_datagrams: int
+    unsent_datagrams: int = 0
     #: Errors that the network reported (ICMP), which mean nothing here: the failure detection decides who is dead.
-    network_errors: int
+    network_errors: int = 0
     #: Datagrams that the kernel threw away because nobody read them in time.
-    overrun_datagrams: int
+    overrun_datagrams: int = 0
     #: What the kernel granted, which may be less than what was asked for.
-    receive_buffer_bytes: int
-    send_buffer_bytes: int
+    receive_buffer_bytes: int = 0
+    send_buffer_bytes: int = 0
 
 
 class UdpTransport:
@@ -77,8 +77,7 @@ class UdpTransport:
         self._queue: deque[tuple[Physical, bytes]] = deque()
         self._numeric: set[str] = set()
         self._queued_bytes = Level(config.send_queue_bytes_max)
-        self._received = self._received_bytes = self._sent = self._sent_bytes = 0
-        self._delayed = self._unsent = self._network_errors = 0
+        self._seen = UdpStatistics()
         try:
             self._unicast = self._open_unicast(host, watched)
             if config.multicast:
@@ -157,13 +156,13 @@ class UdpTransport:
                 except BlockingIOError:
                     break
                 except OSError:
-                    self._network_errors += 1
+                    self._seen.network_errors += 1
                     continue
                 if source == own:
                     continue  # a multicast loops back to its sender
-                self._received_bytes += len(data)
+                self._seen.received_bytes += len(data)
                 arrived.append((data, Physical(*source)))
-        self._received += len(arrived)
+        self._seen.received_datagrams += len(arrived)
         return arrived
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
@@ -173,9 +172,9 @@ class UdpTransport:
         for to, data in datagrams:
             address = self._group if to is None else to
             if to is None and not self._config.multicast:
-                self._unsent += 1  # the layer that knows the members' addresses fans out
+                self._seen.unsent_datagrams += 1  # the layer that knows the members' addresses fans out
             elif address.host not in self._numeric and not self._is_numeric(address.host):
-                self._unsent += 1
+                self._seen.unsent_datagrams += 1
             elif self._queue or not self._send_now(address, data):
                 self._enqueue(address, data)
 
@@ -195,23 +194,23 @@ class UdpTransport:
             if error.errno in (errno.EAGAIN, errno.ENOBUFS):
                 return False
             if error.errno == errno.ECONNREFUSED:
-                self._network_errors += 1  # about an earlier datagram to somebody else
+                self._seen.network_errors += 1  # about an earlier datagram to somebody else
             if self._membership is not None and address == self._group:
                 self._membership.failed(error)
-            self._unsent += 1
+            self._seen.unsent_datagrams += 1
             return True
-        self._sent += 1
-        self._sent_bytes += len(data)
+        self._seen.sent_datagrams += 1
+        self._seen.sent_bytes += len(data)
         return True
 
     def _enqueue(self, address: Physical, data: bytes) -> None:
         if not self._queued_bytes.fits(len(data)):
-            self._unsent += 1
+            self._seen.unsent_datagrams += 1
             return
         if not self._queue:
             self._selector.modify(self._unicast, selectors.EVENT_READ | selectors.EVENT_WRITE)
         self._queue.append((address, data))
-        self._delayed += 1
+        self._seen.delayed_datagrams += 1
         self._queued_bytes.add(len(data))
 
     def _drain(self) -> None:
@@ -231,15 +230,9 @@ class UdpTransport:
         self._selector.close()
 
     def statistics(self) -> UdpStatistics:
-        """The counters; the kernel's own are read now, and are zero once closed."""
-        return UdpStatistics(
-            received_datagrams=self._received,
-            received_bytes=self._received_bytes,
-            sent_datagrams=self._sent,
-            sent_bytes=self._sent_bytes,
-            delayed_datagrams=self._delayed,
-            unsent_datagrams=self._unsent,
-            network_errors=self._network_errors,
+        """The counters as they are now; those of the kernel are read now, and are zero once the sockets are closed."""
+        return replace(
+            self._seen,
             overrun_datagrams=sum(map(_overrun, self._sockets)),
             receive_buffer_bytes=min((_size(sock, socket.SO_RCVBUF) for sock in self._sockets), default=0),
             send_buffer_bytes=_size(self._unicast, socket.SO_SNDBUF) if self._sockets else 0,

@@ -21,7 +21,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 import trio
@@ -64,18 +64,18 @@ class Outcome(Enum):
     UNKNOWN = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WatchStatistics:
     """Who watches whom."""
 
     #: Members that this one is connected to.
-    watching: int
+    watching: int = 0
     #: Members that it wants to be connected to.
-    targets: int
+    targets: int = 0
     #: Closed because there were WATCHERS_MAX already.
-    refused: int
-    attempts: int
-    gone: int
+    refused: int = 0
+    attempts: int = 0
+    gone: int = 0
 
 
 class Watcher:
@@ -88,7 +88,8 @@ class Watcher:
         self._report = report
         self._nursery = nursery
         self._targets: dict[Target, trio.CancelScope] = {}
-        self._watching = self._watchers = self._refused = self._attempts = self._gone = 0
+        self._watchers = 0
+        self._seen = WatchStatistics()
         nursery.start_soon(self._accept_all, trio.socket.from_stdlib_socket(listener), name=f"watchers of {owner}")
 
     def watch(self, targets: Iterable[Target]) -> None:
@@ -102,7 +103,8 @@ class Watcher:
                 self._nursery.start_soon(self._watch, *target, scope, name=f"watch of {target[0]} by {self._owner}")
 
     def statistics(self) -> WatchStatistics:
-        return WatchStatistics(self._watching, len(self._targets), self._refused, self._attempts, self._gone)
+        """A copy of the counters."""
+        return replace(self._seen, targets=len(self._targets))
 
     def levels(self) -> dict[str, Level]:
         """Connections of others to this member."""
@@ -121,7 +123,7 @@ class Watcher:
                 outcome = await self._connect(member, place)
                 seen = seen or outcome is Outcome.CLOSED
                 if outcome is Outcome.OTHER or (outcome is Outcome.REFUSED and seen):
-                    self._gone += 1
+                    self._seen.gone += 1
                     self._report(Gone(member))
                     return
                 if outcome is Outcome.REFUSED and not asked:
@@ -135,7 +137,7 @@ class Watcher:
 
     async def _connect(self, member: Address, place: Physical) -> Outcome:
         """Connect, and hold the connection if it is the member that answers."""
-        self._attempts += 1
+        self._seen.attempts += 1
         try:
             sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         except OSError:
@@ -143,11 +145,11 @@ class Watcher:
         with sock:
             outcome = await self._ask(sock, member, place)
             if outcome is Outcome.CLOSED:
-                self._watching += 1
+                self._seen.watching += 1
                 try:
                     await _wait_closed(sock)
                 finally:
-                    self._watching -= 1
+                    self._seen.watching -= 1
             return outcome
 
     async def _ask(self, sock: trio.socket.SocketType, member: Address, place: Physical) -> Outcome:
@@ -179,7 +181,7 @@ class Watcher:
                 await trio.sleep(ACCEPT_PAUSE_S)
                 continue
             if self._watchers == WATCHERS_MAX:
-                self._refused += 1
+                self._seen.refused += 1
                 sock.close()
                 continue
             self._watchers += 1
