@@ -9,7 +9,7 @@ from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from sitestack.promises.history import History, by_site
-from sitestack.promises.ranges import Ranges
+from sitestack.promises.ranges import Ranges, unite_into
 from sitestack.promises.reception import Stream
 from sitestack.promises.violation import Findings, Violation
 
@@ -26,7 +26,7 @@ def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
     for history in histories:
         for stream, reception in history.receptions.items():
             if stream.scope is Scope.ALL and stream.site != history.site:
-                abroad[stream] = abroad.get(stream, Ranges()) | reception.delivered
+                unite_into(abroad, stream, reception.delivered)
     for members in by_site(histories).values():
         by_uuid = {history.uuid: history for history in members}
         told = [each for history in members for each in _find_told(history, abroad)]
@@ -75,24 +75,22 @@ _Told = tuple[History, records.View, dict[Stream, Ranges]]
 
 
 def _find_told(history: History, abroad: dict[Stream, Ranges]) -> Iterator[_Told]:
-    for stay in history.stays[1:]:
-        assert stay.view is not None  # only stay 0 has none
+    for stay, view in history.placed_stays():
         told = {
             stream: both
             for stream, numbers in stay.received.items()
             if stream.site == history.site and (both := numbers & abroad.get(stream, Ranges()))
         }
         if told:
-            yield history, stay.view, told
+            yield history, view, told
 
 
 def _find_wanting(told: Sequence[_Told], survivors: Sequence[History]) -> dict[ViewId, list[History]]:
     """Which survivors of a view lack something of what all together were told in it: nobody else has to be compared."""
     together: dict[ViewId, dict[Stream, Ranges]] = {}
     for _, view, both in told:
-        known = together.setdefault(view.vid, {})
         for stream, numbers in both.items():
-            known[stream] = known[stream] | numbers if stream in known and known[stream] != numbers else numbers
+            unite_into(together.setdefault(view.vid, {}), stream, numbers)
     return {
         vid: [
             other

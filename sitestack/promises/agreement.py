@@ -8,7 +8,7 @@ crash is such a parting too. If the origin lives, it sends such a message again 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from sitestack.journal import records
@@ -16,7 +16,7 @@ from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
 from sitestack.promises.history import History, Stay, by_site
-from sitestack.promises.ranges import Ranges
+from sitestack.promises.ranges import Ranges, unite_into
 from sitestack.promises.reception import NumberRun, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
 
@@ -54,25 +54,22 @@ def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
     """
     findings = Findings("L7")
     for members in by_site(histories).values():
-        groups: dict[tuple[ViewId, ViewId], list[tuple[History, int]]] = {}
+        groups: dict[tuple[ViewId, ViewId], list[tuple[History, Stay]]] = {}
         for history in members:
-            for number in range(1, len(history.stays) - 1):
-                here, following = history.stays[number].view, history.stays[number + 1].view
-                assert here is not None  # only stay 0 has no view
-                assert following is not None
-                groups.setdefault((here.vid, following.vid), []).append((history, number))
+            for (here, view), (_, following) in pairwise(history.placed_stays()):
+                groups.setdefault((view.vid, following.vid), []).append((history, here))
         for (vid, next_vid), group in groups.items():
-            if all(history.stays[number].received == _stay(group[0]).received for history, number in group):
+            if all(stay.received == group[0][1].received for _, stay in group):
                 continue
-            for stream in sorted({stream for each in group for stream in _stay(each).received}, key=str):
-                everything = Ranges()
-                for each in group:
-                    everything |= _stay(each).received.get(stream, Ranges())
-                for history, number in group:
-                    missing = everything - history.stays[number].received.get(stream, Ranges())
+            everything: dict[Stream, Ranges] = {}
+            for stream, received in (each for _, stay in group for each in stay.received.items()):
+                unite_into(everything, stream, received)
+            for stream in sorted(everything, key=str):
+                for history, stay in group:
+                    missing = everything[stream] - stay.received.get(stream, Ranges())
                     reception = history.receptions.get(stream)
                     if missing and reception is not None:
-                        missing -= reception.accounted_before(number)
+                        missing -= reception.accounted_before(history.stay_in[vid])
                     if missing:
                         what = f"did not deliver {stream} {missing} in {vid}; others did and also went to {next_vid}"
                         damage = _lost(history, stream, missing)
@@ -146,11 +143,6 @@ def _is_fixed(one: History, vid: ViewId, other: History, origin: History | None)
     return other.came_with(vid, following) or (origin is not None and origin.came_with(vid, following))
 
 
-def _stay(place: tuple[History, int]) -> Stay:
-    history, number = place
-    return history.stays[number]
-
-
 def _is_disputed(delivered: list[tuple[NumberRun, ViewId, History]]) -> bool:
     """Whether some number was delivered in two views: only then processes have to be compared."""
     by_view: dict[ViewId, list[tuple[int, int]]] = {}
@@ -181,11 +173,10 @@ def _check_agreement(invariant: str, histories: Sequence[History], by_survivors_
         told = survivors if by_survivors_only else members
         wanting = _find_wanting(told, survivors)
         for history in told:
-            for stay in history.stays[1:]:
-                assert stay.view is not None  # only stay 0 has none
-                for other in wanting[_Step.of(history, stay.view)]:
+            for stay, view in history.placed_stays():
+                for other in wanting[_Step.of(history, view)]:
                     if other is not history:
-                        _check_stay(findings, history, stay, stay.view, other)
+                        _check_stay(findings, history, stay, view, other)
     return findings.violations()
 
 
@@ -194,14 +185,12 @@ def _find_wanting(told: Sequence[History], survivors: Sequence[History]) -> dict
     delivered: dict[_Step, dict[Stream, Ranges]] = {}
     following: dict[_Step, records.View | None] = {}
     for history in told:
-        for stay in history.stays[1:]:
-            assert stay.view is not None  # only stay 0 has none
-            step = _Step.of(history, stay.view)
+        for stay, view in history.placed_stays():
+            step = _Step.of(history, view)
             following[step] = history.next_view(step.vid)
             together = delivered.setdefault(step, {})
             for stream, received in stay.received.items():
-                known = together.get(stream)
-                together[stream] = received if known is None or known == received else known | received
+                unite_into(together, stream, received)
     return {
         step: [
             other

@@ -19,9 +19,7 @@ def check_views(histories: Sequence[History]) -> list[Violation]:
         known: dict[ViewId, tuple[History, records.View]] = {}
         for history in members:
             before: records.View | None = None
-            for stay in history.stays[1:]:
-                view = stay.view
-                assert view is not None  # only stay 0 has none
+            for _, view in history.placed_stays():
                 if history.uuid not in view.members:
                     findings.add(history.label, "self", f"installed {view.vid} without being in it")
                 if before is not None and view.vid.counter <= before.vid.counter:

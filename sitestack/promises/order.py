@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sitestack.model.message import Scope
-from sitestack.promises.history import History, by_site
+from sitestack.promises.history import History, by_site, unreached_unicasts
 from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Hole, NumberRun, Reception, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
@@ -36,7 +36,7 @@ def check_fifo(histories: Sequence[History]) -> list[Violation]:
     unicast may be missing if its origin reports it unreached. What is out of band has no order.
     """
     findings = Findings("L3")
-    unreached = _unreached(histories)
+    unreached = unreached_unicasts(histories, "not_delivered", "unknown")
     for members in by_site(histories).values():
         runs = _runs_by_stream(members)
         for history in members:
@@ -60,7 +60,7 @@ def check_remote_fifo(histories: Sequence[History]) -> list[Violation]:
     conservation check X5 finds). Gaps stand between their neighbours, and what they cover is never delivered.
     """
     findings = Findings("X1")
-    unreached = _unreached(histories)
+    unreached = unreached_unicasts(histories, "not_delivered", "unknown")
     for history in histories:
         for stream, reception in _receptions(history, from_own_site=False):
             _report_late(findings, history, stream, reception)
@@ -89,16 +89,6 @@ def _duplicates(invariant: str, histories: Sequence[History], from_own_site: boo
 
 def _receptions(history: History, from_own_site: bool) -> Iterable[tuple[Stream, Reception]]:
     return (each for each in history.receptions.items() if (each[0].site == history.site) is from_own_site)
-
-
-def _unreached(histories: Sequence[History]) -> dict[Stream, Ranges]:
-    """The unicasts that were reported as not or perhaps not delivered."""
-    found: dict[Stream, Ranges] = {}
-    for history in histories:
-        for each in history.unreached:
-            stream = Stream(each.site, each.origin, each.scope, each.target)
-            found.setdefault(stream, Ranges()).add(each.first, each.last)
-    return found
 
 
 def _report_late(findings: Findings, history: History, stream: Stream, reception: Reception) -> None:

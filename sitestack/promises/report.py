@@ -31,7 +31,7 @@ from sitestack.promises.order import (
     check_relayed_once,
     check_remote_fifo,
 )
-from sitestack.promises.ranges import Ranges
+from sitestack.promises.ranges import Ranges, unite_into
 from sitestack.promises.reception import Stream
 from sitestack.promises.sites import check_conservation, check_loop_freedom, check_single_relay
 from sitestack.promises.total_order import check_total_order
@@ -159,8 +159,7 @@ def _count_harm(violations: Iterable[Violation]) -> dict[Harm, int]:
     harmed: dict[tuple[Harm, Address, Stream], Ranges] = {}
     for violation in violations:
         for harm, process, stream, numbers in violation.damage:
-            key = (harm, process, stream)
-            harmed[key] = harmed.get(key, Ranges()) | numbers
+            unite_into(harmed, (harm, process, stream), numbers)
     counts: dict[Harm, int] = {"lost": 0, "reordered": 0}
     for (harm, _, _), numbers in harmed.items():
         counts[harm] += len(numbers)

@@ -63,12 +63,11 @@ def check_total_order(histories: Sequence[History]) -> list[Violation]:
     for members in by_site(histories).values():
         orders: dict[ViewId, dict[_Order, list[History]]] = {}
         for history in members:
-            for stay in history.stays[1:]:
-                assert stay.view is not None  # only stay 0 has none
+            for stay, view in history.placed_stays():
                 multicasts = [each for each in stay.delivers if each.scope not in UNICASTS]
                 # A batch that is delivered twice at one place is the business of L2.
                 order = tuple(dict.fromkeys(map(_PLACE, multicasts)))
-                orders.setdefault(stay.view.vid, {}).setdefault(order, []).append(history)
+                orders.setdefault(view.vid, {}).setdefault(order, []).append(history)
         for vid, found in orders.items():
             _check_view(findings, vid, found)
     return findings.violations()
