@@ -94,7 +94,7 @@ def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Eviden
     What all records are in is persisted, in columns. Where one partition will do, the optimizer takes longer than the rows, so
     that there the plans are cut instead.
     """
-    keep, shorten = (settle, settle) if partitions == 1 else (_persist, _as_is)
+    keep, shorten = (settle, settle) if partitions == 1 else (_persist, lambda frame: frame)
     read = keep(read_facts(spark, paths).coalesce(partitions))
     recorded = shorten(add_stays(read))
     extent = measure_extent(recorded)
@@ -173,10 +173,6 @@ def _collect_problems(events: DataFrame) -> dict[Address, list[Problem]]:
 
 def _persist(frame: DataFrame) -> DataFrame:
     return frame.persist(StorageLevel.MEMORY_AND_DISK)
-
-
-def _as_is(frame: DataFrame) -> DataFrame:
-    return frame
 
 
 def measure_extent(recorded: DataFrame) -> Extent:

@@ -108,9 +108,9 @@ def edges_text(first: str = "first", last: str = "last") -> Column:
     return F.concat(F.col(first).cast("string"), F.lit(".."), F.col(last).cast("string"))
 
 
-def range_text(first: str = "first", last: str = "last") -> Column:
-    """A range for people."""
-    return F.when(F.col(first) == F.col(last), F.col(first).cast("string")).otherwise(edges_text(first, last))
+def range_text() -> Column:
+    """The range `first..last` for people; a single number as it is."""
+    return F.when(F.col("first") == F.col("last"), F.col("first").cast("string")).otherwise(edges_text())
 
 
 def vid_text(vid: str) -> Column:

@@ -32,11 +32,6 @@ def fold_runs(rows: DataFrame, broken_by: Sequence[str] = ()) -> DataFrame:
     return _fold(within, RECEPTION, broken_by)
 
 
-def fold_deliveries(facts: DataFrame, carried: DataFrame | None = None) -> DataFrame:
-    """The runs of these facts with what came before each: see `order_runs`."""
-    return order_runs(fold_runs(facts.where(IS_RECEIVED)), carried)
-
-
 def order_runs(runs: DataFrame, carried: DataFrame | None = None) -> DataFrame:
     """Runs with what came before them in the whole journal.
 

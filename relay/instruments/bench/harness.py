@@ -146,7 +146,7 @@ async def members_of(task: MemberTask) -> AsyncIterator[list[BenchProcess]]:
         members: list[BenchProcess] = []
         for number in range(task.members):
             named = replace(task, name=f"M{number + 1}")
-            command = [sys.executable, "-m", "relay.instruments.bench.member", json.dumps(named.to_json())]
+            command = [sys.executable, "-m", "relay.instruments.bench.member", json.dumps(asdict(named))]
             process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             members.append(BenchProcess(named, process))
             stack.push_async_callback(members[-1].end)

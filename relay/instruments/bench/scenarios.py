@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from relay.node.bridge import BridgeConfig
 from relay.node.settings import NodeConfig, RelaySettings
@@ -47,10 +46,6 @@ class MemberTask:
     #: Another site and the port of its bridge; empty for none.
     peer: str = ""
     peer_port: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """What the constructor takes."""
-        return asdict(self)
 
     def site_config(self) -> SiteConfig:
         """On the loopback interface, with all defaults."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import trio
 
@@ -30,23 +30,19 @@ class Condition:
 OPEN = Condition()
 
 
+#: Verbs that take an amount, with what the amount becomes.
+_GRADED = {"delay": "delay_s", "slow": "bytes_per_s", "lose": "loss", "duplicate": "duplication", "reorder": "reordering"}
+
+
 def harmed(before: Condition, do: str, amount: float) -> Condition:
-    """The condition after one more verb."""
+    """The condition after one more verb; `heal` undoes all of them."""
     match do:
         case "cut" | "stall" | "half-open":
             return replace(before, mode=do)
-        case "delay":
-            return replace(before, delay_s=amount)
-        case "slow":
-            return replace(before, bytes_per_s=amount)
-        case "lose":
-            return replace(before, loss=amount)
-        case "duplicate":
-            return replace(before, duplication=amount)
-        case "reorder":
-            return replace(before, reordering=amount)
-        case _:
+        case "heal":
             return OPEN
+    graded: dict[str, Any] = {_GRADED[do]: amount}
+    return replace(before, **graded)
 
 
 class Direction:

@@ -10,7 +10,7 @@ from typing import Any
 from relay.instruments.check import Report
 from relay.instruments.drills.plan import Drill
 from relay.instruments.drills.rates import Rates
-from relay.instruments.drills.verdict import MemberVerdict, order_agrees
+from relay.instruments.drills.verdict import MemberVerdict, Silence, order_agrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +19,6 @@ class Moment:
 
     at_s: float
     what: str
-
-
-@dataclass(frozen=True, slots=True)
-class SilentTime:
-    """The longest silence: from when to when, in seconds after the load began, at whom, and of which site nothing was heard."""
-
-    begin_s: float
-    end_s: float
-    member: str
-    site: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +31,6 @@ class DrillResult:
     #: One a process, so that a member that was started again has several.
     members: tuple[MemberVerdict, ...]
     report: Report
-    #: The longest silence at a member of another site after the first harm; None when there was no harm.
-    failover_s: float | None
     seconds: float
     #: From the end of the load and of all harm until everything was at rest.
     quiet_s: float
@@ -51,11 +39,16 @@ class DrillResult:
     timeline: tuple[Moment, ...]
     #: What went wrong besides what was delivered, in sentences.
     problems: tuple[str, ...]
-    silence: SilentTime | None = None
+    silence: Silence | None = None
     #: Deliveries per second in each site.
     rates: Rates = field(default_factory=Rates)
     #: By what the harm was done, in sentences.
     means: tuple[str, ...] = ()
+
+    @property
+    def failover_s(self) -> float | None:
+        """The longest silence at a member of another site after the first harm; None when there was no harm."""
+        return None if self.silence is None else self.silence.seconds
 
     @property
     def lost(self) -> int:

@@ -21,9 +21,9 @@ from relay.instruments.drills.local import open_local
 from relay.instruments.drills.plan import UNDOING, Action, Drill, Seat, draw_method
 from relay.instruments.drills.rates import delivery_rates
 from relay.instruments.drills.rest import queues, unrest
-from relay.instruments.drills.result import DrillResult, Moment, SilentTime
+from relay.instruments.drills.result import DrillResult, Moment
 from relay.instruments.drills.sites import POLL_S, NotReady, Sites
-from relay.instruments.drills.verdict import MemberLog, Silence, judge, longest_silence, read_log
+from relay.instruments.drills.verdict import MemberLog, judge, longest_silence, read_log
 from relay.journal import Problem, find_journals, read_journal
 
 Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
@@ -122,7 +122,7 @@ class _Run:
         problems += [
             f"{seat.name} of {seat.site} has left no journal." for seat in sites.seats if (seat.site, seat.name) not in heard
         ]
-        silence = longest_silence(logs, self._harm_ns, self._end_ns) if self._harm_ns else None
+        silence = longest_silence(logs, self._harm_ns, self._end_ns, self._began_ns) if self._harm_ns else None
         self._observe("done", self._fed, self._fed)
         return DrillResult(
             drill=self._drill,
@@ -130,8 +130,7 @@ class _Run:
             sites={site: [seat.name for seat in sites.seats if seat.site == site] for site in self._drill.sites},
             members=tuple(judge(logs)),
             report=report,
-            failover_s=None if silence is None else round(silence.seconds, 3),
-            silence=None if silence is None else self._told(silence),
+            silence=silence,
             rates=delivery_rates(logs, self._began_ns),
             means=tuple(self._executor.means()),
             seconds=trio.current_time() - started,
@@ -224,10 +223,6 @@ class _Run:
                 return round(since - began, 2), []
             await trio.sleep(POLL_S)
         return REST_TIMEOUT_S, [f"Not at rest after {REST_TIMEOUT_S:g} s: {each}" for each in found or ["deliveries go on."]]
-
-    def _told(self, silence: Silence) -> SilentTime:
-        begin, end = [round((when - self._began_ns) / 1e9, 3) for when in (silence.begin_ns, silence.end_ns)]
-        return SilentTime(begin, end, silence.member, silence.site)
 
     def _full_disks(self) -> list[str]:
         """A member whose disk is full delivers everything all the same, and says how much its journal misses (B6)."""

@@ -118,9 +118,7 @@ class Sites:
         """Do it. Answers whom it met. Raises NotReady when nobody has the role, MemberDied."""
         if action.do not in MEMBER_VERBS:
             return await self._harm_link(action)
-        place = parse_place(action.target, self._drill.sites, self._drill.members)
-        seat = self._had[place] if action.do in UNDOING and place in self._had else await self.find(place)
-        self._had[place] = seat
+        seat = await self._whom(parse_place(action.target, self._drill.sites, self._drill.members), action.do)
         self.touched[seat] = None
         await self._harm_member(action, seat)
         return seat.name
@@ -184,9 +182,13 @@ class Sites:
     async def _end(self, place: Place, do: str) -> list[Seat]:
         if not place.who:
             return [seat for seat in self.seats if seat.site == place.site]
-        seat = self._had[place] if do in UNDOING and place in self._had else await self.find(place)
-        self._had[place] = seat
-        return [seat]
+        return [await self._whom(place, do)]
+
+    async def _whom(self, place: Place, do: str) -> Seat:
+        """The member that a place means: to undo harm, the one that was harmed, whatever its role is now."""
+        if do not in UNDOING or place not in self._had:
+            self._had[place] = await self.find(place)
+        return self._had[place]
 
     async def _start(self, seat: Seat) -> None:
         await self._executor.start(seat)
@@ -218,13 +220,8 @@ class Sites:
 
     def _waves(self) -> list[list[Seat]]:
         """Who starts together: the ranks that matter in a failover are those of the seats."""
-        waves: list[list[Seat]] = [[], [], []]
-        ranks: dict[str, int] = {}
-        for seat in self.seats:
-            rank = ranks.get(seat.site, 0)
-            ranks[seat.site] = rank + 1
-            waves[min(rank, 2)].append(seat)
-        return waves
+        ranked = [(place % self._drill.members, seat) for place, seat in enumerate(self.seats)]
+        return [[seat for rank, seat in ranked if min(rank, 2) == wave] for wave in range(3)]
 
     async def _have_joined(self, seats: Sequence[Seat]) -> bool:
         return all([is_member(await self._status(seat)) for seat in seats])

@@ -150,28 +150,27 @@ def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A member heard nothing of a site from one moment to another."""
+    """From when to when a member heard nothing of a site, in seconds after the load began."""
 
-    begin_ns: int
-    end_ns: int
+    begin_s: float
+    end_s: float
     member: str
-    #: Of whom.
     site: str
 
     @property
     def seconds(self) -> float:
-        """How long."""
-        return (self.end_ns - self.begin_ns) / 1e9
+        """How long the silence lasted."""
+        return round(self.end_s - self.begin_s, 3)
 
 
-def longest_silence(logs: Sequence[MemberLog], since_ns: int, until_ns: int) -> Silence | None:
+def longest_silence(logs: Sequence[MemberLog], since_ns: int, until_ns: int, zero_ns: int) -> Silence | None:
     """How long, at worst, a member that was there all the time heard nothing of another site after a fault, under load.
 
-    It is the longest time between two arrivals of which the first came before the load ended, and the second after the fault;
-    None when nothing came after it.
+    The longest time between two arrivals of which the first came before the load ended at `until_ns`, and the second after
+    the fault at `since_ns`; None when nothing came after the fault. The load began at `zero_ns`.
     """
     silences = [
-        Silence(before, after, log.name, site)
+        Silence(round((before - zero_ns) / 1e9, 3), round((after - zero_ns) / 1e9, 3), log.name, site)
         for log in logs
         if not log.crashed and not log.apart
         for site, arrivals in log.arrivals.items()

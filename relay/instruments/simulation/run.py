@@ -104,15 +104,13 @@ class SeedRun:
 
     def _rates(self) -> None:
         plan = self.plan
-        network = self.world.network.faults
-        if plan.loss:
-            network.append(self._counting("loss", network_faults.loss(plan.loss)))
-        if plan.corruption:
-            network.append(self._counting("corruption", network_faults.corruption(plan.corruption)))
-        if plan.duplication:
-            network.append(self._counting("duplication", network_faults.duplication(plan.duplication, plan.duplication_late_s)))
-        if plan.reordering:
-            network.append(self._counting("reordering", network_faults.reordering(plan.reordering, plan.reordering_late_s)))
+        rules = {
+            "loss": network_faults.loss(plan.loss),
+            "corruption": network_faults.corruption(plan.corruption),
+            "duplication": network_faults.duplication(plan.duplication, plan.duplication_late_s),
+            "reordering": network_faults.reordering(plan.reordering, plan.reordering_late_s),
+        }
+        self.world.network.faults += [self._counting(name, rule) for name, rule in rules.items() if getattr(plan, name)]
 
     def _counting(self, name: str, rule: network_faults.PacketFault) -> network_faults.PacketFault:
         def counted(packet: network_faults.Packet, rng: random.Random) -> list[network_faults.Packet]:

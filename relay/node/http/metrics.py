@@ -140,14 +140,14 @@ def _counter(name: str, help_text: str, value: float) -> Metric:
 
 
 def _counters(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = CounterMetricFamily(f"relay_{name}", help_text, labels=[label])
-    for key, value in values.items():
-        family.add_metric([key], value)
-    return family
+    return _labelled(CounterMetricFamily(f"relay_{name}", help_text, labels=[label]), values)
 
 
 def _by(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(f"relay_{name}", help_text, labels=[label])
+    return _labelled(GaugeMetricFamily(f"relay_{name}", help_text, labels=[label]), values)
+
+
+def _labelled(family: CounterMetricFamily | GaugeMetricFamily, values: Mapping[str, float]) -> Metric:
     for key, value in values.items():
         family.add_metric([key], value)
     return family

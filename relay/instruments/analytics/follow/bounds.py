@@ -18,8 +18,6 @@ RANGES_MAX = 200
 #: Who has written nothing for so many horizons is forgotten.
 SILENT_HORIZONS = 4
 
-NOTE_SCHEMA = "note string, place string, times long, what string"
-
 
 def bound_ranges(ranges: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, DataFrame]:
     """The newest ranges of each key, those before them as one from end to end; and how many became one, as notes."""

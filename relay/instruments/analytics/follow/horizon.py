@@ -33,7 +33,7 @@ from relay.instruments.analytics.follow.positions import add_orders, find_differ
 from relay.instruments.analytics.promises.completeness import passed_over, repeated, turned
 from relay.instruments.analytics.promises.findings import text, to_findings, unite
 from relay.instruments.analytics.ranges import merge_ranges, overlap, overlay_ranges, subtract_ranges
-from relay.instruments.analytics.reception import carry_on, find_duplicates, find_holes, fold_deliveries
+from relay.instruments.analytics.reception import IS_RECEIVED, carry_on, find_duplicates, find_holes, fold_runs, order_runs
 from sitestack.journal import records
 
 #: Sends are kept and judged together by so much of their time.
@@ -90,7 +90,7 @@ def advance(facts: DataFrame, known: Known, horizon_ns: int, now_ns: int) -> Ste
     """The step from `known`. `now_ns` is the latest wall clock of all earlier batches, 0 before the first."""
     facts = facts.withColumn("stay", F.lit(1))
     due_ns = now_ns - horizon_ns
-    runs = settle(fold_deliveries(facts, known.carried))
+    runs = settle(order_runs(fold_runs(facts.where(IS_RECEIVED)), known.carried))
     carried, bounded = bound_ranges(settle(carry_on(runs)), CARRIED)
     carried = settle(carried)
     processes = settle(_meet(known.processes, facts))

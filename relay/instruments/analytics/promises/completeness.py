@@ -17,7 +17,15 @@ from relay.instruments.analytics.facts import (
     stream_text,
 )
 from relay.instruments.analytics.promises.findings import phrase, tell_ranges, text, to_findings, unite
-from relay.instruments.analytics.ranges import common_first, common_last, merge_ranges, overlap, overlay_ranges, subtract_ranges
+from relay.instruments.analytics.ranges import (
+    common_first,
+    common_last,
+    count_numbers,
+    merge_ranges,
+    overlap,
+    overlay_ranges,
+    subtract_ranges,
+)
 from relay.instruments.analytics.reception import find_duplicates, find_gaps, find_holes, find_late, find_misplaced_gaps
 from sitestack.promises.order import AGAIN, GAP_DELIVERED, GAP_EARLY, LATE, PASSED_OVER
 
@@ -31,23 +39,13 @@ def measure_completeness(runs: DataFrame, received: DataFrame) -> DataFrame:
     ordered = runs.where(IS_ORDERED)
     passed = find_holes(ordered).where("not initial")
     parts = {
-        "delivered": _count(received),
-        "duplicated": _count(find_duplicates(runs), F.col("times")),
-        "reordered": _count(find_late(ordered)),
-        "in_gaps": _count(find_gaps(runs)),
-        "missing": _count(subtract_ranges(merge_ranges(passed, RECEPTION), received, RECEPTION)),
+        "delivered": received,
+        "duplicated": find_duplicates(runs),
+        "reordered": find_late(ordered),
+        "in_gaps": find_gaps(runs),
+        "missing": subtract_ranges(merge_ranges(passed, RECEPTION), received, RECEPTION),
     }
-    named = [part.withColumnRenamed("count", name) for name, part in parts.items()]
-    counted = named[0]
-    for part in named[1:]:
-        counted = counted.unionByName(part, allowMissingColumns=True)
-    return counted.groupBy(*RECEPTION).agg(*[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in parts])
-
-
-def _count(ranges: DataFrame, times: Column | int = 1) -> DataFrame:
-    """How many numbers there are in each reception."""
-    numbers = (F.col("last") - F.col("first") + 1) * times
-    return ranges.groupBy(*RECEPTION).agg(F.sum(numbers).alias("count"))
+    return count_numbers(parts, RECEPTION)
 
 
 def find_incomplete(events: DataFrame, runs: DataFrame, received: DataFrame, stays: DataFrame) -> DataFrame:

@@ -10,22 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from relay.journal.encoding import KINDS
 from sitestack.journal import records
 from sitestack.model.errors import ConfigurationError
 
+#: What each class of records is called in the column `kind`, as in the lines of `relay journal cat`.
 KIND_NAMES: dict[type[records.Record], str] = {
-    records.Start: "start",
-    records.Stop: "stop",
-    records.Send: "send",
-    records.Reject: "reject",
-    records.Deliver: "deliver",
-    records.View: "view",
-    records.GlobalView: "gview",
-    records.Role: "role",
-    records.Gap: "gap",
-    records.Baseline: "baseline",
-    records.Unreach: "unreach",
-    records.Drop: "drop",
+    kind: "gview" if kind is records.GlobalView else kind.__name__.lower() for kind in KINDS.values()
 }
 #: The rows that no record makes.
 ALL_KINDS = frozenset((*KIND_NAMES.values(), "segment", "problem"))

@@ -77,6 +77,6 @@ def silence(result: DrillResult) -> str:
     """Where it was longest, in a sentence."""
     found = result.silence
     if found is None:
-        return "No member waited for the other site." if result.failover_s is None else ""
+        return "No member waited for the other site."
     when = f"from {found.begin_s:.2f} s to {found.end_s:.2f} s"
-    return f"Longest silence: {found.member} heard nothing of {found.site} for {found.end_s - found.begin_s:.3f} s, {when}."
+    return f"Longest silence: {found.member} heard nothing of {found.site} for {found.seconds:.3f} s, {when}."
