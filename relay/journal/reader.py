@@ -137,12 +137,10 @@ def _frames(stream: BinaryIO, file: Path, problems: list[Problem]) -> Iterator[t
             return
         length, check, crc = FRAME.unpack(head)
         if check != length_check(length) or length > RECORD_BYTES_MAX:
-            rest = size - offset
-            problems.append(Problem(file, offset, "corrupt", f"bad length; {rest} bytes to the end are not read"))
+            problems.append(Problem(file, offset, "corrupt", f"bad length; {size - offset} bytes to the end are not read"))
             return
         if length > size - offset - FRAME.size:
-            rest = size - offset
-            problems.append(Problem(file, offset, "torn", f"the last {rest} bytes are no whole record"))
+            problems.append(Problem(file, offset, "torn", f"the last {size - offset} bytes are no whole record"))
             return
         payload = stream.read(length)
         if len(payload) < length:
