@@ -1,4 +1,4 @@
-"""A drill on this machine: a process for each member, harm by signals, and proxies on the links that are to be harmed."""
+"""Drills on this machine: a process for each member, which signals harm; proxies on the links that a drill harms."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ ABORT_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What of this machine a drill needs."""
+    """What a drill needs of this machine."""
 
     discovery: Discovery = "multicast"
-    #: Proxies between members of different sites, and between those of one site.
+    #: Whether proxies stand between members of different sites, and between members of one site.
     bridge_proxies: bool = False
     site_proxies: bool = False
-    #: Those whose journal gets a small disk of its own.
+    #: Members whose journals get small disks of their own, to be filled.
     small_disks: tuple[Seat, ...] = ()
-    #: What differs in the configurations.
+    #: Keys that differ from the members' usual configuration.
     config: Mapping[str, Any] | None = None
     seed: int = 0
 
@@ -62,7 +62,7 @@ class LocalExecutor(Executor):
         self._filled: dict[Seat, None] = {}
 
     async def fill_disk(self, seat: Seat) -> None:
-        """By a file that takes all room; where no small disk could be had, by a limit to the size of the process's files."""
+        """Fill the small disk; where none could be mounted, limit the size of the files that the process may write."""
         disk = self._disks[seat]
         self._filled[seat] = None
         if disk.mounted:
@@ -73,7 +73,7 @@ class LocalExecutor(Executor):
             self._processes[seat].limit_files(disk.largest_bytes())
 
     async def free_disk(self, seat: Seat) -> None:
-        """Undo that."""
+        """Undo `fill_disk`."""
         disk = self._disks[seat]
         if disk.mounted:
             disk.free()
@@ -81,33 +81,32 @@ class LocalExecutor(Executor):
             self._processes[seat].limit_files(None)
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
-        """Tell the proxies."""
+        """Change the conditions that the proxies look up."""
         self._used("links: proxies in user space.")
         for source, destination in pairs:
             self._network.change(source, destination, do, amount)
 
     async def journals(self) -> Sequence[Path]:
-        """One directory. What is on a disk that was full has holes, and is nothing to judge by."""
+        """One directory, without the journals on disks that were full: they have holes, so nothing can be judged by them."""
         for seat, disk in self._disks.items():
             if seat not in self._filled:
                 shutil.copytree(disk.directory, self._journal, dirs_exist_ok=True)
         return [self._journal]
 
     async def abort(self) -> None:
-        """No process is left afterwards."""
+        """End all processes."""
         async with trio.open_nursery() as nursery:
             for member in self._processes.values():
                 nursery.start_soon(member.end, ABORT_TIMEOUT_S)
 
 
 class LocalVenue:
-    """Processes on this machine. All verbs can be done."""
+    """Processes on this machine, where every verb can be done."""
 
     async def prepare(self, drill: Drill) -> None:
-        """There is nothing to prepare."""
+        """Nothing has to be prepared."""
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
-        """Raises nothing."""
         return open_local(drill, seed, directory, journal)
 
 
@@ -128,7 +127,7 @@ def open_local(drill: Drill, seed: int, directory: Path, journal: Path, discover
 
 @asynccontextmanager
 async def local_place(seats: Sequence[Seat], needs: Needs, directory: Path, journal: Path) -> AsyncIterator[Executor]:
-    """Nobody is started yet. After the block there is no process, no port and no mount left, whatever happened in it."""
+    """The place, with no member started. After the block no process, port or mount is left, whatever happened inside."""
     discovery: Discovery = "hosts" if needs.site_proxies else needs.discovery
     with ExitStack() as stack:
         ports = stack.enter_context(reserved_ports(seats, discovery))

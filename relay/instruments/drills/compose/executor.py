@@ -1,4 +1,4 @@
-"""A drill in containers: the engine starts, feeds, kills, stops and disconnects them; packet filters harm single links."""
+"""A drill in containers: the engine harms members and whole sites; packet filters and traffic control harm single links."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from relay.instruments.drills.plan import Seat
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What an executor has to know of its project."""
+    """What an executor has to know of its compose project."""
 
     engine: Engine
     containers: Mapping[Seat, Container]
-    #: By their names in the compose file.
+    #: Member -> its service in the compose file.
     services: Mapping[Seat, str]
-    #: As the engine calls them.
+    #: Site -> the engine's name of its network; and the same of the WAN.
     site_networks: Mapping[str, str]
     wan: str
     http_port: int
-    #: Where members keep their journals, on a volume that they share.
+    #: The directory in every container for the journals, on a shared volume.
     journal: str
-    #: What proxies between the sites do; None where there are none.
+    #: The conditions that proxies between the sites look up; None where there are no proxies.
     detour: Network | None = None
 
 
@@ -55,9 +55,9 @@ class ComposeExecutor(Executor):
         self._setting = setting
         self._directory = directory
         self._conditions: dict[Pair, Condition] = {}
-        #: Whether traffic control was ever needed: who only drops packets can do without it.
+        #: Whether traffic control was ever needed; dropping packets does without it.
         self._shaped = False
-        #: Who has lost the WAN, with the address to come back with.
+        #: Members without the WAN -> the address that they get back.
         self._cut_off: dict[Seat, str] = {}
 
     async def start(self, seat: Seat) -> None:
@@ -69,9 +69,9 @@ class ComposeExecutor(Executor):
     # -- links -----------------------------------------------------------------------------------------------------
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
-        """Whole sites are cut off by the engine, which takes the WAN away from one of them; the rest is done to packets.
+        """Harm links: the engine cuts whole sites off by taking the WAN away from one; everything else is done to packets.
 
-        Where proxies stand between the sites, they do what is done there.
+        Where proxies stand between the sites, they do all the harm there.
         """
         if self._setting.detour is not None:
             pairs = self._harm_detours(pairs, self._setting.detour, do, amount)
@@ -92,7 +92,7 @@ class ComposeExecutor(Executor):
         await self._harm({seat for pair in pairs for seat in pair})
 
     def _harm_detours(self, pairs: Sequence[Pair], detour: Network, do: str, amount: float) -> list[Pair]:
-        """Answers the other pairs: those inside a site."""
+        """Harm the links between sites by the proxies. Returns the pairs inside a site, which are left to do."""
         inside = [pair for pair in pairs if pair[0].site == pair[1].site]
         if len(inside) < len(pairs):
             self._used("links between sites: proxies in user space at the gateway of the WAN.")
@@ -106,7 +106,7 @@ class ComposeExecutor(Executor):
         self._used(f"{do}: {how}, in the network namespaces of the containers.")
 
     def _between_sites(self, pairs: Sequence[Pair]) -> str:
-        """The last site, when these pairs are all that there are between sites."""
+        """The last site, if these pairs are all links between sites; else an empty text."""
         seats = list(self._setting.containers)
         every = {(one, other) for one in seats for other in seats if one.site != other.site}
         return seats[-1].site if set(pairs) == every else ""
@@ -136,7 +136,7 @@ class ComposeExecutor(Executor):
                 nursery.start_soon(trio.to_thread.run_sync, connect)
 
     async def _harm(self, seats: Iterable[Seat]) -> None:
-        """Tell the kernel how the links of these members are now."""
+        """Tell the kernel the conditions of all links of these members."""
         states = {seat: await trio.to_thread.run_sync(each.state) for seat, each in self._setting.containers.items()}
         for seat in self._setting.containers:
             if seat in set(seats) and (pid := states[seat].pid):
@@ -153,7 +153,7 @@ class ComposeExecutor(Executor):
     # -- the rest --------------------------------------------------------------------------------------------------
 
     async def journals(self) -> Sequence[Path]:
-        """Copied out of the volume."""
+        """One directory, into which the shared volume is copied."""
         first = next(iter(self._setting.containers.values()))
         await trio.to_thread.run_sync(first.copy_out, self._setting.journal, self._directory)
         return [self._directory]
