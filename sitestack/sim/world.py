@@ -17,7 +17,7 @@ Maker = Callable[["World", str, str, random.Random, Physical], Process]
 
 
 class World:
-    """Every process, the network between them, and the one source of randomness."""
+    """All processes, the networks between them, and the one source of randomness."""
 
     def __init__(self, seed: int, make: Maker) -> None:
         self.seed = seed

@@ -92,7 +92,7 @@ class _Draw:
         return replace(plan, late=(plan.sites[-1][0], round(rng.uniform(2.0, 12.0), 4)))
 
     def _with_window(self, plan: Plan) -> Plan:
-        """A site of four at least sends unicasts too, in frames of which a few fill the window."""
+        """A small window: then a site has four members at least, and a few of its frames, unicasts too, fill the window."""
         window_bytes = self._pick("window", self._weights.window_bytes)
         if window_bytes is None:
             return plan
@@ -140,14 +140,14 @@ def _is_floodable(fault: Fault) -> bool:
 
 
 def _flood(rng: random.Random, plan: Plan, fault: Fault) -> Flood:
-    """Sends before, during and after a fault: in a site that it names, or in any."""
+    """A flood of messages before, during and after a fault: in a site that the fault names, or in any."""
     site = rng.choice(sites_of(fault) or (draw_site(rng, plan),))
     at = fault.at - rng.choice((0.01, 0.05, 0.3))
     return Flood(at, rng.choice((0.1, 1.0, 3.0)), site, rng.choice((8, 16, 24)), rng.choice((0.0, 0.0, 0.3)))
 
 
 def _tidy(fault: Fault) -> Fault:
-    """With no more digits than anybody wants to read, and not before the load begins."""
+    """A fault with its numbers rounded for readers, and no time before the load begins."""
     numbers = {each.name: getattr(fault, each.name) for each in fields(fault)}
     numbers = {name: round(max(0.0, value), 4) for name, value in numbers.items() if isinstance(value, float)}
     return replace(fault, **numbers)

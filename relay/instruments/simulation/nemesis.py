@@ -1,4 +1,4 @@
-"""The nemesis: carries out the faults of a plan, each when its time has come, under the load of `load.py`."""
+"""The nemesis: carries out each fault of a plan at its time, under the load of `load.py`."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ Cut = tuple[frozenset[str], frozenset[str]]
 
 
 class Nemesis:
-    """Everything that happens to a world while its promises are tried: the faults, and the load."""
+    """Everything that happens to a world while its promises are tested: faults and load."""
 
     def __init__(self, plan: Plan, world: World, hosts: dict[str, list[Physical]], rng: random.Random) -> None:
         self.plan = plan
         self.world = world
         self.hosts = hosts
-        #: How often each thing happened.
+        #: How often each kind of thing happened, by the names of `coverage.py`.
         self.covered: Counter[str] = Counter()
-        #: Processes that are still to be started (again).
+        #: The number of processes that are still to be started, or started again.
         self.restarts = 0
-        #: Who was told to leave, and when.
+        #: Processes that were told to leave -> when.
         self.leaving: dict[Address, float] = {}
         self._routes = {site: routes_of(plan, site) for site in hosts}
         self._load = Load(plan, world, rng)
@@ -203,13 +203,13 @@ class Nemesis:
         return [stream for stream, near, far in ends if (near in one and far in other) or (near in other and far in one)]
 
     def _break(self, cuts: list[Cut], cut: Cut, fault: Split | WanCut) -> None:
-        """Break the route, one way or both, and mend it when it is time."""
+        """Break a route, one way or both ways, and schedule its healing."""
         broken = [cut] if fault.one_way else [cut, (cut[1], cut[0])]
         cuts += broken
         self.world.schedule.after(fault.length, partial(_mend, cuts, broken))
 
     def _reset(self, fault: Reset) -> None:
-        """Unicasts one after the other, and a connection that is forgotten between two of them."""
+        """Send unicasts one after the other, and let the ends forget their connection between two of them."""
         sender, receiver = self._ranked(fault.site, fault.rank), self._ranked(fault.site, fault.peer)
         if sender is None or receiver is None or sender is receiver:
             return
@@ -249,7 +249,7 @@ def _whisper(sender: Process, words: bytes, target: Address) -> None:
 
 
 def _make_sure(victim: Process) -> None:
-    """A process that had nothing more to send dies all the same."""
+    """Kill a process that should have died while sending, but had nothing more to send."""
     if victim.alive:
         victim.kill()
 

@@ -1,7 +1,7 @@
 """Scenarios: each draws one fault, or a few that belong together, for a plan of which everything else is drawn already.
 
-A scenario draws when, where and how much, with the dice that it is given. How often it comes is a weight in `weights.py`. One
-that cannot happen to a plan gives nothing.
+A scenario draws when, where and how much, with the dice that it is given. How often it happens is a weight in `weights.py`. A
+scenario that makes no sense in a plan gives no fault.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def leave(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def pause(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A member stands still, until its silence is noticed or not so long."""
+    """A member is paused, for longer than the failure detection waits or for less."""
     return [Pause(moment(rng), draw_length(rng), draw_site(rng, plan), rng.choice((0, 0, 1, 2)))]
 
 
 def move(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Where members find each other by multicast: those that are named by address have to stay where they are."""
+    """A member changes its address. Only with multicast: members that are configured by address must stay there."""
     return [Move(moment(rng), draw_site(rng, plan), rng.choice((0, 1, 2)))] if plan.multicast else []
 
 
@@ -76,14 +76,14 @@ def takeover(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def line_dies(rng: random.Random, plan: Plan) -> list[Fault]:
-    """The next in line of a large site, one after the other, each while it takes over."""
+    """The coordinators of a large site die one after the other, each while it takes over."""
     site, at = draw_large_site(rng, plan), moment(rng)
     times = [at + 0.7 * number for number in range(rng.choice((2, 3)) if site else 0)]
     return [Kill(time, site, 0, rng.randrange(12), rng.uniform(3.0, 8.0)) for time in times]
 
 
 def several_die(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Of a large site, perhaps more than half at once, with the coordinator or without."""
+    """Several members of a large site die at once, perhaps more than half, with the coordinator or without."""
     site = draw_large_site(rng, plan)
     if not site:
         return []
@@ -94,7 +94,7 @@ def several_die(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def several_leave(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Of a large site, while others come back."""
+    """Several members of a large site leave while others come back."""
     site = draw_large_site(rng, plan)
     if not site:
         return []
@@ -104,7 +104,7 @@ def several_leave(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def site_dies(rng: random.Random, plan: Plan) -> list[Fault]:
-    """All members of a site, so that nobody is there for a while."""
+    """All members of a site die, so that the site is gone for a while."""
     site, at, back = draw_site(rng, plan), moment(rng), rng.uniform(0.0, 2.0)
     return [Kill(at + 0.01 * n, site, 0, 0, back + 0.1 * n) for n in range(dict(plan.sites)[site])]
 
@@ -118,14 +118,14 @@ def burst(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def split(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A site falls in two, of which each can be larger."""
+    """A site is partitioned; either part can be the larger one."""
     site = draw_site(rng, plan)
     hosts = rng.randrange(1, max(2, dict(plan.sites)[site]))
     return [Split(moment(rng), draw_length(rng), site, hosts, rng.random() < 0.25)]
 
 
 def split_amid_floods(rng: random.Random, plan: Plan) -> list[Fault]:
-    """The first site falls in two twice; it sends much when that begins, when it ends, and afterwards."""
+    """The first site is partitioned twice, with floods when a partition begins, when it ends, and afterwards."""
     site, members = plan.sites[0]
     faults: list[Fault] = []
     for at in (rng.uniform(0.5, 8.0), rng.uniform(14.0, 18.0)):
@@ -136,7 +136,7 @@ def split_amid_floods(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def resets(rng: random.Random, plan: Plan) -> list[Fault]:
-    """The same two forget their connection several times in a row."""
+    """The same two members forget their unicast connection several times in a row."""
     sites = [site for site, members in plan.sites if members > 1]
     if not sites:
         return []
@@ -164,7 +164,7 @@ def wan_cut(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def wan_cuts_in_turn(rng: random.Random, plan: Plan) -> list[Fault]:
-    """One side of a site is cut off, and before that is mended another one."""
+    """A site loses its connection to one neighbour, and before that is mended the one to another neighbour."""
     turns = [(one, other) for one, other in permutations(plan.pairs(), 2) if {*one} & {*other}]
     if not turns:
         return []

@@ -16,29 +16,30 @@ from relay.replica.buffer import BufferConfig
 from sitestack.config import Agreement, Order
 from sitestack.stack.turn import STEPS, Step
 
-#: A few members in each of several sites with everything turned on and off; a hundred in one; sites in a line or a star.
+#: swarm: a few members in each of several sites, with everything turned on and off. large: a hundred members in one site.
+#: routed: sites in a line or a star.
 Kind = Literal["swarm", "large", "routed"]
 
 
 class Topology(NamedTuple):
-    """Sites, and which of them are connected. Every first few of a tree are a tree too, so that a plan can be shrunk."""
+    """Sites, and which of them are connected. The first sites of a tree are a tree too, so that a plan can be shrunk."""
 
     sites: tuple[str, ...]
-    #: Empty: each with each.
+    #: Empty: all pairs are connected.
     connections: tuple[tuple[str, str], ...] = ()
-    #: How many members each site has. Empty: that is drawn.
+    #: The number of members of each site. Empty: drawn.
     sizes: tuple[int, ...] = ()
 
 
 class Rate(NamedTuple):
-    """Nothing in most plans; in this share of them anything up to the most."""
+    """A rate that is 0 but for a share of the plans, where it is anything up to `most`."""
 
     share: float
     most: float
 
 
 class Row(NamedTuple):
-    """A kind of fault: what draws it, in which share of the plans it happens, and how often then."""
+    """A kind of fault: its scenario, the share of plans in which it happens, and how often it happens there."""
 
     scenario: Scenario
     share: float
@@ -72,7 +73,7 @@ FAULTS = (
     Row(aimed.two_relays_die, 0.08),
 )
 
-#: What only shows when there are many members, and little else: each member costs.
+#: Faults for large sites: only those that many members make different, since each member costs time.
 FAULTS_AMONG_MANY = (
     Row(scenarios.pause, 1.0),
     Row(scenarios.line_dies, 1.0),
@@ -90,7 +91,7 @@ TWO, THREE, FOUR = [Topology(("NYC", "SFO", "LON", "TYO")[:number]) for number i
 LINE_OF_3, LINE_OF_4 = _line("NYC", "SFO", "LON"), _line("NYC", "SFO", "LON", "TYO")
 STAR = Topology(("SFO", "NYC", "LON", "TYO"), (("SFO", "NYC"), ("SFO", "LON"), ("SFO", "TYO")))
 
-#: So little that a cut costs something.
+#: Budgets so small that a cut leads to gaps.
 SMALL_BUDGETS = (
     *[BufferConfig(budget_entries=entries) for entries in (8, 32)],
     *[BufferConfig(budget_bytes=size) for size in (4_000, 20_000)],
@@ -99,7 +100,7 @@ SMALL_BUDGETS = (
 
 
 class Weights(NamedTuple):
-    """What the plans of a kind are made of: the values of each aspect with their weights, or how many plans have it."""
+    """What the plans of a kind are made of: for each aspect its values with their weights, or the share of plans with it."""
 
     topology: Mapping[Topology, float] = {TWO: 80, THREE: 9, FOUR: 6, LINE_OF_3: 3, LINE_OF_4: 1, STAR: 1}
     members: Mapping[int, float] = {1: 12, 2: 18, 3: 30, 4: 9, 5: 1, 6: 1, 7: 1}
@@ -112,26 +113,26 @@ class Weights(NamedTuple):
     reordering: Rate = Rate(0.5, 0.3)
     reordering_late_s: Mapping[float, float] = {0.005: 1, 0.05: 1, 0.3: 1}
     corruption: Rate = Rate(0.35, 0.05)
-    #: Everything between sites is late, from the beginning to the end.
+    #: The share of plans in which everything between sites is late, for the whole run.
     delayed: float = 0.04
-    #: Of the plans with routes: little may wait for a link, and perhaps little passes a second.
+    #: The share of plans with routes in which little may wait for a link, and perhaps little passes a second.
     narrow: float = 0.5
     messages: Mapping[int, float] = {50: 2, 150: 3, 300: 1}
     size_max: Mapping[int, float] = {20: 1, 200: 2, 5_000: 1}
     unicast_share: Rate = Rate(0.5, 0.3)
     site_share: Rate = Rate(0.5, 0.3)
     batch_count_max: Mapping[int | None, float] = {None: 3, 1: 2}
-    #: Of flow control: from one frame at a time to some dozens of the smaller ones. No run sends enough to fill a usual one.
-    #: Who has little falls apart amid floods, since that is when credit can get lost (B1).
+    #: Windows of flow control: from one frame at a time to some dozens of small frames; no run fills the default window. A site
+    #: with a small window is partitioned amid floods, since that is when credit can get lost (B1).
     window_bytes: Mapping[int | None, float] = {None: 27, 1: 1, 2_000: 1, 20_000: 1}
     budget: Mapping[BufferConfig, float] = {BufferConfig(): 24, **dict.fromkeys(SMALL_BUDGETS, 1)}
-    #: The last site starts when the load has begun.
+    #: The share of plans whose last site starts only after the load has begun.
     late: float = 0.15
     faults: tuple[Row, ...] = FAULTS
-    #: Before which step of its turn a process is killed; None: between two datagrams. Before the first step it might as well
-    #: have died before its turn.
+    #: The step of a turn before which a process is killed; None: between two datagrams. The first step is left out: a death
+    #: before it is a death before the turn.
     kill_before: Mapping[Step | None, float] = {None: 12, **dict.fromkeys(STEPS[1:], 1)}
-    #: Of the faults of a plan, how many come amid a flood of sends.
+    #: The share of a plan's faults that come amid a flood of messages.
     flooded: Mapping[float, float] = {0.0: 1, 0.7: 1}
 
 
