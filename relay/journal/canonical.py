@@ -1,9 +1,8 @@
 """Records -> canonical JSON lines: one object a line, one line a message.
 
-The vocabulary that checkers, drills and data pipelines read from any implementation. Every line has `ev`, the clocks
-`t` and `w` in ns, and `process`, the [site, uuid] whose journal it stands in. Uuids are in hex, a view id is
-[creator, counter], a message id is [site, uuid, scope, n]. A line of a message has its own number and size; `sha256`
-is the digest of its whole batch.
+Programs in any language can read these lines. Every line has `ev`, the clocks `t` and `w` in ns, and `process`, the
+[site, uuid] of the journal's owner. Uuids are in hex, a view id is [creator, counter], a message id is [site, uuid, scope, n].
+A line of a message has the number and size of that message; `sha256` is the digest of its whole batch.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The journal's writer: one unbuffered `write` of one record per event, into segment files of bounded size.
+"""The journal's writer: one unbuffered `write` for each record, into segment files of bounded size.
 
-Files are named `NAME-uuidprefix.000001.rlj` and are only ever appended to. What has been written survives the death
-of the process; against the death of the machine there is no fsync.
+Files are named `NAME-uuidprefix.000001.rlj` and are only ever appended to. Written records survive the death of the
+process, but not of the machine: there is no fsync.
 
-A disk that is full or read-only never stops the messages (B6): what cannot be written is counted, the state is in
-`statistics()` for the health page, and the journal tries again with a new segment, whose second record then says how
-many are missing. `strict` raises instead.
+A full or read-only disk never stops the messages (B6): records that cannot be written are counted, `statistics()` tells
+the error, and the journal tries again with a new segment, whose second record says how many records are missing.
+`strict` raises instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sitestack.model.errors import LocalError
 SUFFIX = ".rlj"
 #: `Drop.why` of the record that says how many records are missing.
 WHY_LOST = "journal"
-#: File systems allow names of 255 bytes; the uuid prefix, the number and the suffix take 21.
+#: The longest member name in a file name: file systems allow 255 bytes, of which uuid, number and suffix take 21.
 _NAME_BYTES_MAX = 200
 
 
@@ -40,7 +40,7 @@ class JournalOptions:
     directory: Path
     #: A segment that has grown to this many bytes is closed and the next one begun.
     segment_bytes: int = 64 << 20
-    #: Keep the bodies of batches, not only their digests. Needed to replay after a long cut; off by default.
+    #: Keep the bodies of batches, not only their digests.
     keep_payloads: bool = False
     #: Raise JournalError when a record cannot be written, instead of going on without it.
     strict: bool = False
@@ -50,7 +50,7 @@ class JournalOptions:
 
 @dataclass(slots=True)
 class JournalStatistics:
-    """What health and metrics show of the journal."""
+    """The state of the journal, for health and metrics."""
 
     records: int = 0
     written_bytes: int = 0
@@ -62,7 +62,7 @@ class JournalStatistics:
 
 
 class SegmentFile(Protocol):
-    """What the store needs of an open file; `write` may write less than it was given."""
+    """The part of an open file that the store uses; `write` may write less than it was given."""
 
     def write(self, data: bytes, /) -> int | None: ...
     def truncate(self, size: int, /) -> int: ...
@@ -167,7 +167,7 @@ class JournalStore:
         self._seen.written_bytes += len(frame)
 
     def _fail(self, error: Exception, record: records.Record) -> None:
-        """Count the record as lost and remember why."""
+        """Count a record as lost and remember the reason."""
         self._seen.lost_records += 1
         self._seen.error = str(error) or type(error).__name__
         self._retry_at = record.t

@@ -41,8 +41,8 @@ def check_equal_vectors(histories: Sequence[History]) -> list[Violation]:
 def check_monotonic(histories: Sequence[History]) -> list[Violation]:
     """G3. Per process no component goes backwards within a lineage of its site, and two lineages do not take turns.
 
-    View ids of different lineages say nothing about each other: when one part of a split site is lost for good, the other
-    part, which stands for the site again from then on, may have counted less; once, for what is lost stays lost (R10).
+    View ids of different lineages cannot be compared: when one part of a split site is lost for good, the other part
+    stands for the site from then on, and its counter may be lower. That happens once, since a lost part stays lost (R10).
     """
     findings = Findings("G3")
     known = _site_views(histories)
@@ -75,7 +75,7 @@ def check_convergence(histories: Sequence[History]) -> list[Violation]:
     """G4, quiescent runs. All survivors end with one global view, whose members are exactly the survivors; those of a
     site, also where there is no global view, end with one site view of exactly its survivors.
 
-    Where they differ, everybody is named who ends otherwise than the first of them does.
+    Where they differ, every process is named that ends otherwise than the first survivor.
     """
     findings = Findings("G4")
     survivors = [history for history in histories if history.survives]

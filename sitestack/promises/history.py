@@ -1,4 +1,4 @@
-"""One process's records, folded once into what the checkers ask for."""
+"""The history of one process: its records, read once and kept in the form that the checkers need."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sitestack.promises.reception import Reception, Stream
 class Fate(Enum):
     """What became of a process."""
 
-    #: It lived to the end of the run: a survivor.
+    #: The process lived to the end of the run: a survivor.
     RUNNING = "running"
-    #: It stopped gracefully before the end.
+    #: The process stopped gracefully before the end.
     STOPPED = "stopped"
     CRASHED = "crashed"
 
@@ -30,9 +30,9 @@ class Stay:
     """A process's time in one view; number 0 is the time before its first view."""
 
     view: records.View | None
-    #: Its deliveries, in order.
+    #: The deliveries, in order.
     delivers: list[records.Deliver]
-    #: What it delivered here, multicasts only, by stream.
+    #: Stream -> the numbers delivered here; multicasts only.
     received: dict[Stream, Ranges] = field(default_factory=dict)
 
 
@@ -97,9 +97,9 @@ class History:
         return self.stays[stay + 1].view if stay is not None and stay + 1 < len(self.stays) else None
 
     def came_with(self, vid: ViewId, following: records.View) -> bool:
-        """Whether it went to `following` together with those who came from view `vid`.
+        """Whether the process went to the view `following` together with the members that came from view `vid`.
 
-        Whoever installs a plain view did. Of a merge view only those did who came from the same view.
+        True for every process that installs a plain view; for a merge view only for those that came from `vid`.
         """
         stay = self.stay_in.get(following.vid)
         if stay is None:

@@ -22,7 +22,7 @@ class Ranges:
             self.add(first, last)
 
     def add(self, first: int, last: int) -> None:
-        """Put first..last in. Amortised constant time when numbers come in ascending order."""
+        """Add first..last, in amortised constant time when numbers come in ascending order."""
         if last < first:
             return
         firsts, lasts = self._firsts, self._lasts

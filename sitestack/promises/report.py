@@ -1,4 +1,4 @@
-"""All invariants over the histories of one run, and what came of it in numbers."""
+"""All promises, checked over the histories of one run, and the result in numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from sitestack.promises.violation import Harm, Violation
 
 Checker = Callable[[Sequence[History]], list[Violation]]
 
-#: What holds at every moment of every run.
+#: Checkers of what holds at every moment of every run.
 SAFETY: tuple[Checker, ...] = (
     check_integrity,
     check_no_duplication,
@@ -59,7 +59,7 @@ SAFETY: tuple[Checker, ...] = (
     check_monotonic,
     check_merges,
 )
-#: What holds at the end of a quiescent run: faults are healed, sends have stopped, and everything had time to arrive.
+#: Checkers of what holds at the end of a quiescent run: faults are healed, sends have stopped, all had time to arrive.
 LIVENESS: tuple[Checker, ...] = (
     check_agreement,
     check_validity,
@@ -72,7 +72,7 @@ LIVENESS: tuple[Checker, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the checkers found. All numbers are of messages at processes: one message missed by three counts three."""
+    """What the checkers found. Messages are counted at each process: one message missed by three processes counts three."""
 
     deliveries: int
     lost: int
@@ -155,7 +155,7 @@ def check_all(histories: Sequence[History], quiescent: bool, total_order: bool) 
 
 
 def _count_harm(violations: Iterable[Violation]) -> dict[Harm, int]:
-    """A message that several checkers miss at a process is one lost message there."""
+    """Lost and reordered messages; a message that several checkers miss at a process counts once."""
     harmed: dict[tuple[Harm, Address, Stream], Ranges] = {}
     for violation in violations:
         for harm, process, stream, numbers in violation.damage:

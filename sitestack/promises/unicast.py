@@ -1,4 +1,4 @@
-"""X10: a unicast reaches the process it is for, once, or its origin is told."""
+"""X10: a unicast reaches its target once, or its origin is told."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class MemoryNetwork:
         return transport
 
     def carry(self, source: Physical, to: Physical | None, data: bytes) -> None:
-        """Deliver a datagram to one member or to all, the sender too, as multicast loops back."""
+        """Deliver a datagram to one member, or to all, the sender included, since multicasts loop back."""
         for address in list(self._members) if to is None else [to]:
             member = self._members.get(address)
             if member is not None and self.allow(source, address):
@@ -72,7 +72,7 @@ class MemoryTransport:
         return (self.address,)
 
     def listener(self) -> None:
-        """A process watches nothing in itself."""
+        """None: members inside one process need not be watched."""
 
     async def wait(self) -> None:
         """Wait until something is in the queue."""

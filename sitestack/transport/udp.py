@@ -1,9 +1,9 @@
 """UDP and IP multicast for one member of a site (UDP of JGroups).
 
-Two sockets: one for what is meant for this member, from which everything is sent; and, where the network has multicast, one
-that listens to the site's group. Both are watched through one selector, so a turn waits for one file descriptor. Loss is no
-error here: what does not get through is counted, and the protocols above repair it. A third socket, TCP at the port of the
-first, is only opened here; `watch.py` is what it is for.
+Two sockets: one at this member's own port, from which everything is sent; and, where the network has multicast, one that
+listens to the site's group. Both are watched through one selector, so a turn waits for one file descriptor. Loss is no error
+here: lost datagrams are counted where that is possible, and the protocols above repair it. A third socket, TCP at the port of
+the first, is only opened here, for `watch.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sitestack.transport.interfaces import find_interface, is_address
 from sitestack.transport.ports import bind_pair, bind_udp, why_not_bound
 
 _READ_BYTES = 65_535
-#: Hosts that were checked and found to be addresses; beyond, checking starts again.
+#: The most hosts that are remembered to be addresses; then all are forgotten and checked again.
 NUMERIC_MAX = 4_096
 # Socket options of Linux that the socket module does not name.
 _SO_SNDBUFFORCE = 32
@@ -48,13 +48,13 @@ class UdpStatistics:
     sent_bytes: int = 0
     #: Datagrams that waited because the kernel's send buffer was full.
     delayed_datagrams: int = 0
-    #: Datagrams given up: the queue was full, or the kernel refused them.
+    #: Datagrams that were given up: the queue was full, or the kernel refused them.
     unsent_datagrams: int = 0
-    #: Errors that the network reported (ICMP), which mean nothing here: the failure detection decides who is dead.
+    #: Errors that the network reported (ICMP); they are ignored, since the failure detection decides who is dead.
     network_errors: int = 0
     #: Datagrams that the kernel threw away because nobody read them in time.
     overrun_datagrams: int = 0
-    #: What the kernel granted, which may be less than what was asked for.
+    #: Sizes that the kernel granted, which may be less than the configured ones.
     receive_buffer_bytes: int = 0
     send_buffer_bytes: int = 0
 
@@ -143,7 +143,7 @@ class UdpTransport:
         await trio.lowlevel.wait_readable(self._selector)
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """What has arrived, at most `receive_datagrams_max` a socket, so that a flood cannot starve the rest of the turn."""
+        """Arrived datagrams, at most `receive_datagrams_max` a socket, so that a flood cannot starve the rest of the turn."""
         if self._queue:
             self._drain()
         own = self._own
@@ -166,7 +166,7 @@ class UdpTransport:
         return arrived
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Send in order. What the kernel has no room for waits in a bounded queue; beyond the bound it is given up."""
+        """Send in order. Datagrams that the kernel has no room for wait in a bounded queue; beyond it they are given up."""
         if self._membership is not None and self._membership.lost:
             self._membership.renew()
         for to, data in datagrams:
@@ -179,7 +179,7 @@ class UdpTransport:
                 self._enqueue(address, data)
 
     def _is_numeric(self, host: str) -> bool:
-        """Others say where they are. A name in place of an address would block the whole process while it is looked up."""
+        """Whether a host, which another member has named, is an address: looking a name up would block the whole process."""
         if not is_address(host):
             return False
         if len(self._numeric) == NUMERIC_MAX:
@@ -244,7 +244,7 @@ class UdpTransport:
 
 
 def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:
-    """Ask for a buffer beyond the system's limit, which the privileged may; else for as much as there is."""
+    """Set a buffer size beyond the system's limit, which needs privileges; else as much as the limit allows."""
     try:
         if sys.platform != "linux":
             raise PermissionError
@@ -254,7 +254,7 @@ def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:
 
 
 def _size(sock: socket.socket, option: int) -> int:
-    """The size in use. Linux doubles what is asked for, to have room for its own book-keeping, and answers with the double."""
+    """The size of a buffer. Linux doubles every size for its own book-keeping, and reports the double."""
     size = sock.getsockopt(socket.SOL_SOCKET, option)
     return size // 2 if sys.platform == "linux" else size
 

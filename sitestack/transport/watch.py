@@ -1,17 +1,17 @@
 """Watching: TCP connections that are held open for nothing but to see them close (FD_SOCK in JGroups).
 
-Every member listens at the TCP port of the same number as its UDP port, tells whoever connects its UUID, and holds on:
+Every member listens at the TCP port with the number of its UDP port, sends its UUID on each connection, and keeps it open:
 
     B connects to A      A -> B   magic, UUID of A
     A is killed          its kernel closes the connection
     B connects again     refused, or a process with another UUID is there: `Gone(A)`
                          A is still there (something in between closed the connection): B goes on watching
 
-Everything else says nothing, and silence decides: an answer that does not come or makes no sense, a way that is broken, a
-process that stands still. Nor does a port that has never answered for A: there may be something in front of it that refuses.
-A is asked by other means then (`CheckMember`).
+Nothing else proves a death: no answer, an answer that makes no sense, a broken route, a paused process. Then the heartbeats
+decide. Nor does a refusal prove anything at a port that has never answered for A, since a firewall may refuse; then A is
+checked by other means (`CheckMember`).
 
-Whoever connects is not listened to: what it sends closes its connection. What a member says here is believed like a datagram.
+Bytes from a watcher are not read: they close its connection. The UUID in an answer is believed as much as one in a datagram.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from sitestack.transport.interfaces import is_address
 
 #: Begins an answer; the last byte is the version.
 MAGIC = b"SSW\x01"
-#: Whoever watches this member at one time. Beyond, connections are closed without an answer, and silence decides there.
+#: The most watchers of this member. Further connections are closed without an answer, and their makers rely on heartbeats.
 WATCHERS_MAX = 256
-#: Connecting and being answered may take so long.
+#: Seconds for connecting and for the answer.
 ANSWER_TIMEOUT_S = 2.0
 #: Pauses before the next attempt, give or take a half. Short at first: a process that dies closes its sockets one by one.
 PAUSE_S = 0.005
 PAUSE_S_MAX = 5.0
-#: A connection that was held for so long was a good one: when it closes, the next attempt is made at once.
+#: Seconds after which a connection counts as good: when it closes, the next attempt is made at once.
 HELD_S = 1.0
-#: No descriptors are left: wait for some to be closed.
+#: Seconds to wait when no file descriptors are left.
 ACCEPT_PAUSE_S = 0.1
-#: After so many seconds without anything, and then so often, the kernel asks whether the other end is there.
+#: Seconds of silence after which, and then as often, the kernel asks whether the other end is still there.
 KEEPALIVE_S = 30
 
 #: A member, and where it is.
@@ -66,7 +66,7 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class WatchStatistics:
-    """Who watches whom."""
+    """Counters of watching and of being watched."""
 
     #: Members that this one is connected to.
     watching: int = 0

@@ -1,4 +1,4 @@
-"""What can be measured."""
+"""What can be measured, and what the processes of a measurement are told."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Scenario:
 
     order: Order
     members: int = 3
-    #: Another site takes part, and the connection to it is cut every other time (X11).
+    #: Whether another site takes part, whose connection is cut in every other run (X11).
     cuts_wan: bool = False
 
 
@@ -29,19 +29,19 @@ SCENARIOS = {
 
 @dataclass(frozen=True, slots=True)
 class MemberTask:
-    """What one process of a run is told, as JSON, on its command line."""
+    """The task of one process, which is passed on the command line as JSON."""
 
     name: str
     members: int
     order: Order
     multicast_group: str
     multicast_port: int
-    #: Where its journal goes; empty for none.
+    #: The directory of the journal; empty for none.
     journal: str
     #: Whether to time the layers, which costs a lot of speed.
     profiled: bool = False
     site: str = "BENCH"
-    #: The port of this member's bridge; 0: it does not listen.
+    #: The port of this member's bridge; 0: the member does not listen.
     bind_port: int = 0
     #: Another site and the port of its bridge; empty for none.
     peer: str = ""
@@ -65,13 +65,13 @@ class MemberTask:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One measurement, as JSON, on standard input of all processes at one time."""
+    """One measurement, which is passed to all processes on standard input as JSON."""
 
     #: Bytes of each message.
     size: int
-    #: Time to get going, not measured.
+    #: Seconds of load before the window.
     warm_up_s: float
-    #: The window that is measured.
+    #: Seconds of load that are measured.
     window_s: float
     #: Messages a second of each member; None: as fast as credit allows.
     rate: float | None = None
