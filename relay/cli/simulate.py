@@ -20,7 +20,7 @@ from relay.instruments.simulation.plan_json import StoredPlan, from_text, to_jso
 
 
 class Case(NamedTuple):
-    """A plan that is run, and how to ask for it again: `--seeds 7`, or the name of its file."""
+    """A plan to run, and the arguments that name it: `--seeds 7`, or its file."""
 
     name: str
     plan: Plan
@@ -160,7 +160,7 @@ def _shrink(case: Case, saved: Path | None, as_json: bool) -> int:
 
 
 def _run_one(case: Case, trace: Path | None, saved: Path | None) -> Iterator[tuple[Case, SeedResult]]:
-    """What is kept of a plan that breaks nothing says where it comes from, for somebody to write why."""
+    """Run one plan. A plan saved although it breaks nothing says where it came from, for its reader to say why."""
     if trace is None:
         result = run_plan(case.plan)
     else:

@@ -51,7 +51,7 @@ def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
 
 
 def _can_be_shown(status: dict[str, Any] | str) -> bool:
-    """Whether an answer has the shape of a status: another server may have given it, or a node of another version."""
+    """Whether tables can be made of an answer: it may come from another server, or a node of another version."""
     try:
         return isinstance(status, str) or bool(list(status_tables([status])))
     except (AttributeError, LookupError, TypeError, ValueError):
@@ -82,7 +82,7 @@ def _ask_url(url: str) -> dict[str, Any]:
 
 
 async def _ask_all(sockets: Sequence[Path]) -> dict[Path, dict[str, Any] | str]:
-    """What each says, or why it does not, in the order of the sockets."""
+    """The status of each node, or a sentence why there is none, in the order of the sockets."""
     answers: dict[Path, dict[str, Any] | str] = dict.fromkeys(sockets, "")
 
     async def ask(path: Path) -> None:

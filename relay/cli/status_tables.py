@@ -10,10 +10,10 @@ from rich.text import Text
 
 
 def status_tables(statuses: Sequence[dict[str, Any]]) -> Iterator[Table]:
-    """One row a node; then how far the other sites are, what does not work, what fills up, and what was dropped.
+    """Tables of the nodes, of the links to other sites, of problems, of queues in use, and of dropped input.
 
-    Names come from the network: no markup and no control character in them counts. What is no status raises AttributeError,
-    LookupError, TypeError or ValueError.
+    Names come from the network, so markup and control characters in them are shown and not obeyed. Raises AttributeError,
+    LookupError, TypeError or ValueError for what is no status.
     """
     if statuses:
         yield _nodes(statuses)

@@ -1,8 +1,7 @@
 """The bridge: the TCP connections to the relays of other sites, as the gateway orders them.
 
-Everything that decides is in the gateway, a pure part of the stack. This file dials, accepts, reads and writes, and says what
-happened (`listener.py` listens). A reader never stops reading: what may come is bounded by the window of the link, not
-by TCP.
+All decisions are made in the gateway, a pure part of the stack. This file dials, accepts, reads and writes, and reports what
+happened (`listener.py` listens). A reader never stops reading: the window of the link, not TCP, bounds what may arrive.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.level import Level
 
-#: Hands what happened to the stack.
+#: Hands an event to the stack.
 Handle = Callable[[Event], None]
 
 READ_BYTES = 256 * 1024
@@ -89,13 +88,13 @@ class BridgeStatistics:
 
 
 class _Connection:
-    """One connection: what its writer has to send, and how far it is with closing."""
+    """One connection, with the data to send and how far it is with closing."""
 
     def __init__(self, number: int, stream: trio.SocketStream, *, accepted: bool) -> None:
         self.number = number
         self.stream = stream
         self.accepted = accepted
-        #: At most one chunk and a farewell: the gateway waits for `BridgeWritten`.
+        #: Data to send: at most one chunk and a farewell, since the gateway waits for `BridgeWritten`.
         self.queue: deque[bytes] = deque()
         self.closing = False
         self.changed = trio.Event()
@@ -103,21 +102,21 @@ class _Connection:
 
 
 class Bridge:
-    """Carries out the gateway's effects and tells what happens. All its tasks live in the nursery that it is given."""
+    """Carries out the gateway's effects and reports what happens. All its tasks run in the given nursery."""
 
     def __init__(self, config: BridgeConfig, handle: Handle, nursery: trio.Nursery) -> None:
         self._config = config
         self._handle = handle
         self._nursery = nursery
         self._numbers = itertools.count(1)
-        #: Those that were accepted are bounded here, those that were dialed by the gateway, which knows whom it dials.
+        #: All connections. Accepted ones are bounded here, dialed ones by the gateway, which knows whom it dials.
         self._connections: dict[int, _Connection] = {}
         self._lingered = trio.Event()
         self._listener = Listener(config.bind, config.connections_max, config.listen_interval_s)
         self._seen = BridgeStatistics()
 
     def carry_out(self, effect: BridgeEffect) -> None:
-        """Do what the gateway says. Does not wait."""
+        """Carry out an effect of the gateway, without waiting."""
         match effect:
             case Listen():
                 self._listener.start(self._accept, self._nursery)
@@ -131,7 +130,7 @@ class Bridge:
                 self._close(number)
 
     async def farewell(self) -> None:
-        """Close everything, and wait until what was sent has left, or for as long as connections linger."""
+        """Close all connections, and wait until all data has left, at most for `linger_s`."""
         self._listener.stop()
         for number in list(self._connections):
             self._close(number)
@@ -162,7 +161,7 @@ class Bridge:
         await self._run(stream, None)
 
     async def _dial(self, site: str, address: Physical) -> None:
-        """A name is looked up at every call, since a relay that has moved has kept its name; each of its addresses is tried."""
+        """Connect to a peer. A host name is looked up at every call, since a relay that has moved keeps its name."""
         stream: trio.SocketStream | None = None
         with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, ValueError):
             stream = await trio.open_tcp_stream(address.host, address.port)
@@ -176,7 +175,7 @@ class Bridge:
     # -- one connection --------------------------------------------------------------------------------------------
 
     async def _run(self, stream: trio.SocketStream, dialed: tuple[str, Physical] | None) -> None:
-        """From the first byte to the last. The gateway hears of the end unless it asked for it."""
+        """Serve a connection to its end, which the gateway is told of unless it has closed the connection itself."""
         connection = _Connection(next(self._numbers), stream, accepted=dialed is None)
         self._connections[connection.number] = connection
         if sys.platform == "linux":
@@ -203,7 +202,7 @@ class Bridge:
             self._handle(BridgeClosed(connection.number))
 
     async def _read(self, connection: _Connection) -> None:
-        """Until the peer has closed; after our own close what still comes is thrown away, lest it resets our farewell."""
+        """Read until the peer has closed. After our own close data is dropped; left unread it would reset our farewell."""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async for data in connection.stream:
                 self._seen.received_bytes += len(data)
@@ -211,7 +210,7 @@ class Bridge:
                     self._handle(BridgeReceived(connection.number, bytes(data)))
 
     async def _write(self, connection: _Connection) -> None:
-        """Until everything is sent and the connection is to be closed; then wait for the peer to close, too."""
+        """Write until all data is sent and the connection is to be closed, then send the end of file."""
         try:
             while connection.queue or not connection.closing:
                 if not connection.queue:

@@ -151,7 +151,7 @@ class Reader:
 
 
 def to_plain(value: Any, derived: Mapping[str, str], path: str = "") -> Any:
-    """What YAML can hold, such that reading it gives the same value."""
+    """The value as YAML can hold it, such that reading it gives the same value."""
     if isinstance(value, Physical):
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -170,7 +170,7 @@ def _join(path: str, key: object) -> str:
 
 
 def _can_be_said(text: str) -> bool:
-    """Whether it can go into a path or a message as it is: no control characters but line breaks, no half characters."""
+    """Whether a text can be printed and encoded: no control characters but tabs and line breaks, and no surrogates."""
     return all(category(each) not in ("Cc", "Cs") or each in "\n\t" for each in text)
 
 

@@ -299,7 +299,7 @@ class TcpTransport:
         del buffer[:at]
 
     def _greeted(self, connection: _Connection, hello: bytes) -> bool:
-        """Take in the first frame: where the other member can be reached. Answers use this connection, unless there is another."""
+        """Take in the first frame: the other member's address. Answers use this connection, unless there is another."""
         start = len(MAGIC) + _PORT.size
         host = hello[start:].decode("ascii", "replace")
         if hello[: len(MAGIC)] != MAGIC or not is_address(host):

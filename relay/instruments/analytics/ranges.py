@@ -53,7 +53,7 @@ def overlay_ranges(ranges: DataFrame, others: DataFrame, keys: Sequence[str], ca
 
 
 def subtract_ranges(ranges: DataFrame, others: DataFrame, keys: Sequence[str], carried: Sequence[str] = ()) -> DataFrame:
-    """What of `ranges` no range of `others` covers."""
+    """The parts of `ranges` that no range of `others` covers."""
     pieces = overlay_ranges(ranges, others.select(*keys, "first", "last"), keys, carried)
     return pieces.where("covers > 0 and others = 0").drop("covers", "others")
 
@@ -64,12 +64,12 @@ def overlap(ranges: str, others: str) -> Column:
 
 
 def common_first(ranges: str, others: str) -> Column:
-    """Where the common numbers of two overlapping ranges begin."""
+    """The first common number of two overlapping ranges."""
     return F.greatest(F.col(f"{ranges}.first"), F.col(f"{others}.first"))
 
 
 def common_last(ranges: str, others: str) -> Column:
-    """Where they end."""
+    """The last common number of two overlapping ranges."""
     return F.least(F.col(f"{ranges}.last"), F.col(f"{others}.last"))
 
 

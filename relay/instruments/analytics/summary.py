@@ -1,4 +1,4 @@
-"""An audit in the lines that a terminal shows."""
+"""An audit as lines for a terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from relay.instruments.analytics.audit import AuditResult
 
 
 def describe(result: AuditResult) -> list[str]:
-    """What was found, besides the verdict."""
+    """Lines on all that was found, without the verdict."""
     summary, verdict = result.as_json(), result.verdict
     lines = list(map(str, verdict.violations))
     lines += [f"Note: {note}" for note in verdict.notes]

@@ -31,10 +31,9 @@ from sitestack.promises.order import AGAIN, GAP_DELIVERED, GAP_EARLY, LATE, PASS
 
 
 def measure_completeness(runs: DataFrame, received: DataFrame) -> DataFrame:
-    """How complete every stream is at every process that received of it: a row each.
+    """A row for each reception with its numbers of messages: `delivered`, `duplicated`, `reordered`, `in_gaps` and `missing`.
 
-    `delivered`, `duplicated`, `reordered`, `in_gaps`, and `missing`, the numbers passed over in silence and not delivered
-    later. Whether what is missing was owed is what the invariants say.
+    `missing` numbers were passed over without a gap and not delivered later. Whether they were owed is for the promises to say.
     """
     ordered = runs.where(IS_ORDERED)
     passed = find_holes(ordered).where("not initial")
@@ -49,8 +48,8 @@ def measure_completeness(runs: DataFrame, received: DataFrame) -> DataFrame:
 
 
 def find_incomplete(events: DataFrame, runs: DataFrame, received: DataFrame, stays: DataFrame) -> DataFrame:
-    """Findings of L2, L3, X1 and X2. Counted from the baseline, or else, across sites, from the first number delivered: what
-    was lost before it, conservation finds.
+    """Findings of L2, L3, X1 and X2. Across sites holes count from the baseline, or else from the first number delivered;
+    conservation (X5) finds losses before it.
     """
     holes = settle(find_holes(runs))
     is_local = _is_local()
@@ -111,12 +110,13 @@ def _misplaced_gaps(runs: DataFrame) -> DataFrame:
 
 
 def find_owed(holes: DataFrame, received: DataFrame, stays: DataFrame) -> DataFrame:
-    """The part of each hole in multicasts of the own site that the process should have delivered: because others did from
-    whom it had not parted, or because nobody did.
+    """The part of each hole in multicasts of the own site that the process should have delivered: members that it had not
+    parted from did deliver it, or no member did.
     """
     keys = (*RECEPTION, "position")
     pieces = add_came_with(_delivered_by_others(holes, received, stays), stays, "came", "uuid", "vid", "next_vid", "next_kind")
-    # Who ended in this view, perhaps with a tail that nobody else has; but who goes on in it has that too.
+    # The other process may have ended in this view, perhaps with a last message that nobody else has; but a process that
+    # still delivers in the view must have it too.
     is_shared = F.expr("array_contains(members, uuid)") & F.when(
         F.col("next_vid").isNull(), F.col("own_vid").eqNullSafe(F.col("vid"))
     ).otherwise(F.col("came"))

@@ -70,8 +70,8 @@ def find_owed_across(
 
 
 def find_dealt_with(received: DataFrame, gaps: DataFrame, baselines: DataFrame) -> DataFrame:
-    """All numbers that a process need not wait for: delivered in stay `since`, or, at any time (-1), declared lost or before
-    the baseline.
+    """All numbers that a process need not wait for: delivered, in stay `since`; or declared lost or before the baseline, where
+    `since` is -1.
     """
     at_any_time = gaps.select(*RECEPTION, "first", "last").unionByName(baselines.select(*RECEPTION, "first", "last"))
     delivered = received.select(*RECEPTION, "first", "last", F.col("stay").alias("since"))
@@ -98,7 +98,7 @@ def _inherited(missing: DataFrame, stays: DataFrame, dealt_with: DataFrame) -> D
     teachers = settle(first.join(there, ["site", "elder", "vid"]).select("uuid", "elder", "before"))
     taught, known = teachers, teachers.count()
     while True:
-        # Whoever was there before has learnt from others in its turn.
+        # An elder member may itself have inherited from members that were there before it.
         onward = taught.select("uuid", F.col("elder").alias("between")).join(
             teachers.select(F.col("uuid").alias("between"), "elder", "before"), "between"
         )

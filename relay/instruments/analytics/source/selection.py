@@ -1,7 +1,7 @@
-"""What a reader is asked for by its options: which journals, which kinds of rows, which time.
+"""The selection of a reader by its options: which journals, which kinds of rows, which time.
 
-Filters of a query are not looked at. Spark would let them narrow the reader, but the table would stay so: whoever used it
-again, with another filter or in a union with itself, would miss rows without a word (seen with PySpark 4.3).
+Filters of a query are ignored. Spark would let them narrow the reader, but for good: a second use of the same table, with
+another filter or in a union with itself, would silently miss rows (seen with PySpark 4.3).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sitestack.model.errors import ConfigurationError
 KIND_NAMES: dict[type[records.Record], str] = {
     kind: "gview" if kind is records.GlobalView else kind.__name__.lower() for kind in KINDS.values()
 }
-#: The rows that no record makes.
+#: All kinds of rows; `segment` and `problem` are not of records.
 ALL_KINDS = frozenset((*KIND_NAMES.values(), "segment", "problem"))
 #: The options of the source, without `path`; names of options know no case.
 OPTIONS = ("site", "node", "kinds", "since", "until", "payloads", "maxbytespertrigger")
