@@ -6,9 +6,8 @@ import random
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import trio
 
@@ -17,30 +16,15 @@ from relay.instruments.drills.executor import Executor, Pair, Place
 from relay.instruments.drills.layout import LOOPBACK, Detours, Discovery, Ports, reserved_ports, write_configurations
 from relay.instruments.drills.member import MemberProcess
 from relay.instruments.drills.network import Network
-from relay.instruments.drills.plan import Drill, Seat, seat_members
+from relay.instruments.drills.plan import Drill, Seat, between_sites, seat_members
 from relay.instruments.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, port_of
 
 #: How long a graceful leave may take when the drill is being given up.
 ABORT_TIMEOUT_S = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What a drill needs of this machine."""
-
-    discovery: Discovery = "multicast"
-    #: Whether proxies stand between members of different sites, and between members of one site.
-    bridge_proxies: bool = False
-    site_proxies: bool = False
-    #: Members whose journals get small disks of their own, to be filled.
-    small_disks: tuple[Seat, ...] = ()
-    #: Keys that differ from the members' usual configuration.
-    config: Mapping[str, Any] | None = None
-    seed: int = 0
-
-
 class LocalExecutor(Executor):
-    """The processes of one run. Made by `local_place`."""
+    """The processes of one run. Made by `open_local`."""
 
     MEANS: ClassVar = {
         "restart": "restart: a new process.",
@@ -110,34 +94,25 @@ class LocalVenue:
         return open_local(drill, seed, directory, journal)
 
 
-def open_local(drill: Drill, seed: int, directory: Path, journal: Path, discovery: Discovery = "multicast") -> Place:
-    """The place for one run of a drill."""
-    seats = seat_members(drill.sites, drill.members)
-    disks = any(action.do == "fill-disk" for action in drill.method)
-    needs = Needs(
-        discovery=discovery,
-        bridge_proxies=drill.harms_bridges,
-        site_proxies=drill.harms_sites,
-        small_disks=tuple(seats) if disks else (),
-        config=drill.config,
-        seed=seed,
-    )
-    return local_place(seats, needs, directory, journal)
-
-
 @asynccontextmanager
-async def local_place(seats: Sequence[Seat], needs: Needs, directory: Path, journal: Path) -> AsyncIterator[Executor]:
-    """The place, with no member started. After the block no process, port or mount is left, whatever happened inside."""
-    discovery: Discovery = "hosts" if needs.site_proxies else needs.discovery
+async def open_local(
+    drill: Drill, seed: int, directory: Path, journal: Path, discovery: Discovery = "multicast"
+) -> AsyncIterator[Executor]:
+    """The place of one run, with no member started. After the block no process, port or mount is left, whatever happened."""
+    seats = seat_members(drill.sites, drill.members)
     with ExitStack() as stack:
-        ports = stack.enter_context(reserved_ports(seats, discovery))
-        disks = {seat: SmallDisk(directory / f"disk-{seat.site}-{seat.name}") for seat in needs.small_disks}
-        for disk in disks.values():
-            stack.enter_context(disk)
+        # No proxy can stand in a multicast.
+        ports = stack.enter_context(reserved_ports(seats, "hosts" if drill.harms_sites else discovery))
+        disks: dict[Seat, SmallDisk] = {}
+        if any(action.do == "fill-disk" for action in drill.method):
+            disks = {seat: stack.enter_context(SmallDisk(directory / f"disk-{seat.site}-{seat.name}")) for seat in seats}
         network = Network()
         async with trio.open_nursery() as nursery:
-            detours = await _start_proxies(seats, ports, needs, network, nursery)
-            files = write_configurations(ports, directory, detours, needs.config)
+            detours = Detours(
+                await _start_bridge_proxies(ports, network, nursery) if drill.harms_bridges else {},
+                await _start_site_proxies(ports, network, nursery, random.Random(seed)) if drill.harms_sites else {},
+            )
+            files = write_configurations(ports, directory, detours, drill.config)
             executor = LocalExecutor(files, directory, journal, network, disks)
             try:
                 yield executor
@@ -147,21 +122,23 @@ async def local_place(seats: Sequence[Seat], needs: Needs, directory: Path, jour
                 nursery.cancel_scope.cancel()
 
 
-async def _start_proxies(seats: Sequence[Seat], ports: Ports, needs: Needs, network: Network, nursery: trio.Nursery) -> Detours:
-    bridges: dict[tuple[Seat, Seat], int] = {}
-    datagrams: dict[Seat, int] = {}
-    if needs.bridge_proxies:
-        for caller in seats:
-            for called in [seat for seat in seats if seat.site != caller.site]:
-                listener = await bind_streams(LOOPBACK)
-                bridges[caller, called] = port_of(listener.socket)
-                there, back = network.line(caller, called), network.line(called, caller)
-                nursery.start_soon(StreamProxy(listener, (LOOPBACK, ports.bridges[called]), there, back).run)
-    if needs.site_proxies:
-        rng = random.Random(needs.seed)
-        for site in dict.fromkeys(seat.site for seat in seats):
-            fronts = {seat: await bind_datagrams(LOOPBACK) for seat in seats if seat.site == site}
-            datagrams |= {seat: port_of(front) for seat, front in fronts.items()}
-            real = {seat: (LOOPBACK, ports.datagrams[seat]) for seat in fronts}
-            nursery.start_soon(DatagramProxy(network, fronts, real, rng).run)
-    return Detours(bridges, datagrams)
+async def _start_bridge_proxies(ports: Ports, network: Network, nursery: trio.Nursery) -> dict[Pair, int]:
+    """A proxy for each pair of members of different sites: (calling member, called member) -> its port."""
+    started = {}
+    for caller, called in between_sites(list(ports.bridges)):
+        listener = await bind_streams(LOOPBACK)
+        started[caller, called] = port_of(listener.socket)
+        there, back = network.line(caller, called), network.line(called, caller)
+        nursery.start_soon(StreamProxy(listener, (LOOPBACK, ports.bridges[called]), there, back).run)
+    return started
+
+
+async def _start_site_proxies(ports: Ports, network: Network, nursery: trio.Nursery, rng: random.Random) -> dict[Seat, int]:
+    """A proxy for each site: member -> the port of its front."""
+    started: dict[Seat, int] = {}
+    for site in dict.fromkeys(seat.site for seat in ports.bridges):
+        fronts = {seat: await bind_datagrams(LOOPBACK) for seat in ports.bridges if seat.site == site}
+        started |= {seat: port_of(front) for seat, front in fronts.items()}
+        real = {seat: (LOOPBACK, ports.datagrams[seat]) for seat in fronts}
+        nursery.start_soon(DatagramProxy(network, fronts, real, rng).run)
+    return started

@@ -131,6 +131,11 @@ def seat_members(sites: Sequence[str], members: int) -> list[Seat]:
     return [Seat(sites[place // members], label) for place, label in enumerate(labels)]
 
 
+def between_sites(seats: Sequence[Seat]) -> list[tuple[Seat, Seat]]:
+    """All pairs of members of different sites, in both directions."""
+    return [(one, other) for one in seats for other in seats if one.site != other.site]
+
+
 def parse_place(text: str, sites: Sequence[str], members: int) -> Place:
     """Raises ValueError with a sentence when there is no such place."""
     site, dot, who = text.strip().partition(".")

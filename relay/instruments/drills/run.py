@@ -16,8 +16,6 @@ import trio
 
 from relay.instruments.check import Report, check_directories
 from relay.instruments.drills.executor import Executor, MemberDied, Place, PlaceFailed, Status
-from relay.instruments.drills.layout import Discovery
-from relay.instruments.drills.local import open_local
 from relay.instruments.drills.plan import UNDOING, Action, Drill, Seat, draw_method
 from relay.instruments.drills.rates import delivery_rates
 from relay.instruments.drills.rest import queues, unrest
@@ -45,7 +43,6 @@ class DrillPlan:
     drill: Drill
     #: The messages that one member of each site publishes.
     lines: Sequence[bytes]
-    discovery: Discovery = "multicast"
     #: Decides what the drill leaves open: when harm is done, and to which member.
     seed: int = 0
 
@@ -55,14 +52,6 @@ def plan_drill(drill: Drill, seed: int) -> DrillPlan:
     count = math.ceil(drill.load.rate * drill.load.seconds)
     lines = [b"%d " % number for number in range(count)]
     return DrillPlan(drill, [line.ljust(drill.load.message_bytes, b".") for line in lines], seed=seed)
-
-
-async def run_local(plan: DrillPlan, directory: Path, journal: Path, observe: Observe) -> DrillResult:
-    """Run it on this machine; `directory` takes sockets, logs and configurations, `journal` the journals.
-
-    Raises NotReady and MemberDied, as `run_drill` does.
-    """
-    return await run_drill(plan, open_local(plan.drill, plan.seed, directory, journal, plan.discovery), observe)
 
 
 async def run_drill(plan: DrillPlan, place: Place, observe: Observe) -> DrillResult:

@@ -13,7 +13,7 @@ import trio
 
 from relay.instruments.drills.executor import Pair, PlaceFailed
 from relay.instruments.drills.network import Network
-from relay.instruments.drills.plan import Drill, Seat, parse_link
+from relay.instruments.drills.plan import Drill, Seat, between_sites, parse_link
 from relay.instruments.drills.proxy import StreamProxy, bind_streams
 
 #: The first port of the proxies. Nothing else listens at the gateway of a run's own network, so any port will do.
@@ -54,11 +54,10 @@ def leads_by_proxies(drill: Drill, netem: bool) -> bool:
 def plan_detours(seats: Sequence[Seat], subnet: str) -> Detours:
     """Choose addresses for the members and ports for the proxies in a subnet."""
     network = ipaddress.ip_network(subnet)
-    pairs = [(caller, called) for caller in seats for called in seats if caller.site != called.site]
     return Detours(
         gateway=str(network[1]),
         addresses={seat: str(network[_FIRST_ADDRESS + place]) for place, seat in enumerate(seats)},
-        ports={pair: _PORT + place for place, pair in enumerate(pairs)},
+        ports={pair: _PORT + place for place, pair in enumerate(between_sites(seats))},
     )
 
 

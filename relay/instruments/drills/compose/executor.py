@@ -16,7 +16,7 @@ from relay.instruments.drills.compose.member import ContainerMember
 from relay.instruments.drills.compose.namespaces import filter_packets, interfaces, shape_traffic
 from relay.instruments.drills.executor import Executor, Pair
 from relay.instruments.drills.network import OPEN, Condition, Network, harmed
-from relay.instruments.drills.plan import Seat
+from relay.instruments.drills.plan import Seat, between_sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,7 @@ class ComposeExecutor(Executor):
     def _between_sites(self, pairs: Sequence[Pair]) -> str:
         """The last site, if these pairs are all links between sites; else an empty text."""
         seats = list(self._setting.containers)
-        every = {(one, other) for one in seats for other in seats if one.site != other.site}
-        return seats[-1].site if set(pairs) == every else ""
+        return seats[-1].site if set(pairs) == set(between_sites(seats)) else ""
 
     async def _leave_wan(self, site: str) -> None:
         self._used(f"cut between the sites: all members of {site} disconnected from the network of the WAN.")
