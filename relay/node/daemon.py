@@ -70,7 +70,8 @@ class _Node:
 
     def __init__(self, config: NodeConfig, options: NodeOptions) -> None:
         self._config = config
-        self._source = None if options.publish is None else _source(options.publish, config)
+        bytes_max = config.protocols.batching.message_bytes_max
+        self._source = None if options.publish is None else LineSource(options.publish, bytes_max)
         self._sink = None if options.events is None else LineSink(options.events)
         secure = not config.security.insecure
         identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure)
@@ -196,7 +197,3 @@ async def _start_http(
     from relay.node.http.server import serve_http  # noqa: PLC0415
 
     await nursery.start(serve_http, make_app(describe, config.peer_sites()), bind)
-
-
-def _source(publish: str, config: NodeConfig) -> LineSource:
-    return LineSource(publish, config.protocols.batching.message_bytes_max)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from sitestack.model.address import Address
@@ -104,21 +104,11 @@ class Report:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `relay check --json` prints."""
-        return {
-            "verdict": self.verdict,
-            "deliveries": self.deliveries,
-            "violations": [{"invariant": each.invariant, "where": each.where, "what": each.what} for each in self.violations],
-            "lost": self.lost,
-            "duplicated": self.duplicated,
-            "reordered": self.reordered,
-            "gaps": self.gaps,
-            "lag_ms": {pair: dict(lags) for pair, lags in self.lag_ms.items()},
-            "quiescent": self.quiescent,
-            "total_order": self.total_order,
-            "processes": self.processes,
-            "notes": list(self.notes),
-        }
+        """The object that `relay check --json` prints: all fields, and the verdict first."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        violations = [{"invariant": each.invariant, "where": each.where, "what": each.what} for each in self.violations]
+        lag_ms = {pair: dict(lags) for pair, lags in self.lag_ms.items()}
+        return {"verdict": self.verdict, **plain, "violations": violations, "lag_ms": lag_ms, "notes": list(self.notes)}
 
 
 def check_all(histories: Sequence[History], quiescent: bool, total_order: bool) -> Report:

@@ -237,19 +237,17 @@ class _Run:
             if running.get(site) != set(names)
         ]
 
-    def _read_wall(self) -> int | None:
-        """This machine's wall clock less its monotonic one; None when the members have the same monotonic clock."""
-        return None if self._executor.same_clock else time.time_ns() - time.monotonic_ns()
-
     def _read(self, journals: Sequence[Path], ended_w: int) -> tuple[Report, list[MemberLog]]:
         """The report of the checkers, and the log of every process in the order of the seats."""
         report = check_directories(journals, quiescent=True, ended_w=ended_w)
         found: list[Problem] = []
         order = {(seat.site, seat.name): place for place, seat in enumerate(self._sites.seats)}
         logs = []
+        # Members on other machines have other monotonic clocks, which the wall clocks translate.
+        wall_ns = None if self._executor.same_clock else time.time_ns() - time.monotonic_ns()
         for each in sorted(find_journals(journals, found), key=lambda each: order[each.site, each.name]):
             seat = Seat(each.site, each.name)
-            log = read_log(each.site, each.name, each.uuid, read_journal(each, found), self._read_wall())
+            log = read_log(each.site, each.name, each.uuid, read_journal(each, found), wall_ns)
             log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
             logs.append(log)
         return report, logs

@@ -100,7 +100,7 @@ class RelayProcess(Process):
         streams = self.world.streams
         match effect:
             case Listen():
-                streams.listen(self.bridge, self._accepted)
+                streams.listen(self.bridge, lambda stream: self._adopt(stream, None))
             case StopListening():
                 streams.unlisten(self.bridge)
             case Dial():
@@ -114,9 +114,6 @@ class RelayProcess(Process):
                 stream = self.connections.pop(effect.connection, None)
                 if stream is not None:
                     stream.close()
-
-    def _accepted(self, stream: TcpStream) -> None:
-        self._adopt(stream, None)
 
     def _dialed(self, dial: Dial, stream: TcpStream | None) -> None:
         if not self.alive:
