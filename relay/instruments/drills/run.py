@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,6 +15,7 @@ from typing import Literal
 import trio
 
 from relay.instruments.check import Report, check_directories
+from relay.instruments.drills.end_checks import lost_links, unlike_others, wrong_views
 from relay.instruments.drills.executor import Executor, MemberDied, Place, PlaceFailed, Status
 from relay.instruments.drills.plan import UNDOING, Action, Drill, Seat, draw_method
 from relay.instruments.drills.rates import delivery_rates
@@ -126,7 +127,12 @@ class _Run:
             quiet_s=quiet_s,
             queues=queues(self._at_end),
             timeline=tuple(self._timeline),
-            problems=(*problems, *self._full_disks(), *self._views(), *lost_links(self._drill, self._at_end)),
+            problems=(
+                *problems,
+                *unlike_others(sites, self._heard, self._at_end),
+                *wrong_views(self._drill, self._at_end),
+                *lost_links(self._drill, self._at_end),
+            ),
         )
 
     # -- load and harm ---------------------------------------------------------------------------------------------
@@ -213,30 +219,6 @@ class _Run:
             await trio.sleep(POLL_S)
         return REST_TIMEOUT_S, [f"Not at rest after {REST_TIMEOUT_S:g} s: {each}" for each in found or ["deliveries go on."]]
 
-    def _full_disks(self) -> list[str]:
-        """Problems of members with a full disk: they must deliver everything, and count the records that they lost (B6)."""
-        problems = []
-        for seat in self._sites.full:
-            status = self._heard[seat]
-            others = [
-                each for other, each in self._at_end.items() if other.site == seat.site and other not in self._sites.touched
-            ]
-            if any(each["messages"]["delivered"] != status["messages"]["delivered"] for each in others):
-                problems.append(f"{seat.name} of {seat.site}, whose disk was full, delivered something else than the others.")
-            if not status["journal"]["lost_records"]:
-                problems.append(f"The journal of {seat.name} of {seat.site} misses nothing, so its disk was never full.")
-        return problems
-
-    def _views(self) -> list[str]:
-        """Problems of the views at the end, where the drill says what they should be."""
-        expected = self._drill.verdict.views
-        running = {site: {seat.name for seat in self._at_end if seat.site == site} for site in self._drill.sites}
-        return [
-            f"At the end {', '.join(sorted(running.get(site, ())))} are in the view of {site}, not {', '.join(names)}."
-            for site, names in expected.items()
-            if running.get(site) != set(names)
-        ]
-
     def _read(self, journals: Sequence[Path], ended_w: int) -> tuple[Report, list[MemberLog]]:
         """The report of the checkers, and the log of every process in the order of the seats."""
         report = check_directories(journals, quiescent=True, ended_w=ended_w)
@@ -251,16 +233,6 @@ class _Run:
             log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
             logs.append(log)
         return report, logs
-
-
-def lost_links(drill: Drill, statuses: Mapping[Seat, Status]) -> list[str]:
-    """Sentences on links that members have given up, where the drill says that all links must last."""
-    return [
-        f"{seat.name} of {seat.site} has given up {count} {'link' if count == 1 else 'links'}: {reason}."
-        for seat, status in statuses.items()
-        for reason, count in status["drops"].items()
-        if drill.verdict.steady_links and reason.startswith("link_")
-    ]
 
 
 def _scene(seat: Seat, status: Status) -> str:

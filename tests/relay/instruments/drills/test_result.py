@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from relay.instruments.check import Report
+from relay.instruments.drills.end_checks import lost_links
 from relay.instruments.drills.executor import Status
 from relay.instruments.drills.plan import Drill, Expectation, Seat
 from relay.instruments.drills.result import DrillResult, Moment, summary
-from relay.instruments.drills.run import lost_links
 from relay.instruments.drills.verdict import MemberVerdict, Silence
 
 REPORT = Report(20, 0, 0, 0, 0, (), {}, quiescent=True, total_order=True, processes=2)
