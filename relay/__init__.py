@@ -29,137 +29,81 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from relay.events import Certainty, Duty, Gap, GlobalView, Role, Unreachable
-    from relay.gateway.session import LinkConfig
-    from relay.journal import JournalOptions, JournalStore
-    from relay.node.bridge import BridgeConfig
-    from relay.node.channel import RelayChannel, RelayChannelStatistics, open_channel
-    from relay.node.config_file import load_config
-    from relay.node.events import BatchEvent, Event
-    from relay.node.settings import (
-        BudgetSettings,
-        HttpSettings,
-        JournalSettings,
-        LogSettings,
-        NodeConfig,
-        RelaySettings,
-        SecuritySettings,
-    )
-    from relay.unicast.sender import RemoteUnicastConfig
-    from sitestack import (
-        Address,
-        Batch,
-        BatchingConfig,
-        ChannelClosed,
-        ChannelConfig,
-        ConfigurationError,
-        Delivery,
-        DiscoveryConfig,
-        FailureDetectionConfig,
-        FlowControlConfig,
-        FragmentConfig,
-        JoinFailed,
-        LeaderTimes,
-        Level,
-        LocalError,
-        MembershipConfig,
-        MemoryNetwork,
-        MergeTimes,
-        Message,
-        MessageId,
-        MessageTooLarge,
-        NakAckConfig,
-        Physical,
-        ProtocolError,
-        ProtocolsConfig,
-        ProxyUUID,
-        RemoteError,
-        ResolverConfig,
-        Scope,
-        SequencerConfig,
-        SiteStackError,
-        SlowConsumer,
-        StabilityConfig,
-        StateTooLarge,
-        StateTransferConfig,
-        StateUnavailable,
-        SubView,
-        Transport,
-        TransportConfig,
-        UnicastConfig,
-        View,
-        ViewId,
-    )
+import sitestack
 
-__all__ = [
-    "Address",
-    "Batch",
-    "BatchEvent",
-    "BatchingConfig",
-    "BridgeConfig",
-    "BudgetSettings",
-    "Certainty",
-    "ChannelClosed",
-    "ChannelConfig",
-    "ConfigurationError",
-    "Delivery",
-    "DiscoveryConfig",
-    "Duty",
-    "Event",
-    "FailureDetectionConfig",
-    "FlowControlConfig",
-    "FragmentConfig",
-    "Gap",
-    "GlobalView",
-    "HttpSettings",
-    "JoinFailed",
-    "JournalOptions",
-    "JournalSettings",
-    "JournalStore",
-    "LeaderTimes",
-    "Level",
-    "LinkConfig",
-    "LocalError",
-    "LogSettings",
-    "MembershipConfig",
-    "MemoryNetwork",
-    "MergeTimes",
-    "Message",
-    "MessageId",
-    "MessageTooLarge",
-    "NakAckConfig",
-    "NodeConfig",
-    "Physical",
-    "ProtocolError",
-    "ProtocolsConfig",
-    "ProxyUUID",
-    "RelayChannel",
-    "RelayChannelStatistics",
-    "RelaySettings",
-    "RemoteError",
-    "RemoteUnicastConfig",
-    "ResolverConfig",
-    "Role",
-    "Scope",
-    "SecuritySettings",
-    "SequencerConfig",
-    "SiteStackError",
-    "SlowConsumer",
-    "StabilityConfig",
-    "StateTooLarge",
-    "StateTransferConfig",
-    "StateUnavailable",
-    "SubView",
-    "Transport",
-    "TransportConfig",
-    "UnicastConfig",
-    "Unreachable",
-    "View",
-    "ViewId",
-    "load_config",
-    "open_channel",
-]
+if TYPE_CHECKING:
+    from relay.events import (
+        Certainty as Certainty,
+        Duty as Duty,
+        Gap as Gap,
+        GlobalView as GlobalView,
+        Role as Role,
+        Unreachable as Unreachable,
+    )
+    from relay.gateway.session import LinkConfig as LinkConfig
+    from relay.journal import JournalOptions as JournalOptions, JournalStore as JournalStore
+    from relay.node.bridge import BridgeConfig as BridgeConfig
+    from relay.node.channel import (
+        RelayChannel as RelayChannel,
+        RelayChannelStatistics as RelayChannelStatistics,
+        open_channel as open_channel,
+    )
+    from relay.node.config_file import load_config as load_config
+    from relay.node.events import BatchEvent as BatchEvent, Event as Event
+    from relay.node.settings import (
+        BudgetSettings as BudgetSettings,
+        HttpSettings as HttpSettings,
+        JournalSettings as JournalSettings,
+        LogSettings as LogSettings,
+        NodeConfig as NodeConfig,
+        RelaySettings as RelaySettings,
+        SecuritySettings as SecuritySettings,
+    )
+    from relay.unicast.sender import RemoteUnicastConfig as RemoteUnicastConfig
+    from sitestack import (
+        Address as Address,
+        Batch as Batch,
+        BatchingConfig as BatchingConfig,
+        ChannelClosed as ChannelClosed,
+        ChannelConfig as ChannelConfig,
+        ConfigurationError as ConfigurationError,
+        Delivery as Delivery,
+        DiscoveryConfig as DiscoveryConfig,
+        FailureDetectionConfig as FailureDetectionConfig,
+        FlowControlConfig as FlowControlConfig,
+        FragmentConfig as FragmentConfig,
+        JoinFailed as JoinFailed,
+        LeaderTimes as LeaderTimes,
+        Level as Level,
+        LocalError as LocalError,
+        MembershipConfig as MembershipConfig,
+        MemoryNetwork as MemoryNetwork,
+        MergeTimes as MergeTimes,
+        Message as Message,
+        MessageId as MessageId,
+        MessageTooLarge as MessageTooLarge,
+        NakAckConfig as NakAckConfig,
+        Physical as Physical,
+        ProtocolError as ProtocolError,
+        ProtocolsConfig as ProtocolsConfig,
+        ProxyUUID as ProxyUUID,
+        RemoteError as RemoteError,
+        ResolverConfig as ResolverConfig,
+        Scope as Scope,
+        SequencerConfig as SequencerConfig,
+        SiteStackError as SiteStackError,
+        SlowConsumer as SlowConsumer,
+        StabilityConfig as StabilityConfig,
+        StateTooLarge as StateTooLarge,
+        StateTransferConfig as StateTransferConfig,
+        StateUnavailable as StateUnavailable,
+        SubView as SubView,
+        Transport as Transport,
+        TransportConfig as TransportConfig,
+        UnicastConfig as UnicastConfig,
+        View as View,
+        ViewId as ViewId,
+    )
 
 _MODULES = {
     "relay.events": ("Certainty", "Duty", "Gap", "GlobalView", "Role", "Unreachable"),
@@ -180,8 +124,11 @@ _MODULES = {
     ),
     "relay.unicast.sender": ("RemoteUnicastConfig",),
 }
-#: Where each name is made; what none of these makes is the same as in `sitestack`.
-_HOMES = {**dict.fromkeys(__all__, "sitestack"), **{name: module for module, names in _MODULES.items() for name in names}}
+#: What a program that uses one site alone needs instead of what is here.
+_OF_ONE_SITE = {"Channel", "ChannelStatistics", "SiteConfig", "lan", "local", "named_hosts"}
+_HOMES = {name: "sitestack" for name in sitestack.__all__ if name not in _OF_ONE_SITE}
+_HOMES |= {name: module for module, names in _MODULES.items() for name in names}
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -27,99 +27,53 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sitestack.channel.channel import Channel
-    from sitestack.channel.events import BatchEvent, Event
-    from sitestack.channel.inbox import Delivery
-    from sitestack.channel.open import open_channel
-    from sitestack.channel.statistics import ChannelStatistics
-    from sitestack.config import ChannelConfig, ProtocolsConfig, SiteConfig, TransportConfig, lan, local, named_hosts
-    from sitestack.layers.batching import BatchingConfig
-    from sitestack.layers.discovery import DiscoveryConfig
-    from sitestack.layers.failure_detection import FailureDetectionConfig
-    from sitestack.layers.flow_control import FlowControlConfig
-    from sitestack.layers.fragment import FragmentConfig
-    from sitestack.layers.membership import MembershipConfig
-    from sitestack.layers.membership.leader import LeaderTimes
-    from sitestack.layers.membership.merging import MergeTimes
-    from sitestack.layers.nakack import NakAckConfig
-    from sitestack.layers.resolver import ResolverConfig
-    from sitestack.layers.sequencer import SequencerConfig
-    from sitestack.layers.stability import StabilityConfig
-    from sitestack.layers.state_transfer import StateTransferConfig
-    from sitestack.layers.unicast import UnicastConfig
-    from sitestack.model.address import Address, Physical, ProxyUUID
-    from sitestack.model.errors import (
-        ChannelClosed,
-        ConfigurationError,
-        JoinFailed,
-        LocalError,
-        MessageTooLarge,
-        ProtocolError,
-        RemoteError,
-        SiteStackError,
-        SlowConsumer,
-        StateTooLarge,
-        StateUnavailable,
+    from sitestack.channel.channel import Channel as Channel
+    from sitestack.channel.events import BatchEvent as BatchEvent, Event as Event
+    from sitestack.channel.inbox import Delivery as Delivery
+    from sitestack.channel.open import open_channel as open_channel
+    from sitestack.channel.statistics import ChannelStatistics as ChannelStatistics
+    from sitestack.config import (
+        ChannelConfig as ChannelConfig,
+        ProtocolsConfig as ProtocolsConfig,
+        SiteConfig as SiteConfig,
+        TransportConfig as TransportConfig,
+        lan as lan,
+        local as local,
+        named_hosts as named_hosts,
     )
-    from sitestack.model.level import Level
-    from sitestack.model.message import Batch, Message, MessageId, Scope
-    from sitestack.model.view import SubView, View, ViewId
-    from sitestack.transport import Transport
-    from sitestack.transport.memory import MemoryNetwork
-
-__all__ = [
-    "Address",
-    "Batch",
-    "BatchEvent",
-    "BatchingConfig",
-    "Channel",
-    "ChannelClosed",
-    "ChannelConfig",
-    "ChannelStatistics",
-    "ConfigurationError",
-    "Delivery",
-    "DiscoveryConfig",
-    "Event",
-    "FailureDetectionConfig",
-    "FlowControlConfig",
-    "FragmentConfig",
-    "JoinFailed",
-    "LeaderTimes",
-    "Level",
-    "LocalError",
-    "MembershipConfig",
-    "MemoryNetwork",
-    "MergeTimes",
-    "Message",
-    "MessageId",
-    "MessageTooLarge",
-    "NakAckConfig",
-    "Physical",
-    "ProtocolError",
-    "ProtocolsConfig",
-    "ProxyUUID",
-    "RemoteError",
-    "ResolverConfig",
-    "Scope",
-    "SequencerConfig",
-    "SiteConfig",
-    "SiteStackError",
-    "SlowConsumer",
-    "StabilityConfig",
-    "StateTooLarge",
-    "StateTransferConfig",
-    "StateUnavailable",
-    "SubView",
-    "Transport",
-    "TransportConfig",
-    "UnicastConfig",
-    "View",
-    "ViewId",
-    "lan",
-    "local",
-    "named_hosts",
-    "open_channel",
-]
+    from sitestack.layers.batching import BatchingConfig as BatchingConfig
+    from sitestack.layers.discovery import DiscoveryConfig as DiscoveryConfig
+    from sitestack.layers.failure_detection import FailureDetectionConfig as FailureDetectionConfig
+    from sitestack.layers.flow_control import FlowControlConfig as FlowControlConfig
+    from sitestack.layers.fragment import FragmentConfig as FragmentConfig
+    from sitestack.layers.membership import MembershipConfig as MembershipConfig
+    from sitestack.layers.membership.leader import LeaderTimes as LeaderTimes
+    from sitestack.layers.membership.merging import MergeTimes as MergeTimes
+    from sitestack.layers.nakack import NakAckConfig as NakAckConfig
+    from sitestack.layers.resolver import ResolverConfig as ResolverConfig
+    from sitestack.layers.sequencer import SequencerConfig as SequencerConfig
+    from sitestack.layers.stability import StabilityConfig as StabilityConfig
+    from sitestack.layers.state_transfer import StateTransferConfig as StateTransferConfig
+    from sitestack.layers.unicast import UnicastConfig as UnicastConfig
+    from sitestack.model.address import Address as Address, Physical as Physical, ProxyUUID as ProxyUUID
+    from sitestack.model.errors import (
+        ChannelClosed as ChannelClosed,
+        ConfigurationError as ConfigurationError,
+        JoinFailed as JoinFailed,
+        LocalError as LocalError,
+        MessageTooLarge as MessageTooLarge,
+        ProtocolError as ProtocolError,
+        RemoteError as RemoteError,
+        SiteStackError as SiteStackError,
+        SlowConsumer as SlowConsumer,
+        StateTooLarge as StateTooLarge,
+        StateUnavailable as StateUnavailable,
+    )
+    from sitestack.model.level import Level as Level
+    from sitestack.model.message import Batch as Batch, Message as Message, MessageId as MessageId, Scope as Scope
+    from sitestack.model.view import SubView as SubView, View as View, ViewId as ViewId
+    from sitestack.transport import Transport as Transport
+    from sitestack.transport.memory import MemoryNetwork as MemoryNetwork
 
 _MODULES = {
     "sitestack.channel.channel": ("Channel",),
@@ -163,6 +117,7 @@ _MODULES = {
     "sitestack.transport.memory": ("MemoryNetwork",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

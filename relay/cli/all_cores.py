@@ -1,4 +1,4 @@
-"""Work on all cores: processes of our own that end with this one, whatever ends it."""
+"""Work on all cores, by processes that end with this one, whatever ends it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import click
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Items that are handed to the processes at one time, per process: enough that none ever waits.
+#: Items per process that are handed out ahead, so that no process ever waits.
 _AHEAD = 4
 
 
 def run_all(work: Callable[[T], R], items: Iterable[T], count: int) -> Iterator[tuple[T, R]]:
-    """Each of `count` items with its result, as soon as it is there. No process is left, not even when this one is killed.
+    """Each of `count` items with its result, as results come. No process is left, not even when this one is killed.
 
     `work` is a function of a module, so that another process can find it. Raises ClickException when a process is killed.
     """
@@ -39,7 +39,7 @@ def run_all(work: Callable[[T], R], items: Iterable[T], count: int) -> Iterator[
 
 
 def _end_with_parent() -> None:
-    """A process of the pool waits for work on a pipe that it holds open itself, so it has to watch who started it."""
+    """End a process of the pool with its parent: it would not notice otherwise, since it holds its own work pipe open."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -1,4 +1,4 @@
-"""The command `relay`: finds the subcommand, and turns what goes wrong into one sentence and an exit code."""
+"""The command `relay`: runs the subcommand, and turns every error into one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except LocalError as error:
         _fail(str(error))
     except BrokenPipeError:
-        # Whoever read our output has heard enough. Python would complain when it flushes at exit.
+        # The reader of our output has closed it. Without this Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:

@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE
-from relay.cli.output import print_json, progress_bar, stdout
+from relay.cli.output import print_json, print_verdict, progress_bar, stdout
 from sitestack.model.errors import ConfigurationError
 
 
@@ -81,10 +81,9 @@ def command(
     if as_json:
         print_json(result.as_json())
     else:
-        *lines, last = describe(result)
-        for line in lines:
+        for line in describe(result):
             stdout.print(Text(line))
-        stdout.print(Text(last, style="bold green" if result.verdict.verdict == "pass" else "bold red"))
+        print_verdict(result.verdict.verdict == "pass", result.verdict.counts)
         if out is not None:
             stdout.print(Text(f"Report: {out / 'report.html'}"))
     ctx.exit(0 if result.verdict.verdict == "pass" else EXIT_CHECK_FAILED)

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import print_json, progress_bar, stdout
+from relay.cli.output import json_option, print_json, progress_bar, stdout
 from relay.cli.running import run_until_signal
 from relay.instruments.bench.autonomy import measure_autonomy
 from relay.instruments.bench.harness import BenchFailed, measure
@@ -37,7 +37,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 )
 @click.option("--sizes", callback=_sizes, default="100,1000", show_default=True, help="Sizes of messages in bytes.")
 @click.option("--journal", is_flag=True, help="With journals.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context, scenario: str, seconds: float, runs: int, sizes: tuple[int, ...], journal: bool, as_json: bool

@@ -8,14 +8,14 @@ import click
 from rich.text import Text
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import print_json, stdout
+from relay.cli.output import json_option, print_json, print_verdict, stdout
 from relay.instruments.check import check_directories
 from sitestack.promises import Report
 
 
 @click.command(name="check")
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def command(ctx: click.Context, paths: tuple[Path, ...], as_json: bool) -> None:
     """Check every promise over journals.
@@ -34,15 +34,9 @@ def command(ctx: click.Context, paths: tuple[Path, ...], as_json: bool) -> None:
 
 def _print(report: Report) -> None:
     for violation in report.violations:
-        stdout.print(Text(f"{violation.invariant} at {violation.where}: {violation.what}", style="red"))
+        stdout.print(Text(str(violation), style="red"))
     for note in report.notes:
         stdout.print(Text(f"Note: {note}"))
     for pair, lags in report.lag_ms.items():
         stdout.print(Text(f"Lag {pair}: {', '.join(f'{name} {value:.1f} ms' for name, value in lags.items())}"))
-    stdout.print(
-        Text(f"{report.verdict.upper()}: ", style="bold green" if report.verdict == "pass" else "bold red")
-        + Text(
-            f"{report.deliveries} deliveries at {report.processes} processes, {report.lost} lost, "
-            f"{report.duplicated} duplicated, {report.reordered} reordered, {report.gaps} in gaps"
-        )
-    )
+    print_verdict(report.verdict == "pass", report.counts)

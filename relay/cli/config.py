@@ -36,6 +36,6 @@ def print_reference() -> None:
 
 
 def _describe(config: NodeConfig) -> str:
-    """What a sound configuration amounts to, so that a wrong file is noticed, too."""
+    """A summary of a sound configuration, by which a wrong file is noticed."""
     links = ", ".join(config.peer_sites())
     return f"sound. Site {config.site}, {f'linked to {links}' if links else 'linked to no other site'}."

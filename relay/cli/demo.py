@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Literal
 
 import click
-from rich.text import Text
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import print_json, progress_bar, stdout
+from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
 from relay.cli.running import run_until_signal
 from relay.instruments.demo import demo_table, read_lines
 from relay.instruments.drills.executor import MemberDied
 from relay.instruments.drills.layout import Discovery
+from relay.instruments.drills.local import open_local
 from relay.instruments.drills.plan import Action, Drill, DrillLoad
 from relay.instruments.drills.result import DrillResult
-from relay.instruments.drills.run import DrillPlan, Phase, run_local
+from relay.instruments.drills.run import DrillPlan, Phase, run_drill
 from relay.instruments.drills.sites import NotReady
 
 Kill = Literal["relay", "none"]
@@ -56,7 +56,7 @@ PHASES: dict[Phase, str] = {
 @click.option(
     "--transport", type=click.Choice(["udp"]), default="udp", show_default=True, expose_value=False, help="What carries a site."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -78,12 +78,14 @@ def command(
     kill = kill or ("relay" if members > 1 else "none")
     if kill == "relay" and members < 2:
         raise click.UsageError("--kill relay needs --members 2 or more: somebody has to take over.", ctx)
-    plan = _plan(read_lines(input_), members, rate, kill, discovery)
+    plan = _plan(read_lines(input_), members, rate, kill)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-demo-")))
-        journals = _journal_directory(journal, directory)
+        journals = journal or directory / "journal"
+        require_new(journals, "--journal")
+        journals.mkdir(parents=True, exist_ok=True)
         try:
-            result = _run(plan, directory, journals)
+            result = _run(plan, directory, journals, discovery)
         except (NotReady, MemberDied) as error:
             click.echo(str(error), err=True)
             ctx.exit(EXIT_CHECK_FAILED)
@@ -91,31 +93,23 @@ def command(
     ctx.exit(0 if result.passed else EXIT_CHECK_FAILED)
 
 
-def _plan(lines: list[bytes], members: int, rate: float, kill: Kill, discovery: Discovery) -> DrillPlan:
+def _plan(lines: list[bytes], members: int, rate: float, kill: Kill) -> DrillPlan:
     """Two sites, and a fault when half of the lines are sent."""
     seconds = len(lines) / rate
     method = (Action("kill", at_s=seconds / 2, target="NYC.relay"),) if kill == "relay" else ()
     drill = Drill(name="demo", members=members, load=DrillLoad(rate=rate, seconds=seconds), method=method)
-    return DrillPlan(drill, lines, discovery)
+    return DrillPlan(drill, lines)
 
 
-def _journal_directory(wanted: Path | None, directory: Path) -> Path:
-    """Where the journals go. Those of an earlier run would be taken for this one's, so they must not be there."""
-    journals = wanted or directory / "journal"
-    if journals.exists() and any(journals.iterdir()):
-        raise click.UsageError(f"--journal {journals} is not empty; name a new directory.")
-    journals.mkdir(parents=True, exist_ok=True)
-    return journals
-
-
-def _run(plan: DrillPlan, directory: Path, journals: Path) -> DrillResult:
+def _run(plan: DrillPlan, directory: Path, journals: Path, discovery: Discovery) -> DrillResult:
     with progress_bar() as progress:
         task = progress.add_task(PHASES["starting"], total=None)
 
         def observe(phase: Phase, done: int, total: int) -> None:
             progress.update(task, description=PHASES[phase], completed=done, total=None if phase == "starting" else total)
 
-        return run_until_signal(lambda: run_local(plan, directory, journals, observe))
+        place = open_local(plan.drill, plan.seed, directory, journals, discovery)
+        return run_until_signal(lambda: run_drill(plan, place, observe))
 
 
 def _print(result: DrillResult, as_json: bool) -> None:
@@ -128,11 +122,5 @@ def _print(result: DrillResult, as_json: bool) -> None:
     if result.failover_s is not None:
         stdout.print(f"The other site heard nothing for {result.failover_s:.2f} s while the relay was replaced.")
     counts = result.to_json()
-    verdict = "PASS" if result.passed else "FAIL"
-    stdout.print(
-        Text(f"{verdict}: ", style="bold green" if result.passed else "bold red")
-        + Text(
-            f"{counts['sent']} lines sent, {counts['lost']} lost, {counts['duplicated']} duplicated, "
-            f"{counts['reordered']} reordered, in {result.seconds:.1f} s"
-        )
-    )
+    lost = ", ".join(f"{counts[name]} {name}" for name in ("lost", "duplicated", "reordered"))
+    print_verdict(result.passed, f"{counts['sent']} lines sent, {lost}, in {result.seconds:.1f} s")

@@ -14,13 +14,14 @@ from rich.text import Text
 
 from relay.cli.demo import PHASES
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import print_json, progress_bar, stdout
+from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
 from relay.cli.running import run_until_signal
 from relay.instruments.demo import demo_table
 from relay.instruments.drills.executor import MemberDied, PlaceFailed, Venue
 from relay.instruments.drills.library import drill_names, find_drill
 from relay.instruments.drills.plan import Drill
 from relay.instruments.drills.report import REPORT_SUFFIXES, write_report
+from relay.instruments.drills.report.facts import RUN_COLUMNS, means, runs
 from relay.instruments.drills.result import DrillResult, summary
 from relay.instruments.drills.run import Phase, plan_drill, run_drill
 from relay.instruments.drills.sites import NotReady
@@ -38,7 +39,7 @@ _EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
 )
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals of each run here.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a report with a chart: .html or .md.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -60,8 +61,8 @@ def command(
     drill = find_drill(name)
     if report is not None:
         _refuse_report(report, ctx)
-    if journal is not None and journal.exists() and any(journal.iterdir()):
-        raise click.UsageError(f"--journal {journal} is not empty; name a new directory.", ctx)
+    if journal is not None:
+        require_new(journal, "--journal")
     venue = find_venue(where)
     _prepare(venue, drill)
     results: list[DrillResult] = []
@@ -133,23 +134,20 @@ def _run(venue: Venue, drill: Drill, seed: int, journal: Path | None, prefix: st
 
 def _print(drill: Drill, results: list[DrillResult], aborted: list[str]) -> None:
     stdout.print(Text(f"{drill.name}: ", style="bold") + Text(drill.why))
-    if means := dict.fromkeys(means for result in results for means in result.means):
-        stdout.print(Text(f"How harm was done: {' '.join(means)}"))
+    if how := means(results):
+        stdout.print(Text(f"How harm was done: {' '.join(how)}"))
     if len(results) == 1:
         stdout.print(_timeline(results[0]))
         stdout.print(demo_table(results[0]))
     elif results:
         stdout.print(_runs(results))
     counts = summary(drill, results, aborted)
-    passed = counts["verdict"] == "pass"
-    told = (
-        ", ".join(f"{counts[name]} {name}" for name in ("lost", "duplicated", "reordered"))
-        + f", {counts['gaps']} declared lost"
-    )
+    told = ", ".join(f"{counts[name]} {name}" for name in ("lost", "duplicated", "reordered"))
+    told += f", {counts['gaps']} declared lost"
     if counts["failover_s"] is not None:
         told += f"; longest silence {counts['failover_s']:.2f} s"
         told += f" in the median, {counts['failover_worst_s']:.2f} s at worst" if len(results) > 1 else ""
-    stdout.print(Text("PASS: " if passed else "FAIL: ", style="bold green" if passed else "bold red") + Text(told))
+    print_verdict(counts["verdict"] == "pass", told)
 
 
 def _timeline(result: DrillResult) -> Table:
@@ -163,11 +161,8 @@ def _timeline(result: DrillResult) -> Table:
 
 def _runs(results: list[DrillResult]) -> Table:
     table = Table(box=SIMPLE_HEAD)
-    for name in ("seed", "lost", "duplicated", "reordered", "gaps", "silence s", "at rest after s"):
+    for name in RUN_COLUMNS:
         table.add_column(name, justify="right")
-    table.add_column("verdict")
-    for result in results:
-        silence = "-" if result.failover_s is None else f"{result.failover_s:.2f}"
-        numbers = (result.seed, result.lost, result.duplicated, result.reordered, result.gaps, silence, result.quiet_s)
-        table.add_row(*map(str, numbers), "pass" if result.passed else "FAIL")
+    for row in runs(results):
+        table.add_row(*row)
     return table

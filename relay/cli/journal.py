@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_USAGE
-from relay.cli.output import print_json, progress_bar
+from relay.cli.output import json_option, print_json, progress_bar, require_new
 from relay.instruments.bench.generate import Fault, Generator, GeneratorPlan, Planted
-from relay.journal import JournalOptions, JournalStore, Problem, canonical_lines, find_journals, read_journal
+from relay.instruments.check import journal_lines
+from relay.journal import JournalOptions, JournalStore, Problem
 from sitestack.model.address import Address
 
 
@@ -33,9 +34,8 @@ def cat(ctx: click.Context, paths: tuple[Path, ...]) -> None:
     What is damaged is reported on standard error, and makes the exit code 1; what a crash cut off is reported only.
     """
     problems: list[Problem] = []
-    for journal in find_journals(paths, problems):
-        for line in canonical_lines(journal.site, journal.uuid, read_journal(journal, problems)):
-            sys.stdout.write(line + "\n")
+    for line in journal_lines(paths, problems):
+        sys.stdout.write(line + "\n")
     for problem in problems:
         click.echo(str(problem), err=True)
     ctx.exit(EXIT_CHECK_FAILED if any(problem.kind != "torn" for problem in problems) else 0)
@@ -66,7 +66,7 @@ def cat(ctx: click.Context, paths: tuple[Path, ...]) -> None:
 )
 @click.option("--swap", "swaps", type=click.IntRange(0), default=0, help="Plant so many deliveries that change places.")
 @click.option("--foreign", "foreigns", type=click.IntRange(0), default=0, help="Plant so many deliveries of nobody's messages.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def generate(ctx: click.Context, /, directory: Path, sites: str, as_json: bool, segment_bytes: int, **options: Any) -> None:
     """Make the journals of a run that never was, with faults planted where asked for.
@@ -76,8 +76,7 @@ def generate(ctx: click.Context, /, directory: Path, sites: str, as_json: bool, 
     names = tuple(part.strip() for part in sites.split(","))
     if not all(names) or len(set(names)) < len(names):
         raise click.BadParameter(f"{sites!r} is no list of different names, such as NYC,SFO.", ctx, param_hint="--sites")
-    if directory.exists() and any(directory.iterdir()):
-        raise click.UsageError(f"{directory} is not empty; name a new directory.", ctx)
+    require_new(directory)
     kinds = {"losses": Fault.LOSS, "duplicates": Fault.DUPLICATE, "swaps": Fault.SWAP, "foreigns": Fault.FOREIGN}
     faults = {fault: options.pop(name) for name, fault in kinds.items()}
     options["size_bytes"] = options.pop("size")

@@ -1,15 +1,17 @@
-"""What the commands print: results on standard output, progress and logs on standard error."""
+"""What the commands print, and where to: results on standard output, progress and logs on standard error."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 #: Tables go here.
 stdout = Console(soft_wrap=True, highlight=False)
@@ -17,9 +19,25 @@ stdout = Console(soft_wrap=True, highlight=False)
 stderr = Console(stderr=True, highlight=False)
 
 
+#: The option of every command that has a result.
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
 def print_json(value: Any) -> None:
     """One JSON object, and nothing else, on standard output."""
     click.echo(json.dumps(value))
+
+
+def print_verdict(passed: bool, told: str) -> None:
+    """The last line of a command that checks something."""
+    verdict = Text("PASS: ", style="bold green") if passed else Text("FAIL: ", style="bold red")
+    stdout.print(verdict + Text(told))
+
+
+def require_new(directory: Path, option: str = "") -> None:
+    """Refuse a directory that holds something: journals of an earlier run would be taken for those of this one."""
+    if directory.exists() and any(directory.iterdir()):
+        raise click.UsageError(f"{option} {directory} is not empty; name a new directory.".lstrip())
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Runs the async body of a command: signals cancel it, and what it raises comes out as it was raised."""
+"""Runs the async body of a command: signals cancel it, and its exceptions come out unwrapped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_until_signal(body: Callable[[], Awaitable[T]]) -> T:
-    """What the body answers. A signal cancels it, so that it cleans up, and ends the command (`click.Abort`)."""
+    """Run the body and return its result. A signal cancels the body, which cleans up, and raises `click.Abort`."""
     try:
         results = trio.run(_cancellable, body)
     except BaseExceptionGroup as group:
@@ -26,7 +26,7 @@ def run_until_signal(body: Callable[[], Awaitable[T]]) -> T:
 
 
 def only_cause(error: BaseException) -> BaseException:
-    """The exception that nurseries have wrapped, when it is one; the first of several that happened at once."""
+    """The exception inside the groups that nurseries have wrapped around it; of several the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -13,14 +13,14 @@ import click
 
 from relay.cli.all_cores import run_all
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import print_json, progress_bar
+from relay.cli.output import json_option, print_json, progress_bar
 from relay.instruments.simulation import Kind, Plan, SeedResult, draw, run_plan, shrink_plan
 from relay.instruments.simulation.coverage import find_missing
 from relay.instruments.simulation.plan_json import StoredPlan, from_text, to_json, to_text
 
 
 class Case(NamedTuple):
-    """A plan that is run, and how to ask for it again: `--seeds 7`, or the name of its file."""
+    """A plan to run, and the arguments that name it: `--seeds 7`, or its file."""
 
     name: str
     plan: Plan
@@ -55,7 +55,7 @@ def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> ran
     "--save-plan", "saved", type=click.Path(dir_okay=False, path_type=Path), help="Write one plan, or what is left of it."
 )
 @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write everything that happens with one plan.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -160,7 +160,7 @@ def _shrink(case: Case, saved: Path | None, as_json: bool) -> int:
 
 
 def _run_one(case: Case, trace: Path | None, saved: Path | None) -> Iterator[tuple[Case, SeedResult]]:
-    """What is kept of a plan that breaks nothing says where it comes from, for somebody to write why."""
+    """Run one plan. A plan saved although it breaks nothing says where it came from, for its reader to say why."""
     if trace is None:
         result = run_plan(case.plan)
     else:

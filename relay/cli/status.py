@@ -12,7 +12,7 @@ import click
 import trio
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import print_json, stdout
+from relay.cli.output import json_option, print_json, stdout
 from relay.cli.status_tables import status_tables
 from relay.node.status_socket import ANSWER_BYTES_MAX, ANSWER_TIMEOUT_S, fetch_status, find_sockets, parse_status, run_directory
 
@@ -22,7 +22,7 @@ _STRANGE = "no node of this version; --json prints what it says"
 
 @click.command(name="status")
 @click.option("--node", "target", metavar="SOCKET|URL", help="One node.  [default: all in RELAY_RUN_DIRECTORY]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.pass_context
 def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
     """Show how running nodes are.
@@ -51,7 +51,7 @@ def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
 
 
 def _can_be_shown(status: dict[str, Any] | str) -> bool:
-    """Whether an answer has the shape of a status: another server may have given it, or a node of another version."""
+    """Whether tables can be made of an answer: it may come from another server, or a node of another version."""
     try:
         return isinstance(status, str) or bool(list(status_tables([status])))
     except (AttributeError, LookupError, TypeError, ValueError):
@@ -82,7 +82,7 @@ def _ask_url(url: str) -> dict[str, Any]:
 
 
 async def _ask_all(sockets: Sequence[Path]) -> dict[Path, dict[str, Any] | str]:
-    """What each says, or why it does not, in the order of the sockets."""
+    """The status of each node, or a sentence why there is none, in the order of the sockets."""
     answers: dict[Path, dict[str, Any] | str] = dict.fromkeys(sockets, "")
 
     async def ask(path: Path) -> None:

@@ -10,10 +10,10 @@ from rich.text import Text
 
 
 def status_tables(statuses: Sequence[dict[str, Any]]) -> Iterator[Table]:
-    """One row a node; then how far the other sites are, what does not work, what fills up, and what was dropped.
+    """Tables of the nodes, of the links to other sites, of problems, of queues in use, and of dropped input.
 
-    Names come from the network: no markup and no control character in them counts. What is no status raises AttributeError,
-    LookupError, TypeError or ValueError.
+    Names come from the network, so markup and control characters in them are shown and not obeyed. Raises AttributeError,
+    LookupError, TypeError or ValueError for what is no status.
     """
     if statuses:
         yield _nodes(statuses)
@@ -23,7 +23,7 @@ def status_tables(statuses: Sequence[dict[str, Any]]) -> Iterator[Table]:
     problems = [[_who(status), problem] for status in statuses for problem in status.get("problems", ())]
     if problems:
         yield _table("Problems", problems, "node", "what")
-    queues = [(status, queue) for status in statuses for queue in status.get("queues", ()) if _is_used(queue)]
+    queues = [(status, queue) for status in statuses for queue in status.get("queues", ()) if queue["now"] or queue["high"]]
     if queues:
         yield _queues(queues)
     drops = [(status, why, count) for status in statuses for why, count in status.get("drops", {}).items()]
@@ -51,10 +51,6 @@ def _link(link: dict[str, Any]) -> list[object]:
     state = "down" if link["down"] else "linked" if link["linked"] else ""
     state = " ".join(filter(None, [state, "too slow" if link.get("slow") else "waited for" if link.get("waited_for") else ""]))
     return [link["site"], state, link["behind_entries"], link["behind_bytes"], f"{link['behind_s']:.1f} s"]
-
-
-def _is_used(queue: dict[str, Any]) -> bool:
-    return bool(queue["now"] or queue["high"])
 
 
 def _who(status: dict[str, Any]) -> str:

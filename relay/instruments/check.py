@@ -16,16 +16,14 @@ from sitestack.promises import Ending, Report, Violation, check_all, ending_at, 
 __all__ = ["Read", "Report", "check_directories", "journal_lines", "judge_files", "why_not_judged"]
 
 
-def check_directories(
-    paths: Iterable[Path], *, quiescent: bool | None = None, total_order: bool | None = None, ended_w: int | None = None
-) -> Report:
+def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, ended_w: int | None = None) -> Report:
     """Check all invariants over the journals in these files and directories.
 
     `quiescent` says whether faults were healed and everything had time to arrive before the processes were stopped;
     None leaves that to the journals: true when nothing was sent in the last second before the first survivor's stop.
     `ended_w` is when somebody began to stop the processes, on the wall clock in ns; None finds out by who saw whom leave.
-    `total_order` None means: if the journals give messages of the own site a place in the stream. What is wrong with
-    the journals themselves is reported as violations of `JOURNAL`, except a tail that a crash has torn.
+    Total order is judged if the journals give messages of the own site a place in the stream. What is wrong with the
+    journals themselves is reported as violations of `JOURNAL`, except a tail that a crash has torn.
 
     Raises JournalError when a path does not exist or there is no journal at all.
     """
@@ -35,8 +33,7 @@ def check_directories(
     ending = find_ending(journals) if ended_w is None else ending_at(journals, ended_w)
     if quiescent is None:
         quiescent = ending.is_quiescent
-    if total_order is None:
-        total_order = any(map(_has_place, journals.values()))
+    total_order = any(map(_has_place, journals.values()))
     report = check_all(fold(journals, ending if quiescent else None), quiescent, total_order)
     violations, notes = judge_files(found, strays)
     if not quiescent:
@@ -93,14 +90,13 @@ def why_not_judged(ending: Ending) -> str:
     return f"What had not arrived at the end is not counted as lost: {reason}."
 
 
-def journal_lines(paths: Iterable[Path], problems: list[Problem] | None = None) -> Iterator[str]:
+def journal_lines(paths: Iterable[Path], problems: list[Problem]) -> Iterator[str]:
     """The canonical JSON lines of all journals in these files and directories, one process after the other.
 
     What is wrong with the files goes to `problems`. Raises JournalError when a path does not exist.
     """
-    found = [] if problems is None else problems
-    for journal in find_journals(paths, found):
-        yield from canonical_lines(journal.site, journal.uuid, read_journal(journal, found))
+    for journal in find_journals(paths, problems):
+        yield from canonical_lines(journal.site, journal.uuid, read_journal(journal, problems))
 
 
 def _load(paths: Iterable[Path], strays: list[Problem]) -> list[Read]:

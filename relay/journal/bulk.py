@@ -1,9 +1,9 @@
 """The reader for millions of records: a segment file, or a part of it, as columns.
 
-Sends and deliveries are all but a few of the records of a journal. They are decoded a chunk at a time, and their fields
-come out as columns of plain values that are checked a column at a time. When a check fails, the records of the chunk
-are decoded one by one by `Decoder`, which says which of them is wrong and why: what is a record and what is a problem
-is the same here as in `relay.journal.reader`. All other records come out as such.
+Nearly all records of a journal are sends and deliveries. They are decoded a chunk at a time into columns of plain values,
+which are checked a column at a time. When a check fails, `Decoder` decodes the records of the chunk one by one and says
+which is wrong and why, so that records and problems are the same here as in `relay.journal.reader`. All other records
+are decoded to objects.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Scope
 from sitestack.wire.schema import INT_MAX, TEXT_BYTES_MAX
 
-#: So much of a file is read, and at least a record, before it is decoded.
+#: Bytes that are read before decoding; more only for a larger record.
 BLOCK_BYTES = 2 << 20
 
 Kind: TypeAlias = type[records.Record]
@@ -44,11 +44,11 @@ Row: TypeAlias = "tuple[Any, ...]"
 
 @dataclass(slots=True)
 class Table:
-    """Sends or deliveries. Everything in it has one length."""
+    """Sends or deliveries as columns, all of one length."""
 
     #: Where each record begins, in bytes from the beginning of the file.
     offsets: list[int] = field(default_factory=list)
-    #: How many views the segment has recorded before it.
+    #: How many views the segment has recorded before each record.
     views: list[int] = field(default_factory=list)
     #: A column a field of the record class.
     columns: list[Row] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Table:
 
 @dataclass(slots=True)
 class Chunk:
-    """What a stretch of a segment holds."""
+    """The records of a part of a segment."""
 
     tables: dict[Kind, Table] = field(default_factory=dict)
     #: Offset, how many views the segment has recorded up to here (a view counts itself), and the record.
@@ -67,10 +67,10 @@ class Chunk:
 def read_bulk(
     file: Path, kinds: Collection[Kind], start: int = 0, end: int | None = None, payloads: bool = False
 ) -> Iterator[Chunk]:
-    """The records of these kinds that begin in `start..end` (the file's end by default), and what is wrong there.
+    """The records of these kinds that begin in `start..end` (None: the file's end), and the problems there.
 
-    `start` and `end` must be where a record begins. Views are counted and vectors are learnt from the records before
-    `start`, of which nothing else comes out.
+    A record must begin at `start` and at `end`. From the records before `start` only the number of views and the numbered
+    vectors are taken.
     """
     try:
         with open(file, "rb") as stream:
@@ -115,7 +115,7 @@ class _Segment:
                 return
 
     def _split(self, chunk: Chunk, base: int, data: bytes) -> tuple[int, bool]:
-        """Take whole frames off the data; how many bytes they are, and whether a bad length ends the segment."""
+        """Decode whole frames. Returns how many bytes they are, and whether a bad length ends the segment."""
         crc32, unpack, head = zlib.crc32, FRAME.unpack_from, FRAME.size
         bulk: dict[int, tuple[Table, list[bytes]]] = {number: (Table(), []) for number in self.bulky}
         at, size = 0, len(data)
@@ -179,7 +179,7 @@ class _Segment:
         chunk.tables[kind] = table
 
     def _fill_slowly(self, chunk: Chunk, kind: Kind, table: Table, payloads: list[bytes]) -> None:
-        """One record at a time, because one of them is wrong."""
+        """Decode one record at a time, to find those that are wrong."""
         sound, rows = Table(), []
         for offset, views, payload in zip(table.offsets, table.views, payloads, strict=True):
             try:
@@ -229,7 +229,7 @@ _SCOPES = {int(scope) for scope in Scope}
 
 
 def _are_sound(kind: Kind, columns: list[Row], vectors: set[int]) -> bool:
-    """Whether these are the fields of records beyond doubt."""
+    """Whether all rows are certainly sound records."""
     if not all(set(map(type, column)) <= types for column, types in zip(columns, _TYPES[kind], strict=True)):
         return False
     named = dict(zip(kind.__slots__, columns, strict=True))

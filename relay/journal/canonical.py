@@ -1,9 +1,8 @@
 """Records -> canonical JSON lines: one object a line, one line a message.
 
-The vocabulary that checkers, drills and data pipelines read from any implementation. Every line has `ev`, the clocks
-`t` and `w` in ns, and `process`, the [site, uuid] whose journal it stands in. Uuids are in hex, a view id is
-[creator, counter], a message id is [site, uuid, scope, n]. A line of a message has its own number and size; `sha256`
-is the digest of its whole batch.
+Programs in any language can read these lines. Every line has `ev`, the clocks `t` and `w` in ns, and `process`, the
+[site, uuid] of the journal's owner. Uuids are in hex, a view id is [creator, counter], a message id is [site, uuid, scope, n].
+A line of a message has the number and size of that message; `sha256` is the digest of its whole batch.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ def _deliver(head: str, record: records.Deliver) -> Iterator[str]:
     source = _json([record.site, record.origin.hex()])
     place = "" if record.gseq is None else f'"gseq":{record.gseq},'
     view = f'"vid":{_json(_vid(record.vid))},"gvec":{_json(_vector(record.gvec))}'
-    front = f'{{"ev":"deliver",{head},"id":[{_id_head(record)}'
-    middle = f'],"src":{source},"via":"{record.via}",{place}{view},"size":'
-    back = f',"sha256":"{record.digest.hex()}"}}'
-    for n, size in enumerate(_sizes(record), record.first):
-        yield f"{front}{n}{middle}{size}{back}"
+    return _messages("deliver", head, record, f'"src":{source},"via":"{record.via}",{place}{view}')
 
 
 def _send(head: str, record: records.Send) -> Iterator[str]:
-    front = f'{{"ev":"send",{head},"id":[{_id_head(record)}'
-    middle = f'],"dest":{_dest(record)},"size":'
-    back = f',"sha256":"{record.digest.hex()}"}}'
+    return _messages("send", head, record, f'"dest":{_dest(record)}')
+
+
+def _messages(name: str, head: str, record: records.Send | records.Deliver, body: str) -> Iterator[str]:
+    """A line for each message of a batch."""
+    front = f'{{"ev":"{name}",{head},"id":[{_id_head(record)}'
+    middle, back = f'],{body},"size":', f',"sha256":"{record.digest.hex()}"}}'
     for n, size in enumerate(_sizes(record), record.first):
         yield f"{front}{n}{middle}{size}{back}"
 

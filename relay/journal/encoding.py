@@ -1,12 +1,12 @@
 """Records <-> bytes of a segment file.
 
-A segment is a row of frames. Frame: u32 length of the payload, u32 CRC-32 of those four bytes, u32 CRC-32 of the
-payload (all little-endian), payload. The length has a check of its own, so that a reader tells a torn tail (the
-length is good and the file ends too early) from corruption, and can step over a payload that went bad.
+A segment is a sequence of frames. Frame: u32 length of the payload, u32 CRC-32 of those four bytes, u32 CRC-32 of the
+payload (all little-endian), payload. The length has a check of its own, so that a reader can tell a torn tail (the
+length is good and the file ends too early) from corruption, and can skip a corrupt payload.
 
-Payload: one msgpack array `[kind, field, ...]`. Kind 0 opens every segment and says whose it is. Kind 1 gives a
-number to a global view vector, which changes rarely and would otherwise stand in every `Deliver`. The others are
-the classes of `sitestack.journal.records`. A segment can be read without the ones before it.
+Payload: one msgpack array `[kind, field, ...]`. Kind 0 opens every segment and names its owner. Kind 1 gives a number
+to a global view vector, which changes rarely and would otherwise stand in every `Deliver`. All other kinds are the
+classes of `sitestack.journal.records`. Every segment can be read without the ones before it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sitestack.wire.schema import TEXT_BYTES_MAX, Converter, Schema
 
 FORMAT = "relay-journal"
 VERSION = 1
-#: No record is larger: the largest message with its kept payload stays well below, and a reader allocates no more.
+#: The largest record: the largest message with its payload stays well below, and a reader allocates no more than this.
 RECORD_BYTES_MAX = 64 << 20
 FRAME = struct.Struct("<III")
 
@@ -46,7 +46,7 @@ KINDS: dict[int, type[records.Record]] = {
     13: records.Drop,
 }
 KIND_NUMBERS = {kind: number for number, kind in KINDS.items()}
-#: Their last field is the body of a batch, or nil.
+#: Kinds whose last field is the body of a batch, or nil.
 _WITH_PAYLOAD = (KIND_NUMBERS[records.Send], KIND_NUMBERS[records.Deliver])
 DIGEST_BYTES = 32
 
@@ -54,7 +54,7 @@ _Vector = Mapping[str, ViewId]
 
 
 class Header(NamedTuple):
-    """Whose segment this is: the first frame of the file."""
+    """The owner and the number of a segment: its first frame."""
 
     site: str
     uuid: Address
@@ -82,7 +82,7 @@ def decode_header(payload: bytes) -> Header:
 
 
 class Encoder:
-    """Makes the frames of one segment; it remembers which vectors the segment has numbered."""
+    """Makes the frames of one segment, and remembers which vectors the segment has numbered."""
 
     def __init__(self, keep_payloads: bool) -> None:
         """`keep_payloads` False leaves out the bodies of batches and keeps their digests."""
@@ -122,7 +122,7 @@ class Encoder:
 
 
 class Decoder:
-    """Gives back the records of one segment; equal addresses, view ids and vectors come out as one object."""
+    """Decodes the records of one segment. Equal addresses, view ids and vectors become one object, to save memory."""
 
     def __init__(self, payloads: bool = True) -> None:
         """`payloads` False leaves out the bodies of batches that the journal keeps."""
@@ -143,7 +143,7 @@ class Decoder:
     def decode(self, payload: bytes) -> records.Record | None:
         """The record in a payload; None for a frame that only numbers a vector.
 
-        Raises ProtocolError when it is anything else.
+        Raises ProtocolError when the payload is anything else.
         """
         value = _unpack(payload)
         if type(value) is not list or not value or type(value[0]) is not int:
@@ -197,7 +197,7 @@ def _refuse(value: Any) -> Any:
 
 
 def _word(*words: str) -> Converter:
-    """One of a few words; the literal types of the records."""
+    """A converter for a literal type of the records: one of a few words."""
 
     def parse(value: Any) -> str:
         if type(value) is not str or value not in words:
@@ -211,7 +211,7 @@ def _text(value: str) -> str:
     return value if len(value) <= TEXT_BYTES_MAX else value[:TEXT_BYTES_MAX]
 
 
-#: What the wire schema does not know: the literal types; and a text that is too long is cut rather than lost.
+#: Converters that the wire schema lacks: for literal types, and for texts, which are cut when they are too long.
 _SPECIAL: dict[Any, Converter] = {
     str: Converter(_text, Schema({}, {}).converter(str).parse),
     Literal["local", "relay"]: _word("local", "relay"),

@@ -1,4 +1,4 @@
-"""Where the records of a growing segment file begin, without decoding them: what a reader that follows it needs."""
+"""Steps over the records of a growing segment file without decoding them, for readers that follow a journal."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, length_check, read_wall_ns
 
-#: Records are a few hundred bytes, so that one read serves thousands.
+#: Bytes of one read, which has room for thousands of records.
 _BLOCK_BYTES = 1 << 20
-#: The frame that opens a segment and those that number vectors have no clock.
+#: The most frames without a clock before one with a clock: the header and frames that number vectors.
 _FRAMES_WITHOUT_CLOCK_MAX = 16
 
 
 class Walk(NamedTuple):
-    """How far whole records reach. `offset` is where the next one begins or will begin."""
+    """How far whole records reach: `offset` is where the next record begins or will begin."""
 
     offset: int
     #: The length of the next record is bad: nothing behind it can be read, ever.
@@ -24,7 +24,7 @@ class Walk(NamedTuple):
 
 
 def walk(file: Path, start: int, budget_bytes: int | None = None) -> Walk:
-    """Step over whole records from `start`, over all there are or over at least `budget_bytes` where there are so many.
+    """Step over whole records from `start`: over all of them, or over at least `budget_bytes` of them.
 
     Raises OSError when the file cannot be read.
     """

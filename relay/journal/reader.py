@@ -1,7 +1,7 @@
 """The journal's reader: segment files back to records, one at a time, so that memory stays flat.
 
-It never crashes on what it reads. A tail that a crash has torn, a record that went bad, a segment that is missing:
-each is reported as a `Problem` with file and offset, and reading goes on behind it as far as lengths can be trusted.
+Damage never stops the reader. A tail that a crash has torn, a corrupt record, a missing segment: each is reported as a
+`Problem` with file and offset, and reading goes on behind it as far as lengths can be trusted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sitestack.model.errors import ProtocolError
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong in a segment file. `offset` is in bytes."""
+    """Damage of a segment file. `offset` is in bytes."""
 
     file: Path
     offset: int
@@ -48,8 +48,8 @@ class Journal:
 def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journal]:
     """The journals in these files and directories (searched deeply), ordered by site, name and uuid.
 
-    A segment whose header cannot be read belongs to nobody and is a problem, and so is a hole in the numbers of a
-    journal's segments. Raises JournalError when a path does not exist.
+    A segment whose header cannot be read is a problem, and so is a hole in the numbers of a journal's segments. Raises
+    JournalError when a path does not exist.
     """
     owners: dict[tuple[str, str, Address], list[tuple[int, Path]]] = {}
     for file in segment_files(paths):
@@ -68,7 +68,7 @@ def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journa
 
 
 def read_journal(journal: Journal, problems: list[Problem], payloads: bool = True) -> Iterator[records.Record]:
-    """The records of a process, in the order in which they were written. What is wrong goes to `problems`.
+    """The records of a process, in the order in which they were written. Damage is added to `problems`.
 
     `payloads` False leaves out the bodies of batches that the journal keeps.
     """
@@ -77,7 +77,7 @@ def read_journal(journal: Journal, problems: list[Problem], payloads: bool = Tru
 
 
 def read_segment(file: Path, problems: list[Problem], payloads: bool = True) -> Iterator[records.Record]:
-    """The records of one segment file. What is wrong goes to `problems`."""
+    """The records of one segment file. Damage is added to `problems`."""
     decoder = Decoder(payloads)
     for offset, payload in _payloads(file, problems):
         try:
@@ -90,7 +90,7 @@ def read_segment(file: Path, problems: list[Problem], payloads: bool = True) -> 
 
 
 def segment_files(paths: Iterable[Path]) -> list[Path]:
-    """The segment files under these paths, every file once, also when the paths overlap.
+    """The segment files under these paths, each once, also when the paths overlap.
 
     Raises JournalError when a path does not exist.
     """
@@ -108,7 +108,7 @@ def segment_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def read_header(file: Path, problems: list[Problem]) -> Header | None:
-    """Whose segment it is; None, and why, when that cannot be read."""
+    """The header of a segment file; None when it cannot be read, and the reason is added to `problems`."""
     for _, payload in _payloads(file, problems):
         try:
             return decode_header(payload)
@@ -137,12 +137,10 @@ def _frames(stream: BinaryIO, file: Path, problems: list[Problem]) -> Iterator[t
             return
         length, check, crc = FRAME.unpack(head)
         if check != length_check(length) or length > RECORD_BYTES_MAX:
-            rest = size - offset
-            problems.append(Problem(file, offset, "corrupt", f"bad length; {rest} bytes to the end are not read"))
+            problems.append(Problem(file, offset, "corrupt", f"bad length; {size - offset} bytes to the end are not read"))
             return
         if length > size - offset - FRAME.size:
-            rest = size - offset
-            problems.append(Problem(file, offset, "torn", f"the last {rest} bytes are no whole record"))
+            problems.append(Problem(file, offset, "torn", f"the last {size - offset} bytes are no whole record"))
             return
         payload = stream.read(length)
         if len(payload) < length:

@@ -1,4 +1,4 @@
-"""Records of the journal for what package `relay` adds to the events of a stack."""
+"""Journal records for the events that package `relay` adds to those of a stack."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _unreachable(recorder: Recorder, event: Unreachable) -> None:
     )
 
 
-#: Given to the recorder of a member of a site that is relayed.
+#: For the recorder of a member whose site is relayed: event -> how it is recorded.
 RELAY_RECORDS: EventRecords = MappingProxyType(
     {GlobalView: _global_view, Role: _role, Gap: _gap, Baseline: _baseline, Unreachable: _unreachable}
 )

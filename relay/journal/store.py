@@ -1,18 +1,18 @@
-"""The journal's writer: one unbuffered `write` of one record per event, into segment files of bounded size.
+"""The journal's writer: one unbuffered `write` for each record, into segment files of bounded size.
 
-Files are named `NAME-uuidprefix.000001.rlj` and are only ever appended to. What has been written survives the death
-of the process; against the death of the machine there is no fsync.
+Files are named `NAME-uuidprefix.000001.rlj` and are only ever appended to. Written records survive the death of the
+process, but not of the machine: there is no fsync.
 
-A disk that is full or read-only never stops the messages (B6): what cannot be written is counted, the state is in
-`statistics()` for the health page, and the journal tries again with a new segment, whose second record then says how
-many are missing. `strict` raises instead.
+A full or read-only disk never stops the messages (B6): records that cannot be written are counted, `statistics()` tells
+the error, and the journal tries again with a new segment, whose second record says how many records are missing.
+`strict` raises instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
@@ -25,7 +25,7 @@ from sitestack.model.errors import LocalError
 SUFFIX = ".rlj"
 #: `Drop.why` of the record that says how many records are missing.
 WHY_LOST = "journal"
-#: File systems allow names of 255 bytes; the uuid prefix, the number and the suffix take 21.
+#: The longest member name in a file name: file systems allow 255 bytes, of which uuid, number and suffix take 21.
 _NAME_BYTES_MAX = 200
 
 
@@ -40,7 +40,7 @@ class JournalOptions:
     directory: Path
     #: A segment that has grown to this many bytes is closed and the next one begun.
     segment_bytes: int = 64 << 20
-    #: Keep the bodies of batches, not only their digests. Needed to replay after a long cut; off by default.
+    #: Keep the bodies of batches, not only their digests.
     keep_payloads: bool = False
     #: Raise JournalError when a record cannot be written, instead of going on without it.
     strict: bool = False
@@ -48,21 +48,21 @@ class JournalOptions:
     retry_s: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class JournalStatistics:
-    """What health and metrics show of the journal."""
+    """The state of the journal, for health and metrics."""
 
-    records: int
-    written_bytes: int
-    segments: int
+    records: int = 0
+    written_bytes: int = 0
+    segments: int = 0
     #: Records that could not be written since the start.
-    lost_records: int
+    lost_records: int = 0
     #: Why the last attempt failed; empty when it succeeded.
-    error: str
+    error: str = ""
 
 
 class SegmentFile(Protocol):
-    """What the store needs of an open file; `write` may write less than it was given."""
+    """The part of an open file that the store uses; `write` may write less than it was given."""
 
     def write(self, data: bytes, /) -> int | None: ...
     def truncate(self, size: int, /) -> int: ...
@@ -94,18 +94,14 @@ class JournalStore:
         self._file: SegmentFile | None = None
         self._encoder = Encoder(options.keep_payloads)
         self._segment_bytes = 0
-        self._segments = 0
-        self._records = 0
-        self._written_bytes = 0
-        self._lost = 0
+        self._seen = JournalStatistics()
         self._lost_told = 0
-        self._error = ""
         self._retry_at = 0
 
     def write(self, record: records.Record) -> None:
         """Append a record. Raises JournalError when it cannot and the journal is strict; otherwise counts it as lost."""
-        if self._error and record.t < self._retry_at and not self._options.strict:
-            self._lost += 1
+        if self._seen.error and record.t < self._retry_at and not self._options.strict:
+            self._seen.lost_records += 1
             return
         try:
             self._append(record)
@@ -121,40 +117,40 @@ class JournalStore:
     @property
     def error(self) -> str:
         """Why the last attempt to write failed; empty when it succeeded."""
-        return self._error
+        return self._seen.error
 
     def statistics(self) -> JournalStatistics:
-        """The state for health and metrics."""
-        return JournalStatistics(self._records, self._written_bytes, self._segments, self._lost, self._error)
+        """The state as it is now, for health and metrics."""
+        return replace(self._seen)
 
     def _append(self, record: records.Record) -> None:
         if self._file is None:
             self._open()
-        if self._lost > self._lost_told:
-            lost = self._lost - self._lost_told
-            self._put(self._encoder.encode(records.Drop(record.t, record.w, WHY_LOST, self._error, lost)))
+        if self._seen.lost_records > self._lost_told:
+            lost = self._seen.lost_records - self._lost_told
+            self._put(self._encoder.encode(records.Drop(record.t, record.w, WHY_LOST, self._seen.error, lost)))
             self._lost_told += lost
         self._put(self._encoder.encode(record))
-        self._records += 1
-        self._error = ""
+        self._seen.records += 1
+        self._seen.error = ""
         if self._segment_bytes >= self._options.segment_bytes:
             self.close()
 
     def _open(self) -> None:
-        self._segments += 1
-        path = self._options.directory / f"{self._stem}.{self._segments:06d}{SUFFIX}"
+        self._seen.segments += 1
+        path = self._options.directory / f"{self._stem}.{self._seen.segments:06d}{SUFFIX}"
         try:
             self._file = self._create(path)
         except OSError:
-            self._segments -= 1
+            self._seen.segments -= 1
             raise
         self._encoder, self._segment_bytes = Encoder(self._options.keep_payloads), 0
         try:
-            self._put(encode_header(Header(*self._owner, self._segments)))
+            self._put(encode_header(Header(*self._owner, self._seen.segments)))
         except OSError:
             # The number is used again, unless the file stays.
             path.unlink(missing_ok=True)
-            self._segments -= 1
+            self._seen.segments -= 1
             raise
 
     def _put(self, frame: bytes) -> None:
@@ -168,12 +164,12 @@ class JournalStore:
             self._file.truncate(self._segment_bytes)
             raise
         self._segment_bytes += len(frame)
-        self._written_bytes += len(frame)
+        self._seen.written_bytes += len(frame)
 
     def _fail(self, error: Exception, record: records.Record) -> None:
-        """Count the record as lost and remember why."""
-        self._lost += 1
-        self._error = str(error) or type(error).__name__
+        """Count a record as lost and remember the reason."""
+        self._seen.lost_records += 1
+        self._seen.error = str(error) or type(error).__name__
         self._retry_at = record.t
         if isinstance(error, OSError):
             # Go on in a new segment, later: this one's encoder may have numbered what was never written.
@@ -181,4 +177,4 @@ class JournalStore:
             with suppress(OSError):  # the descriptor is gone either way
                 self.close()
         if self._options.strict:
-            raise JournalError(f"journal in {self._options.directory}: {self._error}") from error
+            raise JournalError(f"journal in {self._options.directory}: {self._seen.error}") from error

@@ -1,8 +1,7 @@
 """The bridge: the TCP connections to the relays of other sites, as the gateway orders them.
 
-Everything that decides is in the gateway, a pure part of the stack. This file dials, accepts, reads and writes, and says what
-happened (`listener.py` listens). A reader never stops reading: what may come is bounded by the window of the link, not
-by TCP.
+All decisions are made in the gateway, a pure part of the stack. This file dials, accepts, reads and writes, and reports what
+happened (`listener.py` listens). A reader never stops reading: the window of the link, not TCP, bounds what may arrive.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import trio
 
@@ -37,7 +36,7 @@ from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.level import Level
 
-#: Hands what happened to the stack.
+#: Hands an event to the stack.
 Handle = Callable[[Event], None]
 
 READ_BYTES = 256 * 1024
@@ -70,32 +69,32 @@ class BridgeConfig:
     connections_max: int = GatewayConfig().connections_max
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BridgeStatistics:
     """What the connections have seen."""
 
-    listening: bool
+    listening: bool = False
     #: Why this member cannot listen; empty while it can, or need not.
-    listen_error: str
+    listen_error: str = ""
     #: Connections that are closed and still send their farewell.
-    lingering: int
-    accepted: int
+    lingering: int = 0
+    accepted: int = 0
     #: Closed at once because there were `connections_max` already.
-    refused: int
-    dialed: int
-    dials_failed: int
-    received_bytes: int
-    sent_bytes: int
+    refused: int = 0
+    dialed: int = 0
+    dials_failed: int = 0
+    received_bytes: int = 0
+    sent_bytes: int = 0
 
 
 class _Connection:
-    """One connection: what its writer has to send, and how far it is with closing."""
+    """One connection, with the data to send and how far it is with closing."""
 
     def __init__(self, number: int, stream: trio.SocketStream, *, accepted: bool) -> None:
         self.number = number
         self.stream = stream
         self.accepted = accepted
-        #: At most one chunk and a farewell: the gateway waits for `BridgeWritten`.
+        #: Data to send: at most one chunk and a farewell, since the gateway waits for `BridgeWritten`.
         self.queue: deque[bytes] = deque()
         self.closing = False
         self.changed = trio.Event()
@@ -103,22 +102,21 @@ class _Connection:
 
 
 class Bridge:
-    """Carries out the gateway's effects and tells what happens. All its tasks live in the nursery that it is given."""
+    """Carries out the gateway's effects and reports what happens. All its tasks run in the given nursery."""
 
     def __init__(self, config: BridgeConfig, handle: Handle, nursery: trio.Nursery) -> None:
         self._config = config
         self._handle = handle
         self._nursery = nursery
         self._numbers = itertools.count(1)
-        #: Those that were accepted are bounded here, those that were dialed by the gateway, which knows whom it dials.
+        #: All connections. Accepted ones are bounded here, dialed ones by the gateway, which knows whom it dials.
         self._connections: dict[int, _Connection] = {}
-        self._lingering = 0
         self._lingered = trio.Event()
         self._listener = Listener(config.bind, config.connections_max, config.listen_interval_s)
-        self._accepted = self._refused = self._dialed = self._dials_failed = self._received = self._sent = 0
+        self._seen = BridgeStatistics()
 
     def carry_out(self, effect: BridgeEffect) -> None:
-        """Do what the gateway says. Does not wait."""
+        """Carry out an effect of the gateway, without waiting."""
         match effect:
             case Listen():
                 self._listener.start(self._accept, self._nursery)
@@ -132,11 +130,11 @@ class Bridge:
                 self._close(number)
 
     async def farewell(self) -> None:
-        """Close everything, and wait until what was sent has left, or for as long as connections linger."""
+        """Close all connections, and wait until all data has left, at most for `linger_s`."""
         self._listener.stop()
         for number in list(self._connections):
             self._close(number)
-        while self._lingering:
+        while self._seen.lingering:
             await self._lingered.wait()
 
     @property
@@ -145,17 +143,8 @@ class Bridge:
         return self._listener.error
 
     def statistics(self) -> BridgeStatistics:
-        return BridgeStatistics(
-            listening=self._listener.listening,
-            listen_error=self._listener.error,
-            lingering=self._lingering,
-            accepted=self._accepted,
-            refused=self._refused,
-            dialed=self._dialed,
-            dials_failed=self._dials_failed,
-            received_bytes=self._received,
-            sent_bytes=self._sent,
-        )
+        """A copy of the counters."""
+        return replace(self._seen, listening=self._listener.listening, listen_error=self._listener.error)
 
     def levels(self) -> dict[str, Level]:
         """The bound is on those that were accepted; a relay dials few."""
@@ -165,28 +154,28 @@ class Bridge:
 
     async def _accept(self, stream: trio.SocketStream) -> None:
         if sum(connection.accepted for connection in self._connections.values()) >= self._config.connections_max:
-            self._refused += 1
+            self._seen.refused += 1
             await trio.aclose_forcefully(stream)
             return
-        self._accepted += 1
+        self._seen.accepted += 1
         await self._run(stream, None)
 
     async def _dial(self, site: str, address: Physical) -> None:
-        """A name is looked up at every call, since a relay that has moved has kept its name; each of its addresses is tried."""
+        """Connect to a peer. A host name is looked up at every call, since a relay that has moved keeps its name."""
         stream: trio.SocketStream | None = None
         with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, ValueError):
             stream = await trio.open_tcp_stream(address.host, address.port)
         if stream is None:
-            self._dials_failed += 1
+            self._seen.dials_failed += 1
             self._handle(DialFailed(site, address))
             return
-        self._dialed += 1
+        self._seen.dialed += 1
         await self._run(stream, (site, address))
 
     # -- one connection --------------------------------------------------------------------------------------------
 
     async def _run(self, stream: trio.SocketStream, dialed: tuple[str, Physical] | None) -> None:
-        """From the first byte to the last. The gateway hears of the end unless it asked for it."""
+        """Serve a connection to its end, which the gateway is told of unless it has closed the connection itself."""
         connection = _Connection(next(self._numbers), stream, accepted=dialed is None)
         self._connections[connection.number] = connection
         if sys.platform == "linux":
@@ -205,7 +194,7 @@ class Bridge:
 
     def _forget(self, connection: _Connection) -> None:
         if connection.closing:
-            self._lingering -= 1
+            self._seen.lingering -= 1
             self._lingered.set()
             self._lingered = trio.Event()
         else:
@@ -213,15 +202,15 @@ class Bridge:
             self._handle(BridgeClosed(connection.number))
 
     async def _read(self, connection: _Connection) -> None:
-        """Until the peer has closed; after our own close what still comes is thrown away, lest it resets our farewell."""
+        """Read until the peer has closed. After our own close data is dropped; left unread it would reset our farewell."""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async for data in connection.stream:
-                self._received += len(data)
+                self._seen.received_bytes += len(data)
                 if not connection.closing:
                     self._handle(BridgeReceived(connection.number, bytes(data)))
 
     async def _write(self, connection: _Connection) -> None:
-        """Until everything is sent and the connection is to be closed; then wait for the peer to close, too."""
+        """Write until all data is sent and the connection is to be closed, then send the end of file."""
         try:
             while connection.queue or not connection.closing:
                 if not connection.queue:
@@ -229,7 +218,7 @@ class Bridge:
                     continue
                 data = connection.queue.popleft()
                 await connection.stream.send_all(data)
-                self._sent += len(data)
+                self._seen.sent_bytes += len(data)
                 if not connection.closing:
                     self._handle(BridgeWritten(connection.number))
             await connection.stream.send_eof()
@@ -247,7 +236,7 @@ class Bridge:
         if connection is not None:
             connection.closing = True
             connection.scope.deadline = trio.current_time() + self._config.linger_s
-            self._lingering += 1
+            self._seen.lingering += 1
             self._wake(connection)
 
     @staticmethod

@@ -108,7 +108,7 @@ class RelayChannel(Channel[BetweenSites]):
 
     @asynccontextmanager
     async def _bridged(self, hand_in: Callable[[Event], None]) -> AsyncIterator[None]:
-        """There is a bridge while this process is a member; what was written to it still leaves after that."""
+        """Run a bridge while this process is a member; data that was written to it still leaves after that."""
         with unwrapped():
             async with trio.open_nursery() as nursery:
                 self._bridge = Bridge(self._bridge_config, hand_in, nursery)

@@ -1,6 +1,6 @@
 """The configuration file: load, fill in the defaults, check. The only place that knows YAML.
 
-Whatever is wrong is said at once, a sentence each with the path of its key; nothing is interpolated and nothing is executed.
+All problems are reported at once, each as a sentence with the path of its key. Nothing is interpolated or executed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from relay.node.config_values import Reader, to_plain
 from relay.node.settings import DERIVED, NodeConfig, find_problems
 from sitestack.model.errors import ConfigurationError
 
-#: A file that is larger is no configuration.
+#: The largest file: a larger one is no configuration.
 FILE_BYTES_MAX = 1 << 20
 #: Where the comments of a printed configuration are wrapped.
 COMMENT_CHARS_MAX = 110
-#: A whole number that is larger is a mistake; it could neither be shown nor become a number of seconds.
+#: The largest whole number: a larger one is a mistake, and could neither be printed nor become a float.
 INT_BITS_MAX = 64
 
 
@@ -34,8 +34,8 @@ def load_config(
 ) -> NodeConfig:
     """The configuration in a file. `site` and `name` win over RELAY_SITE and RELAY_NAME, and those over the file.
 
-    RELAY_PEERS, such as "SFO=bridge.sfo:7700 LON=10.0.3.1:7700", wins over the peers in the file: so that the one thing that
-    differs between two deployments need not be written into a file.
+    RELAY_PEERS, such as "SFO=bridge.sfo:7700 LON=10.0.3.1:7700", wins over the peers in the file, so that one file serves
+    deployments that differ only in their peers.
 
     Raises ConfigurationError with a line for each problem.
     """
@@ -121,7 +121,7 @@ def _path(problem: str) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, aliases, which can blow a small file up, and scalars that are none of their kind."""
+    """Refuses duplicate keys, aliases, which can make a small file huge, and scalars that do not fit their tag."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

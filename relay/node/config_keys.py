@@ -1,7 +1,7 @@
-"""Every key of a configuration, with its type, unit, default and what it is for: read out of the dataclasses themselves.
+"""Every key of a configuration, with its type, unit, default and purpose, taken from the dataclasses themselves.
 
-What a key is for is the `#:` comment above its field, so that it is written once, where the code reads it. Comments are not
-there at run time; they are looked up in the source.
+The purpose of a key is the `#:` comment above its field, so that it is written once, where the code uses it. Comments do not
+exist at run time; they are read from the source.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from sitestack.model.address import Physical
 
 _ATOMS = {bool: "true or false", int: "whole number", float: "number", str: "text", Physical: "host:port"}
-#: How a name ends that is a number of something.
+#: The suffix of a field's name -> the unit of its number.
 _UNITS = {"s": "seconds", "bytes": "bytes", "hops": "hops"}
-#: Rows and traps that the code refers to, such as (LA-19) or (S7, U4): for those who read the code.
+#: Codes in comments, such as (LA-19) or (S7, U4), which are for readers of the code and not of the page.
 _CODES = re.compile(r" \([A-Z]+-?[0-9]+(, [A-Z]+-?[0-9]+)*\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key, or a section: a key that has keys in it."""
+    """One key, or a section, which is a key that contains keys."""
 
     #: From the top, such as `relay.link.hello_s`.
     path: str
-    #: Sentences.
+    #: The purpose, in sentences.
     what: str
-    #: As people say it; empty for a section.
+    #: The type in words; empty for a section.
     type: str
-    #: Empty when it has none, or is no number.
+    #: The unit of a number; empty when there is none.
     unit: str
-    #: As in the dataclass; None for a section.
+    #: The default in the dataclass; None for a section.
     default: Any
     is_section: bool = False
 

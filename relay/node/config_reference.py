@@ -1,4 +1,4 @@
-"""The page about every key of the configuration, `docs/configuration.md`: made, so that it says what the code does."""
+"""Generates `docs/configuration.md`, the page about every key of the configuration, so that it always agrees with the code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reference() -> str:
 
 
 def _lines(keys: Iterable[Key]) -> Iterator[str]:
-    """Keys of one section follow each other in a table; keys at the top are a section, too."""
+    """The page, with a table for the keys of each section; keys at the top are a section too."""
     sections: dict[str, list[Key]] = {"": []}
     about: dict[str, str] = {}
     for key in keys:
@@ -65,7 +65,7 @@ def _row(key: Key) -> str:
 
 
 def _default(key: Key) -> str:
-    """As one would write it into the file; many bytes are also said as people say them."""
+    """The default as one would write it into the file; a large number of bytes also in KiB or MiB."""
     value = key.default
     if value is None:
         return "none"

@@ -1,4 +1,4 @@
-"""Plain values (what YAML holds) to configuration dataclasses and back, guided by the dataclasses themselves.
+"""Plain values (what YAML and JSON hold) to dataclasses and back, guided by the dataclasses themselves.
 
 Reading never stops at the first mistake: every one becomes a sentence with the path of the key that it is about, and the
 default stands in for the value.
@@ -7,22 +7,27 @@ default stands in for the value.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 from unicodedata import category
 
 from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
 
 T = TypeVar("T")
 
 _ATOMS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
+#: The key that names the class of a value, where several classes are possible.
+KIND = "kind"
+
+
 class Reader:
-    """Reads one configuration.
+    """Reads one configuration, drill or plan.
 
     `problems` collects what is wrong with it. `derived` names the keys that follow from others, and those others.
     """
@@ -32,30 +37,20 @@ class Reader:
         self._derived = derived
 
     def record(self, kind: type[T], value: Any, path: str = "") -> T:
-        """A dataclass out of a mapping: unknown keys are problems, missing ones keep their defaults."""
-        known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
-        hints = get_type_hints(kind)
-        given: dict[str, Any] = {}
-        for key, each in self._mapping(value, path).items():
-            if key not in known:
-                self._unknown(key, path, list(known))
-            elif _join(path, key) in self._derived:
-                self.problems.append(f"{_join(path, key)}: cannot be given, it follows from {self._derived[_join(path, key)]}.")
-            elif each is not None or type(None) in get_args(hints[key]):
-                read, good = self._read(hints[key], each, _join(path, key))
-                if good:
-                    given[key] = read
-        return kind(**given)
+        """A dataclass, of which every field has a default, out of a mapping: missing keys and wrong values become defaults."""
+        read, good = self.read(kind, value, path)
+        return read if good else kind()
 
-    def _read(self, kind: Any, value: Any, path: str) -> tuple[Any, bool]:
+    def read(self, kind: Any, value: Any, path: str = "") -> tuple[Any, bool]:
         """The value as this type, and whether it could be read."""
         origin, args = get_origin(kind), get_args(kind)
         if is_dataclass(kind) and isinstance(kind, type):
-            return self.record(kind, value, path), True
+            return self._record(kind, self._mapping(value, path), path)
         if origin in (Union, types.UnionType):
-            if value is None:
+            kinds = [arg for arg in args if arg is not type(None)]
+            if value is None and len(kinds) < len(args):
                 return None, True
-            return self._read(next(arg for arg in args if arg is not type(None)), value, path)
+            return self.read(kinds[0], value, path) if len(kinds) == 1 else self._variant(kinds, value, path)
         if origin is Literal:
             if value in args and type(value) is str:
                 return value, True
@@ -63,10 +58,45 @@ class Reader:
         if kind is Physical:
             return self._physical(value, path)
         if origin is tuple:
-            return self._sequence(args[0], value, path)
+            return self._sequence(args, value, path)
         if origin is dict:
             return self._table(args[1], value, path)
         return self._atom(kind, value, path)
+
+    def _record(self, kind: type[Any], value: Mapping[str, Any], path: str) -> tuple[Any, bool]:
+        """Unknown keys are problems, and so are missing ones without a default."""
+        known = {field.name: field for field in fields(kind)}
+        hints = get_type_hints(kind)
+        given: dict[str, Any] = {}
+        for key, each in value.items():
+            place = _join(path, key)
+            if key not in known:
+                self._unknown(key, path, list(known))
+            elif place in self._derived:
+                self.problems.append(f"{place}: cannot be given, it follows from {self._derived[place]}.")
+            elif each is not None or type(None) in get_args(hints[key]):
+                read, good = self.read(hints[key], each, place)
+                if good:
+                    given[key] = read
+        needed = [name for name, each in known.items() if each.default is MISSING and each.default_factory is MISSING]
+        self.problems += [
+            f"{_join(path, name)}: is missing." for name in needed if value.get(name) is None and name not in given
+        ]
+        if not given.keys() >= set(needed):
+            return None, False
+        try:
+            return kind(**given), True
+        except ConfigurationError as error:
+            return self._complain(path, f"cannot be: {error}")
+
+    def _variant(self, kinds: Sequence[type[Any]], value: Any, path: str) -> tuple[Any, bool]:
+        """One of several dataclasses, which the key `KIND` names."""
+        by_name = {kind.__name__: kind for kind in kinds}
+        rest = self._mapping(value, path)
+        name = rest.pop(KIND, None)
+        if name not in by_name:
+            return self._complain(_join(path, KIND), f"must be one of {', '.join(sorted(by_name))}, not {_show(name)}")
+        return self._record(by_name[name], rest, path)
 
     def _atom(self, kind: Any, value: Any, path: str) -> tuple[Any, bool]:
         if kind is float and type(value) is int:
@@ -84,14 +114,17 @@ class Reader:
             return Physical(host, int(port)), True
         return self._complain(path, f"must be host:port, not {_show(value)}")
 
-    def _sequence(self, kind: Any, value: Any, path: str) -> tuple[Any, bool]:
+    def _sequence(self, kinds: Sequence[Any], value: Any, path: str) -> tuple[Any, bool]:
         if type(value) is not list:
             return self._complain(path, f"must be a list, not {_show(value)}")
-        read = [self._read(kind, each, f"{path}[{index}]") for index, each in enumerate(value)]
+        kinds = [kinds[0]] * len(value) if kinds[-1] is Ellipsis else kinds
+        if len(value) != len(kinds):
+            return self._complain(path, f"must be a list of {len(kinds)}, not {_show(value)}")
+        read = [self.read(kind, each, f"{path}[{at}]") for at, (kind, each) in enumerate(zip(kinds, value, strict=True))]
         return tuple([each for each, _ in read]), all(good for _, good in read)
 
     def _table(self, kind: Any, value: Any, path: str) -> tuple[Any, bool]:
-        read = {key: self._read(kind, each, _join(path, key)) for key, each in self._mapping(value, path).items()}
+        read = {key: self.read(kind, each, _join(path, key)) for key, each in self._mapping(value, path).items()}
         return {key: each for key, (each, _) in read.items()}, all(good for _, good in read.values())
 
     def _mapping(self, value: Any, path: str) -> dict[str, Any]:
@@ -113,12 +146,12 @@ class Reader:
         self.problems.append(f"{_join(path, key)}: unknown key; {hint}")
 
     def _complain(self, path: str, what: str) -> tuple[None, bool]:
-        self.problems.append(f"{path or 'the configuration'}: {what}.")
+        self.problems.append(f"{path or 'the file'}: {what}.")
         return None, False
 
 
 def to_plain(value: Any, derived: Mapping[str, str], path: str = "") -> Any:
-    """What YAML can hold, such that reading it gives the same value."""
+    """The value as YAML can hold it, such that reading it gives the same value."""
     if isinstance(value, Physical):
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -137,7 +170,7 @@ def _join(path: str, key: object) -> str:
 
 
 def _can_be_said(text: str) -> bool:
-    """Whether it can go into a path or a message as it is: no control characters but line breaks, no half characters."""
+    """Whether a text can be printed and encoded: no control characters but tabs and line breaks, and no surrogates."""
     return all(category(each) not in ("Cc", "Cs") or each in "\n\t" for each in text)
 
 

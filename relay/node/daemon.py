@@ -1,4 +1,4 @@
-"""One member in the foreground: it joins, publishes lines, writes what it hears, tells its status, and leaves on a signal."""
+"""One member in the foreground: it joins, publishes lines, writes events, answers for its status, and leaves on a signal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sitestack.model.events import Event
 from sitestack.model.view import View
 from sitestack.stack.layer import Local
 
-#: How often a node looks whether everything works.
+#: Seconds between two looks at whether everything works.
 WATCH_INTERVAL_S = 1.0
 
 
@@ -41,16 +41,16 @@ class NodeOptions:
 
     #: Lines to publish: a file, or "-" for standard input.
     publish: str | None = None
-    #: Where to write what is heard: a file, or "-" for standard output.
+    #: Where to write events: a file, or "-" for standard output.
     events: str | None = None
     #: The status socket; None: made out of site and name, in the run directory.
     status: Path | None = None
 
 
 async def run_node(config: NodeConfig, options: NodeOptions) -> None:
-    """Be a member until SIGTERM or SIGINT; a second signal does not wait for the others.
+    """Be a member until SIGTERM or SIGINT; a second signal ends the process without a farewell.
 
-    Raises LocalError with one sentence when that cannot be.
+    Raises LocalError with one sentence when the member cannot join or go on.
     """
     config = replace(config, name=config.name or f"{socket.gethostname()}-{os.getpid()}")
     path = options.status or socket_path(run_directory(), config.site, config.name)
@@ -70,7 +70,8 @@ class _Node:
 
     def __init__(self, config: NodeConfig, options: NodeOptions) -> None:
         self._config = config
-        self._source = None if options.publish is None else _source(options.publish, config)
+        bytes_max = config.protocols.batching.message_bytes_max
+        self._source = None if options.publish is None else LineSource(options.publish, bytes_max)
         self._sink = None if options.events is None else LineSink(options.events)
         secure = not config.security.insecure
         identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure)
@@ -105,7 +106,7 @@ class _Node:
         self._log.info("left")
 
     async def obey(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
-        """Leave at the first signal, however long that takes; be gone at the second, and while still joining."""
+        """Leave at the first signal, however long that takes; end at once at the second, or while still joining."""
         async for number in signals:
             self._log.info("leaving", signal=signal.Signals(number).name)
             if self._channel is None or self._status.state == "leaving":
@@ -124,14 +125,14 @@ class _Node:
         return self._store.write
 
     def _problems(self, channel: RelayChannel | None) -> list[str]:
-        """What does not work at this moment and is tried again, in sentences."""
+        """Sentences on what does not work now and is tried again."""
         listening = "" if channel is None else channel.listen_error
         journal = "" if self._store is None else self._store.error
         errors = {"relay.bridge.bind": listening, "journal.directory": journal}
         return [f"{where}: {error}." for where, error in errors.items() if error]
 
     async def _watch(self, channel: RelayChannel) -> None:
-        """Say it once when something stops working that is tried again and again."""
+        """Log each new problem once."""
         known: list[str] = []
         while True:
             if channel.excluded is not None:
@@ -144,7 +145,7 @@ class _Node:
             await trio.sleep(WATCH_INTERVAL_S)
 
     async def _publish(self, channel: RelayChannel, source: LineSource) -> None:
-        """Every line is a message; `send` waits while there is no credit."""
+        """Send every line as a message; `send` waits while there is no credit."""
         async for line in source.lines():
             try:
                 await channel.send(line)
@@ -156,7 +157,7 @@ class _Node:
                 self._status.sent(1)
 
     async def _listen(self, channel: RelayChannel) -> None:
-        """Take in everything that the application hears, until this member has left."""
+        """Take in all that is delivered, until this member has left."""
         writer = EventLines(channel.site, channel.address, read_clocks)
         async for item in channel.batches():
             try:
@@ -175,7 +176,7 @@ class _Node:
             await self._sink.write(lines)
 
     def _report(self, item: Delivery | View | Event) -> None:
-        """Log what is rare."""
+        """Log rare events."""
         if isinstance(item, View):
             self._log.info("view", id=str(item.id), members=list(item.names))
         elif isinstance(item, GlobalView):
@@ -193,12 +194,8 @@ class _Node:
 async def _start_http(
     config: NodeConfig, bind: Physical, describe: Callable[[], dict[str, Any]], nursery: trio.Nursery
 ) -> None:
-    """A node that nobody asks over HTTP does without what that takes, which is as much as all the rest."""
+    """Serve HTTP. Imported only here: the libraries take as much memory as all the rest of a node."""
     from relay.node.http.app import make_app  # noqa: PLC0415
     from relay.node.http.server import serve_http  # noqa: PLC0415
 
     await nursery.start(serve_http, make_app(describe, config.peer_sites()), bind)
-
-
-def _source(publish: str, config: NodeConfig) -> LineSource:
-    return LineSource(publish, config.protocols.batching.message_bytes_max)

@@ -1,4 +1,4 @@
-"""What iterating a channel across sites yields, as types: the site's own events, and what is said of the other sites."""
+"""Types of what a channel across sites yields: the events of its own site, and events about the other sites."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Lines in and out of a node: standard input, standard output, files and pipes.
 
-Blocking calls run in threads, which works for all of them and leaves the flags of a terminal alone.
+Blocking calls run in threads, which works for all kinds of files and leaves the flags of a terminal alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _READ_BYTES = 64 * 1024
 
 
 class LineSource:
-    """Lines to publish. Of a line longer than `line_bytes_max` only the beginning is kept, one byte too long to be sent."""
+    """Lines to publish. A line longer than `line_bytes_max` is cut to one byte more, so that sending it is refused."""
 
     def __init__(self, source: str, line_bytes_max: int) -> None:
         """Raises ConfigurationError when the file cannot be read."""
@@ -29,7 +29,7 @@ class LineSource:
         self._descriptor = 0 if source == STANDARD else _open("--publish", source, flags)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Every line without its end; also the last one when its end is missing."""
+        """All lines, without their line ends; the last line need not have one."""
         rest = b""
         while chunk := await trio.to_thread.run_sync(os.read, self._descriptor, _READ_BYTES, abandon_on_cancel=True):
             *lines, rest = (rest + chunk).split(b"\n")

@@ -1,4 +1,4 @@
-"""Listener: where the relays of other sites call this one while it relays. It is there as soon as the system lets it."""
+"""The listener for relays of other sites, open while this member relays."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import trio
 
 from sitestack.model.address import Physical
 
-#: What is done with a connection.
+#: Serves a connection.
 Accept = Callable[[trio.SocketStream], Awaitable[object]]
 
 
 class Listener:
-    """One place to listen at. What is not accepted yet is bounded by `backlog`."""
+    """Listens at one address. `backlog` bounds the connections that are not accepted yet."""
 
     def __init__(self, place: Physical | None, backlog: int, interval_s: float) -> None:
-        """Without a place it never listens; `interval_s` is how long it waits to try again while the port is taken."""
+        """Without a place it never listens; `interval_s` is the pause between attempts while the port is taken."""
         self.listening = False
         #: Why it cannot listen; empty while it can, or need not.
         self.error = ""
@@ -33,7 +33,7 @@ class Listener:
             nursery.start_soon(self._serve, self._place, self._scope, accept, nursery, name=f"bridge at {self._place}")
 
     def stop(self) -> None:
-        """Listen no more; the connections go on."""
+        """Stop listening; open connections go on."""
         if self._scope is not None:
             self._scope.cancel()
             self._scope = None
@@ -49,8 +49,8 @@ class Listener:
                 self.error = ""
 
     async def _bind(self, place: Physical) -> trio.SocketListener:
-        """Listen, as soon as the system lets us. An earlier relay on this machine may hold the port, stopped or dying, so the
-        port is shared: a connection that ends up with it gets no answer, and the other side dials again."""
+        """Bind the port, as soon as the system allows it. An earlier relay on this machine may still hold it, paused or dying,
+        so the port is shared: a connection that reaches that process gets no answer, and the other side dials again."""
         while True:
             sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             try:

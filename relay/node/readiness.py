@@ -1,6 +1,6 @@
-"""Whether a node is ready, out of its status: it is in a view, and when it relays it has its links.
+"""Whether a node is ready: its status shows a view and, if it coordinates its site, all its links.
 
-Alive is another matter: a node that answers at all is alive, and restarting one because a site far away is lost helps nobody.
+A node that answers at all is alive, ready or not: restarting a node because a far site is lost helps nobody.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: The roles of the member that answers for its site.
+#: The roles of a site's coordinator.
 _COORDINATING = ("coord", "relay")
 
 
 def why_not_ready(status: Mapping[str, Any], peers: Sequence[str], members: int = 0) -> list[str]:
-    """What keeps a node from being ready, in sentences; nothing when it is.
+    """The reasons why a node is not ready; none when it is.
 
     `peers` are the sites that it is configured to be linked to. `members` is how many members the global view must have.
     """

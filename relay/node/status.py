@@ -1,4 +1,4 @@
-"""What a running node says of itself: one JSON object, which `relay status`, the dashboard, probes and drills read.
+"""The status of a running node: one JSON object, which `relay status`, the dashboard, probes and drills read.
 
 Pure: the daemon hands in what the application hears and the channel's statistics.
 """
@@ -23,18 +23,18 @@ State = Literal["joining", "member", "leaving"]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What does not change in the life of a node."""
+    """The part of a status that never changes."""
 
     site: str
     name: str
     pid: int
     version: str
-    #: Whether who may talk to the node is authenticated.
+    #: Whether the node authenticates whoever talks to it.
     secure: bool
 
 
 class NodeStatus:
-    """Counts and remembers what one node hears."""
+    """Counts and remembers the events of one node."""
 
     def __init__(self, identity: Identity, started: float) -> None:
         self.identity = identity
@@ -50,7 +50,7 @@ class NodeStatus:
         self._sent = self._others = self._gaps = self._unreachable = 0
 
     def joined(self, address: Address) -> None:
-        """There is a first view."""
+        """The node has its first view."""
         self.state = "member"
         self._address = address
 
@@ -89,10 +89,10 @@ class NodeStatus:
     def to_json(
         self, statistics: object, levels: Mapping[str, Level], journal: object, problems: list[str], now: float
     ) -> dict[str, Any]:
-        """The status. `statistics` and `levels` are those of the channel, and nothing before it is open.
+        """The status. `statistics` and `levels` are those of the channel, None and empty before it is open.
 
-        `journal` are the statistics of the journal, if any; `problems` what does not work at this moment and is tried again, in
-        sentences.
+        `journal` holds the statistics of the journal, if there is one; `problems` has a sentence for everything that does not
+        work now and is tried again.
         """
         plain = _plain(statistics) or {}
         return {
@@ -139,7 +139,7 @@ def _queue(name: str, level: Level) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold."""
+    """The value as JSON can hold it."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):

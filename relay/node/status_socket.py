@@ -1,6 +1,6 @@
-"""The local door to a running node: a unix socket that answers every connection with one JSON object, and then closes it.
+"""The status socket of a running node: a unix socket that answers every connection with one JSON object and closes it.
 
-The socket lies in the run directory, which belongs to its user alone, and may be used by nobody else (mode 0600, C23).
+The socket lies in the run directory, which belongs to one user, and only that user may use it (mode 0600, C23).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sitestack.model.errors import ConfigurationError
 SUFFIX = ".sock"
 #: The kernel's limit for the path of a unix socket, less the closing zero.
 PATH_BYTES_MAX = 107
-#: Who does not read his answer within this time does not get it.
+#: Seconds for an answer: a client that does not read it in time does not get it.
 ANSWER_TIMEOUT_S = 2.0
 ANSWER_BYTES_MAX = 16 << 20
 _READ_BYTES = 64 * 1024
@@ -31,7 +31,7 @@ _WAITING_MAX = 16
 
 
 def run_directory() -> Path:
-    """Where the sockets of this user's nodes are: RELAY_RUN_DIRECTORY, or what does not outlive a restart of the machine."""
+    """The directory for the sockets of this user's nodes: RELAY_RUN_DIRECTORY, or one that a reboot empties."""
     explicit = os.environ.get("RELAY_RUN_DIRECTORY")
     if explicit:
         return Path(explicit)
@@ -51,7 +51,7 @@ def find_sockets(directory: Path) -> list[Path]:
 
 @asynccontextmanager
 async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
-    """The listening socket inside the block, for `answer_status`. Raises ConfigurationError when it cannot be had."""
+    """The listening socket inside the block, for `answer_status`. Raises ConfigurationError when it cannot be made."""
     await _claim(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -67,7 +67,7 @@ async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
 
 
 async def answer_status(listener: trio.SocketListener, status: Callable[[], dict[str, Any]]) -> None:
-    """Answer whoever connects, one at a time: the next one waits in the listen queue. Runs until it is cancelled."""
+    """Answer connections one at a time, until cancelled; others wait in the listen queue."""
     while True:
         connection = await listener.accept()
         with trio.move_on_after(ANSWER_TIMEOUT_S), suppress(trio.BrokenResourceError):
@@ -76,7 +76,7 @@ async def answer_status(listener: trio.SocketListener, status: Callable[[], dict
 
 
 async def fetch_status(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
-    """Ask a node. Raises OSError when nobody answers in time, or not in JSON."""
+    """Ask a node for its status. Raises OSError when nothing that answers in time is a status."""
     answer = bytearray()
     with trio.move_on_after(timeout_s) as waiting:
         try:
@@ -137,7 +137,7 @@ def _remove(path: Path) -> None:
 
 
 def _bind(sock: socket.socket, path: Path) -> None:
-    """Bind such that there is no moment in which others could connect."""
+    """Bind with restricted rights from the start, so that other users can never connect."""
     before = os.umask(0o177)
     try:
         sock.bind(str(path))

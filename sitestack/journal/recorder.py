@@ -78,11 +78,12 @@ class Recorder:
         """Record what came out of the stack; events that mean nothing to a reader of the journal are passed over."""
         if isinstance(event, Frame):
             if event.batch is not None:
-                self._deliver(event.batch, event.seqno)
+                self.deliver(event.batch, event.seqno)
         elif isinstance(event, Sent):
             self._send(event.batch)
         elif isinstance(event, ViewInstalled):
-            self._install(event.view)
+            self.install(event.view)
+            self.take_role(event.view)
         elif isinstance(event, Undeliverable):
             self._give_up(event)
         elif isinstance(event, LeftBehind):
@@ -129,7 +130,8 @@ class Recorder:
             )
         )
 
-    def _deliver(self, batch: Batch, seqno: int) -> None:
+    def deliver(self, batch: Batch, seqno: int) -> None:
+        """A batch was delivered, at this place in the stream of its view; 0 where nothing gives places."""
         assert self._view is not None, "a delivery before the first view"
         t, w = self.clock()
         self.write(
@@ -179,13 +181,13 @@ class Recorder:
         known = self._digests.pop(id(batch.body), None) if batch.origin == self.address else None
         return known[1] if known is not None and known[0] is batch.body else hashlib.sha256(batch.body).digest()
 
-    def _install(self, view: View) -> None:
+    def install(self, view: View) -> None:
+        """A view is in force from now on."""
         t, w = self.clock()
         self._view = view.id
         subs = tuple([(sub.id, sub.members) for sub in view.subviews])
         kind: Literal["view", "merge"] = "merge" if subs else "view"
         self.write(records.View(t, w, view.id, view.lineage, view.members, view.names, kind, subs))
-        self.take_role(view)
 
     def take_role(self, view: View) -> None:
         """What this process is to its site in a view."""

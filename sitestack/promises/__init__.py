@@ -1,30 +1,16 @@
 """The promises as code: pure functions over the histories of a run's processes, each giving the violations it finds."""
 
-from sitestack.promises.across import check_introduced
-from sitestack.promises.agreement import check_uniform_agreement
-from sitestack.promises.ending import Ending, ending_at, find_ending, fold
-from sitestack.promises.history import Fate, History
-from sitestack.promises.ranges import Ranges
-from sitestack.promises.reception import Reception, Stream
-from sitestack.promises.report import LIVENESS, SAFETY, Checker, Report, check_all
-from sitestack.promises.violation import Violation
-
-__all__ = [
-    "LIVENESS",
-    "SAFETY",
-    "Checker",
-    "Ending",
-    "Fate",
-    "History",
-    "Ranges",
-    "Reception",
-    "Report",
-    "Stream",
-    "Violation",
-    "check_all",
-    "check_introduced",
-    "check_uniform_agreement",
-    "ending_at",
-    "find_ending",
-    "fold",
-]
+from sitestack.promises.across import check_introduced as check_introduced
+from sitestack.promises.agreement import check_uniform_agreement as check_uniform_agreement
+from sitestack.promises.ending import Ending as Ending, ending_at as ending_at, find_ending as find_ending, fold as fold
+from sitestack.promises.history import Fate as Fate, History as History
+from sitestack.promises.ranges import Ranges as Ranges
+from sitestack.promises.reception import Reception as Reception, Stream as Stream
+from sitestack.promises.report import (
+    LIVENESS as LIVENESS,
+    SAFETY as SAFETY,
+    Checker as Checker,
+    Report as Report,
+    check_all as check_all,
+)
+from sitestack.promises.violation import Violation as Violation

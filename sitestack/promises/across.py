@@ -1,4 +1,4 @@
-"""X4, G5: what a site hears of another one is known there too, and comes from somebody that it knows of."""
+"""X4, G5: a message that reaches another site is not lost at home, and its sender is in the global view of its receivers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from sitestack.promises.history import History, by_site
-from sitestack.promises.ranges import Ranges
+from sitestack.promises.ranges import Ranges, unite_into
 from sitestack.promises.reception import Stream
 from sitestack.promises.violation import Findings, Violation
 
 
 def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
-    """X4, quiescent runs. What anybody of another site delivers, the survivors who were in its view deliver too.
+    """X4, quiescent runs. A message that any process of another site delivers, the survivors at home deliver too.
 
-    A relay sends what one more member holds, so this stands as long as no two holders are lost at once. Exempt is what was
-    delivered in a view that two or more did not leave together with the survivor in question, and what one of two parts of a
-    site delivered that was lost later.
+    A relay sends only what one more member holds, so this is promised as long as no two holders are lost at once. Exempt are
+    messages delivered in a view that two or more members did not leave together with the survivor, and messages of one part
+    of a split site that was lost later.
     """
     findings = Findings("X4")
     abroad: dict[Stream, Ranges] = {}
     for history in histories:
         for stream, reception in history.receptions.items():
             if stream.scope is Scope.ALL and stream.site != history.site:
-                abroad[stream] = abroad.get(stream, Ranges()) | reception.delivered
+                unite_into(abroad, stream, reception.delivered)
     for members in by_site(histories).values():
         by_uuid = {history.uuid: history for history in members}
         told = [each for history in members for each in _find_told(history, abroad)]
@@ -39,11 +39,11 @@ def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_introduced(histories: Sequence[History]) -> list[Violation]:
-    """G5. Who hears a relayed message has its sender in the global view, of which views and messages make one stream.
+    """G5. A process that delivers a relayed message has its sender in the global view: both come in one stream.
 
-    Where a site was split, the global view shows one part and both parts relay; and after a merge what one part has missed
-    comes again. So this is asked only where neither site has ever been split, of journals that name the global view in force;
-    and apart from `check_all`, whose journals may be of relays that show views and messages in an order of their own.
+    Not promised where a site was split: then the global view shows one part while both parts relay, and after a merge one part
+    hears again what it has missed. So this is checked only where neither site has ever been split, and where journals name the
+    global view in force. `check_all` leaves it out, since other relays may show views and messages in other orders.
     """
     findings = Findings("G5")
     whole = {site for site, members in by_site(histories).items() if _is_whole(members)}
@@ -70,29 +70,27 @@ def check_introduced(histories: Sequence[History]) -> list[Violation]:
     return findings.violations()
 
 
-#: What one process delivered of its own site's messages in a view, and another site too.
+#: The messages of its own site that a process delivered in a view, and that another site delivered too.
 _Told = tuple[History, records.View, dict[Stream, Ranges]]
 
 
 def _find_told(history: History, abroad: dict[Stream, Ranges]) -> Iterator[_Told]:
-    for stay in history.stays[1:]:
-        assert stay.view is not None  # only stay 0 has none
+    for stay, view in history.placed_stays():
         told = {
             stream: both
             for stream, numbers in stay.received.items()
             if stream.site == history.site and (both := numbers & abroad.get(stream, Ranges()))
         }
         if told:
-            yield history, stay.view, told
+            yield history, view, told
 
 
 def _find_wanting(told: Sequence[_Told], survivors: Sequence[History]) -> dict[ViewId, list[History]]:
-    """Which survivors of a view lack something of what all together were told in it: nobody else has to be compared."""
+    """View -> the survivors of it that lack some message of it; only these have to be compared with others."""
     together: dict[ViewId, dict[Stream, Ranges]] = {}
     for _, view, both in told:
-        known = together.setdefault(view.vid, {})
         for stream, numbers in both.items():
-            known[stream] = known[stream] | numbers if stream in known and known[stream] != numbers else numbers
+            unite_into(together.setdefault(view.vid, {}), stream, numbers)
     return {
         vid: [
             other
@@ -109,7 +107,7 @@ def _missing(other: History, stream: Stream, numbers: Ranges) -> Ranges:
 
 
 def _stood_by(survivor: History, history: History, view: records.View, by_uuid: dict[Address, History]) -> bool:
-    """Whether a survivor was in this view and went on from it with all others, or all but one that died in it."""
+    """Whether a survivor was in this view and left it together with all others, or all but one that died in it."""
     if view.vid not in survivor.stay_in:
         return False
     following = survivor.next_view(view.vid)

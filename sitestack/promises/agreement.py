@@ -1,14 +1,14 @@
 """L6, L7, L9, L10: members of a site that stay together deliver the same messages in the same views.
 
-Two members part at the end of a view when they go to different next views, or one of them goes nowhere. What one of
-them delivered last in the shared view, the other need not have: nobody can tell it any more. In `survivors` mode a
-crash is such a parting too. If the origin lives, it sends such a message again in its next view.
+Two members part at the end of a view when they go to different next views, or one of them has no next view. The other
+need not have what one of them delivered last in the shared view. In `survivors` mode a crash is such a parting too. If
+the origin lives, it sends such a message again in its next view.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from sitestack.journal import records
@@ -16,7 +16,7 @@ from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
 from sitestack.promises.history import History, Stay, by_site
-from sitestack.promises.ranges import Ranges
+from sitestack.promises.ranges import Ranges, unite_into
 from sitestack.promises.reception import NumberRun, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
 
@@ -24,8 +24,8 @@ from sitestack.promises.violation import Damage, Findings, Violation
 def check_same_view(histories: Sequence[History]) -> list[Violation]:
     """L6. Two processes of a site that deliver the same multicast deliver it in the same view.
 
-    Exempt is what the earlier one delivered in a view from which neither the other one nor, for a message of this
-    site, its origin came along with it: then the message was open again in their next view.
+    Exempt is a message of a view that the first process left without the second one and, for a message of this site,
+    without the origin: in their next view the message may be sent again.
     """
     findings = Findings("L6")
     by_uuid = {history.uuid: history for history in histories}
@@ -47,32 +47,29 @@ def check_same_view(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
-    """L7. Who goes together from V to V' has delivered the same multicasts in V.
+    """L7. Members that go together from V to V' have delivered the same multicasts in V.
 
-    What one of them already had when two halves of the site merged into V (delivered earlier, declared lost, before
-    its baseline), the others deliver without it; whether it was right to deliver it earlier is the question of L6.
+    Exempt is a message that a member had dealt with before V (delivered, declared lost, or before its baseline), as
+    after a merge; whether it was right to deliver it earlier is for L6.
     """
     findings = Findings("L7")
     for members in by_site(histories).values():
-        groups: dict[tuple[ViewId, ViewId], list[tuple[History, int]]] = {}
+        groups: dict[tuple[ViewId, ViewId], list[tuple[History, Stay]]] = {}
         for history in members:
-            for number in range(1, len(history.stays) - 1):
-                here, following = history.stays[number].view, history.stays[number + 1].view
-                assert here is not None  # only stay 0 has no view
-                assert following is not None
-                groups.setdefault((here.vid, following.vid), []).append((history, number))
+            for (here, view), (_, following) in pairwise(history.placed_stays()):
+                groups.setdefault((view.vid, following.vid), []).append((history, here))
         for (vid, next_vid), group in groups.items():
-            if all(history.stays[number].received == _stay(group[0]).received for history, number in group):
+            if all(stay.received == group[0][1].received for _, stay in group):
                 continue
-            for stream in sorted({stream for each in group for stream in _stay(each).received}, key=str):
-                everything = Ranges()
-                for each in group:
-                    everything |= _stay(each).received.get(stream, Ranges())
-                for history, number in group:
-                    missing = everything - history.stays[number].received.get(stream, Ranges())
+            everything: dict[Stream, Ranges] = {}
+            for stream, received in (each for _, stay in group for each in stay.received.items()):
+                unite_into(everything, stream, received)
+            for stream in sorted(everything, key=str):
+                for history, stay in group:
+                    missing = everything[stream] - stay.received.get(stream, Ranges())
                     reception = history.receptions.get(stream)
                     if missing and reception is not None:
-                        missing -= reception.accounted_before(number)
+                        missing -= reception.accounted_before(history.stay_in[vid])
                     if missing:
                         what = f"did not deliver {stream} {missing} in {vid}; others did and also went to {next_vid}"
                         damage = _lost(history, stream, missing)
@@ -83,14 +80,14 @@ def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
 def check_agreement(histories: Sequence[History]) -> list[Violation]:
     """L9, quiescent runs. What a survivor delivers in V, every survivor of its site that was in V delivers.
 
-    Exempt is what was delivered in V by one of two that parted at the end of it, and numbers that a gap or a baseline
-    accounts for. Of what comes from other sites X5 sees to it that the other part gets it later.
+    Exempt are messages that a member delivered in V which then parted from the survivor, and numbers that a gap or a
+    baseline accounts for. That messages of other sites arrive later all the same is for X5.
     """
     return _check_agreement("L9", histories, by_survivors_only=True)
 
 
 def check_uniform_agreement(histories: Sequence[History]) -> list[Violation]:
-    """L11 with `agreement: uniform`, quiescent runs: L9 for what anybody delivers, also a process that crashed."""
+    """L11 with `agreement: uniform`, quiescent runs: as L9, but also for what a crashed process has delivered."""
     return _check_agreement("L11", histories, by_survivors_only=False)
 
 
@@ -124,7 +121,7 @@ def _multicast_runs(history: History) -> Iterator[tuple[Stream, NumberRun, ViewI
 def _overlaps(
     delivered: list[tuple[NumberRun, ViewId, History]],
 ) -> Iterator[tuple[int, int, tuple[ViewId, History], tuple[ViewId, History]]]:
-    """The numbers that two processes delivered in different views: first, last, earlier view, later view."""
+    """Ranges that two processes delivered in different views: first, last, and both with their views, the earlier first."""
     if len({vid for _, vid, _ in delivered}) == 1:
         return
     active: list[tuple[NumberRun, ViewId, History]] = []
@@ -146,11 +143,6 @@ def _is_fixed(one: History, vid: ViewId, other: History, origin: History | None)
     return other.came_with(vid, following) or (origin is not None and origin.came_with(vid, following))
 
 
-def _stay(place: tuple[History, int]) -> Stay:
-    history, number = place
-    return history.stays[number]
-
-
 def _is_disputed(delivered: list[tuple[NumberRun, ViewId, History]]) -> bool:
     """Whether some number was delivered in two views: only then processes have to be compared."""
     by_view: dict[ViewId, list[tuple[int, int]]] = {}
@@ -161,7 +153,7 @@ def _is_disputed(delivered: list[tuple[NumberRun, ViewId, History]]) -> bool:
 
 
 class _Step(NamedTuple):
-    """A view as one process had it, and where it went from there: who is owed what was delivered in it."""
+    """A view and the next view of a process: what decides which members are owed the messages of that view."""
 
     vid: ViewId
     members: tuple[Address, ...]
@@ -181,27 +173,24 @@ def _check_agreement(invariant: str, histories: Sequence[History], by_survivors_
         told = survivors if by_survivors_only else members
         wanting = _find_wanting(told, survivors)
         for history in told:
-            for stay in history.stays[1:]:
-                assert stay.view is not None  # only stay 0 has none
-                for other in wanting[_Step.of(history, stay.view)]:
+            for stay, view in history.placed_stays():
+                for other in wanting[_Step.of(history, view)]:
                     if other is not history:
-                        _check_stay(findings, history, stay, stay.view, other)
+                        _check_stay(findings, history, stay, view, other)
     return findings.violations()
 
 
 def _find_wanting(told: Sequence[History], survivors: Sequence[History]) -> dict[_Step, list[History]]:
-    """Who lacks something of what all together delivered in a view, and is owed it: nobody else has to be compared."""
+    """The members that lack some message of a view and are owed it; only these have to be compared with others."""
     delivered: dict[_Step, dict[Stream, Ranges]] = {}
     following: dict[_Step, records.View | None] = {}
     for history in told:
-        for stay in history.stays[1:]:
-            assert stay.view is not None  # only stay 0 has none
-            step = _Step.of(history, stay.view)
+        for stay, view in history.placed_stays():
+            step = _Step.of(history, view)
             following[step] = history.next_view(step.vid)
             together = delivered.setdefault(step, {})
             for stream, received in stay.received.items():
-                known = together.get(stream)
-                together[stream] = received if known is None or known == received else known | received
+                unite_into(together, stream, received)
     return {
         step: [
             other

@@ -1,11 +1,11 @@
 """Where a run ended, judged from journals alone.
 
-Processes that are stopped together at the end of a run leave one by one, and the last ones see the first ones go. That
-is no part of what the run is judged by: who stops only after the last message was sent, and nothing is sent or
-delivered after it has gone, has survived the run, and its journal counts up to where the survivors begin to leave.
+Processes that are stopped together at the end of a run leave one by one, and the last ones see the first ones go. A run
+is not judged by that: a process that stops after the last message was sent, with nothing sent or delivered after it has
+gone, has survived the run, and its journal counts only up to where the survivors begin to leave.
 
-A simulated world knows all this and has no need of it. Here the wall clocks of different processes are compared, with
-seconds of tolerance, and only to decide what is judged, never whether an invariant holds.
+This compares the wall clocks of different processes, with seconds of tolerance, but only to decide what is judged, never
+whether a promise is kept. A simulated world knows its survivors and does not need it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.promises.history import History
 
-#: For so long nothing may have been sent before the first survivor leaves, if losses at the end are to mean anything.
+#: Seconds without a send before the first survivor leaves; with fewer, messages may still be on their way at the end.
 QUIET_S = 1.0
-#: Who leaves gracefully is gone from the others' views no longer than this before it writes its `Stop`.
+#: A process that leaves gracefully writes its `Stop` at most this many seconds after the others' views have lost it.
 LEAVE_S = 10.0
 
 Journals: TypeAlias = Mapping[Address, Sequence[records.Record]]
@@ -43,7 +43,7 @@ class Ending:
 
 
 def find_ending(journals: Journals) -> Ending:
-    """Judge who survived; each journal is the records of one process."""
+    """Find out which processes survived; each journal holds the records of one process."""
     stops = {uuid: record.w for uuid, journal in journals.items() for record in journal if isinstance(record, records.Stop)}
     last_send = max((each.w for each in _all(journals) if isinstance(each, records.Send)), default=0)
     last_start = max((each.w for each in _all(journals) if isinstance(each, records.Start)), default=0)
@@ -64,7 +64,7 @@ def find_ending(journals: Journals) -> Ending:
 
 
 def ending_at(journals: Journals, w: int) -> Ending:
-    """The same for whoever has stopped the processes, and knows when it began to: `w`, on the wall clock in ns."""
+    """The ending of a run whose processes were stopped from `w` on (wall clock, ns) by the caller."""
     sends = [each.w for each in _all(journals) if isinstance(each, records.Send)]
     lengths = {
         uuid: sum(record.w < w for record in journal)
@@ -75,7 +75,7 @@ def ending_at(journals: Journals, w: int) -> Ending:
 
 
 def fold(journals: Journals, ending: Ending | None) -> list[History]:
-    """The histories, those of survivors up to the ending. Without one nobody is taken for a survivor."""
+    """The histories of all processes, those of survivors up to the ending. Without an ending there are no survivors."""
     lengths = {} if ending is None else ending.lengths
     return [History.of(journal[: lengths.get(uuid)], running=uuid in lengths) for uuid, journal in journals.items()]
 
@@ -85,7 +85,7 @@ def _all(journals: Journals) -> Iterable[records.Record]:
 
 
 def _find_cut(journal: Sequence[records.Record], survivors: Mapping[Address, int]) -> tuple[int, set[Address]]:
-    """How many records come before the first view without a survivor who is leaving, and who that is.
+    """How many records come before the first view that a leaving survivor is gone from, and which survivors that are.
 
     `survivors` maps them to the wall clock of their stop, in ns.
     """

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sitestack.journal import records
-from sitestack.model.address import Address
 from sitestack.model.view import ViewId
 from sitestack.promises.history import History, by_site
 from sitestack.promises.violation import Findings, Violation
-
-_Members = tuple[Address, ...]
 
 
 def check_union(histories: Sequence[History]) -> list[Violation]:
@@ -19,12 +16,7 @@ def check_union(histories: Sequence[History]) -> list[Violation]:
     Views that no process journaled cannot be compared. A site that is down may keep its component, without members.
     """
     findings = Findings("G1")
-    known: dict[tuple[str, ViewId], _Members] = {
-        (history.site, stay.view.vid): stay.view.members
-        for history in histories
-        for stay in history.stays
-        if stay.view is not None
-    }
+    known = _site_views(histories)
     for history in histories:
         for view in history.global_views:
             for kind, what in _union_faults(view, known):
@@ -49,16 +41,11 @@ def check_equal_vectors(histories: Sequence[History]) -> list[Violation]:
 def check_monotonic(histories: Sequence[History]) -> list[Violation]:
     """G3. Per process no component goes backwards within a lineage of its site, and two lineages do not take turns.
 
-    View ids of different lineages say nothing about each other: when one part of a split site is lost for good, the other
-    part, which stands for the site again from then on, may have counted less; once, for what is lost stays lost (R10).
+    View ids of different lineages cannot be compared: when one part of a split site is lost for good, the other part
+    stands for the site from then on, and its counter may be lower. That happens once, since a lost part stays lost (R10).
     """
     findings = Findings("G3")
-    lineages = {
-        (history.site, stay.view.vid): stay.view.lineage
-        for history in histories
-        for stay in history.stays
-        if stay.view is not None
-    }
+    known = _site_views(histories)
     for history in histories:
         highest: dict[tuple[str, ViewId], ViewId] = {}
         shown: dict[str, ViewId] = {}
@@ -66,9 +53,10 @@ def check_monotonic(histories: Sequence[History]) -> list[Violation]:
         left: set[tuple[str, ViewId]] = set()
         for view in history.global_views:
             for site, vid in view.gvec.items():
-                lineage = lineages.get((site, vid))
-                if lineage is None or site in view.down:
+                installed = known.get((site, vid))
+                if installed is None or site in view.down:
                     continue  # nobody that left a journal installed this view
+                lineage = installed.lineage
                 before = highest.setdefault((site, lineage), vid)
                 last = shown.get(site, vid)
                 if vid != last:
@@ -87,7 +75,7 @@ def check_convergence(histories: Sequence[History]) -> list[Violation]:
     """G4, quiescent runs. All survivors end with one global view, whose members are exactly the survivors; those of a
     site, also where there is no global view, end with one site view of exactly its survivors.
 
-    Where they differ, everybody is named who ends otherwise than the first of them does.
+    Where they differ, every process is named that ends otherwise than the first survivor.
     """
     findings = Findings("G4")
     survivors = [history for history in histories if history.survives]
@@ -129,7 +117,12 @@ def _check_site(findings: Findings, site: str, members: Sequence[History]) -> No
             findings.add(history.label, "site view", f"ends in {view.vid}, {first[0]} in {first[1]}")
 
 
-def _union_faults(view: records.GlobalView, known: dict[tuple[str, ViewId], _Members]) -> list[tuple[str, str]]:
+def _site_views(histories: Sequence[History]) -> dict[tuple[str, ViewId], records.View]:
+    """Every view that some process of a site installed."""
+    return {(history.site, view.vid): view for history in histories for _, view in history.placed_stays()}
+
+
+def _union_faults(view: records.GlobalView, known: dict[tuple[str, ViewId], records.View]) -> list[tuple[str, str]]:
     """Kind and words of everything that makes this view no disjoint union of site views."""
     faults = []
     uuids = [member for _, member in view.members]
@@ -138,7 +131,8 @@ def _union_faults(view: records.GlobalView, known: dict[tuple[str, ViewId], _Mem
         faults.append(("twice", f"{', '.join(twice)} is in it twice"))
     for site, vid in view.gvec.items():
         members = tuple(member for home, member in view.members if home == site)
-        wanted = () if site in view.down else known.get((site, vid), members)
+        installed = known.get((site, vid))
+        wanted = () if site in view.down else members if installed is None else installed.members
         if members != wanted:
             faults.append((site, f"{site} has members {list(members)} where {vid} has {list(wanted)}"))
     strangers = sorted({home for home, _ in view.members} - view.gvec.keys())

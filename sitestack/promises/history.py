@@ -1,8 +1,8 @@
-"""One process's records, folded once into what the checkers ask for."""
+"""The history of one process: its records, read once and kept in the form that the checkers need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -18,9 +18,9 @@ from sitestack.promises.reception import Reception, Stream
 class Fate(Enum):
     """What became of a process."""
 
-    #: It lived to the end of the run: a survivor.
+    #: The process lived to the end of the run: a survivor.
     RUNNING = "running"
-    #: It stopped gracefully before the end.
+    #: The process stopped gracefully before the end.
     STOPPED = "stopped"
     CRASHED = "crashed"
 
@@ -30,13 +30,13 @@ class Stay:
     """A process's time in one view; number 0 is the time before its first view."""
 
     view: records.View | None
-    #: Its deliveries, in order.
+    #: The deliveries, in order.
     delivers: list[records.Deliver]
-    #: What it delivered here, multicasts only, by stream.
+    #: Stream -> the numbers delivered here; multicasts only.
     received: dict[Stream, Ranges] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class History:
     """What one process did. Made by `History.of`; the order of everything is the order of its records."""
 
@@ -44,19 +44,18 @@ class History:
     uuid: Address
     name: str
     fate: Fate
-    stays: list[Stay]
+    stays: list[Stay] = field(default_factory=lambda: [Stay(None, [])])
     #: Number of the stay in a view.
-    stay_in: dict[ViewId, int]
-    receptions: dict[Stream, Reception]
-    sends: list[records.Send]
-    #: The numbers it sent, by stream.
-    sent: dict[Stream, Ranges]
-    unreached: list[records.Unreach]
-    global_views: list[records.GlobalView]
-    #: With the lineage of the view in force, None before the first.
-    roles: list[tuple[records.Role, ViewId | None]]
-    drops: list[records.Drop]
-    delivered_messages: int
+    stay_in: dict[ViewId, int] = field(default_factory=dict)
+    receptions: dict[Stream, Reception] = field(default_factory=dict)
+    sends: list[records.Send] = field(default_factory=list)
+    #: The numbers that the process sent, by stream.
+    sent: dict[Stream, Ranges] = field(default_factory=dict)
+    unreached: list[records.Unreach] = field(default_factory=list)
+    global_views: list[records.GlobalView] = field(default_factory=list)
+    #: Each with the lineage of the view in force, None before the first view.
+    roles: list[tuple[records.Role, ViewId | None]] = field(default_factory=list)
+    delivered_messages: int = 0
 
     @classmethod
     def of(cls, journal: Iterable[records.Record], running: bool = False) -> History:
@@ -65,7 +64,13 @@ class History:
         `running` says that the process lived to the end of the run. Otherwise it stopped if it says so, and crashed
         if it does not. Raises ValueError when there is no `Start`.
         """
-        return _Reader(running).read(journal)
+        rest = iter(journal)
+        start = next(rest, None)
+        if not isinstance(start, records.Start):
+            raise ValueError("a history begins with a Start")
+        history = cls(start.site, start.uuid, start.name, Fate.RUNNING if running else Fate.CRASHED)
+        _Reader(history).read(rest)
+        return history
 
     @property
     def label(self) -> str:
@@ -82,15 +87,19 @@ class History:
         """The view it joined in; None when it never had one."""
         return self.stays[1].view if len(self.stays) > 1 else None
 
+    def placed_stays(self) -> Iterator[tuple[Stay, records.View]]:
+        """The stays in views, each with its view: all but the time before the first view."""
+        return ((stay, stay.view) for stay in self.stays if stay.view is not None)
+
     def next_view(self, vid: ViewId) -> records.View | None:
         """The view it installed after this one; None when it did not, or never installed this one."""
         stay = self.stay_in.get(vid)
         return self.stays[stay + 1].view if stay is not None and stay + 1 < len(self.stays) else None
 
     def came_with(self, vid: ViewId, following: records.View) -> bool:
-        """Whether it went to `following` together with those who came from view `vid`.
+        """Whether the process went to the view `following` together with the members that came from view `vid`.
 
-        Whoever installs a plain view did. Of a merge view only those did who came from the same view.
+        True for every process that installs a plain view; for a merge view only for those that came from `vid`.
         """
         stay = self.stay_in.get(following.vid)
         if stay is None:
@@ -100,53 +109,28 @@ class History:
 
 
 class _Reader:
-    """Walks the records once."""
+    """Walks once over the records of a process and writes down in its history what they say."""
 
-    def __init__(self, running: bool) -> None:
-        self.running = running
-        self.start: records.Start | None = None
-        self.stopped = False
-        self.stays = [Stay(None, [])]
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.stays = history.stays
         self.receptions: dict[tuple[str, Address, Scope], Reception] = {}
-        self.sends: list[records.Send] = []
-        self.unreached: list[records.Unreach] = []
-        self.global_views: list[records.GlobalView] = []
-        self.roles: list[tuple[records.Role, ViewId | None]] = []
-        self.drops: list[records.Drop] = []
-        self.messages = 0
 
-    def read(self, journal: Iterable[records.Record]) -> History:
+    def read(self, journal: Iterable[records.Record]) -> None:
+        history = self.history
         for record in journal:
             if type(record) is records.Deliver:
                 self.deliver(record)
             elif type(record) is records.Send:
-                self.sends.append(record)
+                history.sends.append(record)
             else:
                 self.other(record)
-        if self.start is None:
-            raise ValueError("a history begins with a Start")
-        ended = Fate.STOPPED if self.stopped else Fate.CRASHED
-        stay_in = {stay.view.vid: number for number, stay in enumerate(self.stays) if stay.view is not None}
-        return History(
-            self.start.site,
-            self.start.uuid,
-            self.start.name,
-            Fate.RUNNING if self.running else ended,
-            self.stays,
-            stay_in,
-            self.finished(self.start.uuid),
-            self.sends,
-            self.sent(),
-            self.unreached,
-            self.global_views,
-            self.roles,
-            self.drops,
-            self.messages,
-        )
+        history.stay_in = {stay.view.vid: number for number, stay in enumerate(self.stays) if stay.view is not None}
+        self.finish()
 
     def deliver(self, record: records.Deliver) -> None:
         self.stays[-1].delivers.append(record)
-        self.messages += record.count
+        self.history.delivered_messages += record.count
         key = (record.site, record.origin, record.scope)
         reception = self.receptions.get(key)
         if reception is None:
@@ -155,52 +139,45 @@ class _Reader:
         reception.deliver(first, first + record.count - 1, len(self.stays) - 1)
 
     def other(self, record: records.Record) -> None:
+        history = self.history
         match record:
             case records.View():
                 self.stays.append(Stay(record, []))
             case records.GlobalView():
-                self.global_views.append(record)
+                history.global_views.append(record)
             case records.Role():
                 view = self.stays[-1].view
-                self.roles.append((record, None if view is None else view.lineage))
+                history.roles.append((record, None if view is None else view.lineage))
             case records.Gap():
                 self.relayed(record).gap(record.first, record.last)
             case records.Baseline():
                 self.relayed(record).start_at(record.next)
             case records.Unreach():
-                self.unreached.append(record)
-            case records.Drop():
-                self.drops.append(record)
-            case records.Start():
-                self.start = record
+                history.unreached.append(record)
             case records.Stop():
-                self.stopped = record.reason != records.UNANSWERED
-
-    def sent(self) -> dict[Stream, Ranges]:
-        found: dict[tuple[Any, ...], Ranges] = {}
-        for send in self.sends:
-            key = (send.site, send.origin, send.scope, send.target)
-            numbers = found.get(key)
-            if numbers is None:
-                numbers = found[key] = Ranges()
-            numbers.add(send.first, send.first + send.count - 1)
-        return {Stream(*key): numbers for key, numbers in found.items()}
+                if history.fate is Fate.CRASHED and record.reason != records.UNANSWERED:
+                    history.fate = Fate.STOPPED
 
     def relayed(self, record: records.Gap | records.Baseline) -> Reception:
         return self.receptions.setdefault((record.site, record.origin, Scope.ALL), Reception())
 
-    def finished(self, uuid: Address) -> dict[Stream, Reception]:
-        """The receptions by stream, and what each stay received."""
-        found = {}
+    def finish(self) -> None:
+        """Put what was sent and received under the names of the streams, also what each stay received."""
+        history = self.history
+        sent: dict[tuple[Any, ...], Ranges] = {}
+        for send in history.sends:
+            key = (send.site, send.origin, send.scope, send.target)
+            numbers = sent.get(key)
+            if numbers is None:
+                numbers = sent[key] = Ranges()
+            numbers.add(send.first, send.first + send.count - 1)
+        history.sent = {Stream(*key): numbers for key, numbers in sent.items()}
         for (site, origin, scope), reception in self.receptions.items():
             reception.finish()
-            stream = Stream(site, origin, scope, uuid if scope in UNICASTS else None)
-            found[stream] = reception
-            if scope in UNICASTS:
-                continue
-            for run in reception.runs:
+            stream = Stream(site, origin, scope, history.uuid if scope in UNICASTS else None)
+            history.receptions[stream] = reception
+            for run in reception.runs if scope not in UNICASTS else ():
                 self.stays[run.stay].received.setdefault(stream, Ranges()).add(run.first, run.last)
-        return found
 
 
 def by_site(histories: Sequence[History]) -> dict[str, list[History]]:
@@ -209,3 +186,13 @@ def by_site(histories: Sequence[History]) -> dict[str, list[History]]:
     for history in histories:
         sites.setdefault(history.site, []).append(history)
     return sites
+
+
+def unreached_unicasts(histories: Sequence[History], *certainties: str) -> dict[Stream, Ranges]:
+    """The unicasts that their origins have reported as not delivered, or as perhaps not delivered, by stream."""
+    found: dict[Stream, Ranges] = {}
+    for each in (report for history in histories for report in history.unreached):
+        if each.scope in UNICASTS and each.certainty in certainties:
+            stream = Stream(each.site, each.origin, each.scope, each.target)
+            found.setdefault(stream, Ranges()).add(each.first, each.last)
+    return found

@@ -1,7 +1,7 @@
 """L1: what is delivered was sent, once, with the same contents and in the same batches.
 
-The other checkers lean on this one: they compare numbers only, because here every delivered batch has been held
-against the batch that was sent, edges, sizes and digest.
+The other checkers compare numbers only. They can, because this one compares every delivered batch with the batch that
+was sent: first and last number, sizes and digest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CORRUPTED = {
     "re-cut": "delivered {stream} {batch}: batch re-cut, it was sent as {sent}",
     "contents": "delivered {stream} {batch} with other contents than it was sent with",
 }
-#: And of a send.
+#: What L1 says of a send.
 SENT_TWICE = "sent {stream} {batch} twice"
 FOREIGN = "journals a send of {origin} as its own"
 
@@ -66,7 +66,7 @@ _CONTENTS = attrgetter("digest", "sizes", "count")
 def _not_as_sent(
     histories: Sequence[History], contents: dict[Address | None, dict[tuple[Any, ...], tuple[Any, ...]]]
 ) -> Iterator[tuple[History, records.Deliver]]:
-    """The deliveries whose batch is not, exactly so, among those sent to everybody or to the process that delivers."""
+    """Deliveries of batches that were not sent exactly so, to all or to the delivering process."""
     multicasts = contents.get(None, {})
     for history in histories:
         unicasts = contents.get(history.uuid, {})
@@ -81,7 +81,7 @@ _Sent = dict[tuple[str, Scope, Address | None], dict[int, records.Send]]
 
 
 def _index_sends(history: History, findings: Findings) -> _Sent:
-    """The batches of an origin by stream and first number; says so when numbers were used twice."""
+    """The batches of an origin by stream and first number. Adds a finding when numbers were used twice."""
     index: _Sent = {}
     highest: dict[tuple[str, Scope, Address | None], int] = {}
     for send in history.sends:
@@ -98,7 +98,7 @@ def _index_sends(history: History, findings: Findings) -> _Sent:
 
 
 def _explain(batches: dict[int, records.Send], deliver: records.Deliver, origin_known: bool) -> tuple[str, records.Send | None]:
-    """The kind of what is wrong with a delivery, and the send that is nearest to it."""
+    """What kind of wrong a delivery is, and the nearest send of its stream."""
     if not origin_known:
         return "no origin", None
     firsts = sorted(batches)

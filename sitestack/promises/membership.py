@@ -1,4 +1,4 @@
-"""L4, L5: views are agreed and go forward, and only members are heard."""
+"""L4, L5: views are equal at all members and go forward, and only messages of members are delivered."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ def check_views(histories: Sequence[History]) -> list[Violation]:
         known: dict[ViewId, tuple[History, records.View]] = {}
         for history in members:
             before: records.View | None = None
-            for stay in history.stays[1:]:
-                view = stay.view
-                assert view is not None  # only stay 0 has none
+            for _, view in history.placed_stays():
                 if history.uuid not in view.members:
                     findings.add(history.label, "self", f"installed {view.vid} without being in it")
                 if before is not None and view.vid.counter <= before.vid.counter:
@@ -37,8 +35,8 @@ def check_views(histories: Sequence[History]) -> list[Violation]:
 def check_membership(histories: Sequence[History]) -> list[Violation]:
     """L5. A multicast of the own site is delivered in a view that has its origin as a member, and in the view it names.
 
-    The first view precedes the first delivery. Unicasts go by connections, not by views: a process may talk to one that is
-    not a member yet, or not any more (U2-10).
+    The first view precedes the first delivery. Exempt are unicasts, which depend on connections and not on views: a process may
+    send one to a process that is not a member yet, or not any more (U2-10).
     """
     findings = Findings("L5")
     for history in histories:
@@ -62,7 +60,7 @@ def check_membership(histories: Sequence[History]) -> list[Violation]:
     return findings.violations()
 
 
-#: Distinct places are few where deliveries are many.
+#: What is checked of a delivery: equal for most deliveries of a stay, so that few distinct values have to be looked at.
 _PLACE = attrgetter("vid", "site", "origin", "scope")
 
 

@@ -1,8 +1,7 @@
 """M1: a merge view tells the truth about the views that it joins.
 
-M2 needs no checker of its own: a message of one part that another part delivers has two views (L6), or came back by way of
-another site (X6). M4 is X1, X2 and X5, which are always asked. M3, how many merges a heal takes, only a simulated world can
-tell.
+M2 needs no checker: a message of one part that another part delivers has two views (L6), or came back by way of another site
+(X6). M4 is X1, X2 and X5, which are always checked. M3, how many merges a heal takes, only a simulated world can tell.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sitestack.model.message import Scope
-from sitestack.promises.history import History, by_site
+from sitestack.promises.history import History, by_site, unreached_unicasts
 from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Hole, NumberRun, Reception, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
 
-#: What these promises say, also where other code than this finds it.
+#: The sentences of violations; the audit uses them too.
 AGAIN = "delivered {stream} {numbers} again"
 LATE = "delivered {stream} {numbers} after a higher number, or below its baseline"
 PASSED_OVER = "delivered {stream} {before} without {numbers} before it"
@@ -31,12 +31,12 @@ def check_relayed_once(histories: Sequence[History]) -> list[Violation]:
 def check_fifo(histories: Sequence[History]) -> list[Violation]:
     """L3. Per origin of the own site the numbers delivered strictly increase, and nothing between them is missing.
 
-    A number may be missing if an earlier gap covers it, or if this process was not among those who delivered it: it
-    was delivered in views that this process was not in, or by a part of a view that this process had parted from. A
-    unicast may be missing if its origin reports it unreached. What is out of band has no order.
+    A number may be missing if an earlier gap covers it, or if it was delivered only in views that this process was not
+    in, or only by members that had parted from it. A unicast may be missing if its origin reports it unreached. Messages
+    out of band have no order.
     """
     findings = Findings("L3")
-    unreached = _unreached(histories)
+    unreached = unreached_unicasts(histories, "not_delivered", "unknown")
     for members in by_site(histories).values():
         runs = _runs_by_stream(members)
         for history in members:
@@ -60,7 +60,7 @@ def check_remote_fifo(histories: Sequence[History]) -> list[Violation]:
     conservation check X5 finds). Gaps stand between their neighbours, and what they cover is never delivered.
     """
     findings = Findings("X1")
-    unreached = _unreached(histories)
+    unreached = unreached_unicasts(histories, "not_delivered", "unknown")
     for history in histories:
         for stream, reception in _receptions(history, from_own_site=False):
             _report_late(findings, history, stream, reception)
@@ -91,16 +91,6 @@ def _receptions(history: History, from_own_site: bool) -> Iterable[tuple[Stream,
     return (each for each in history.receptions.items() if (each[0].site == history.site) is from_own_site)
 
 
-def _unreached(histories: Sequence[History]) -> dict[Stream, Ranges]:
-    """The unicasts that were reported as not or perhaps not delivered."""
-    found: dict[Stream, Ranges] = {}
-    for history in histories:
-        for each in history.unreached:
-            stream = Stream(each.site, each.origin, each.scope, each.target)
-            found.setdefault(stream, Ranges()).add(each.first, each.last)
-    return found
-
-
 def _report_late(findings: Findings, history: History, stream: Stream, reception: Reception) -> None:
     if late := reception.late:
         damage = Damage("reordered", history.uuid, stream, late)
@@ -127,7 +117,7 @@ def _runs_by_stream(members: Sequence[History]) -> dict[Stream, _Delivered]:
 
 
 def _owed(history: History, hole: Hole, runs: _Delivered) -> Ranges:
-    """The part of a hole that this process should have delivered: by those who did, or because nobody did."""
+    """The part of a hole that this process should have delivered: members it was with have delivered it, or nobody has."""
     owed, elsewhere = Ranges(), Ranges()
     for other, run in runs:
         if other is history:
@@ -144,7 +134,8 @@ def _shared(history: History, hole: Hole, other: History, run: NumberRun) -> boo
         return False
     following = other.next_view(view.vid)
     if following is None:
-        # The other ended in this view, perhaps with a tail that nobody else has; but who goes on in it has that too.
+        # The other process ended in this view, perhaps with a last message that nobody else has. A process that still
+        # delivers in this view must have it too.
         stay = history.stays[hole.stay].view
         return stay is not None and stay.vid == view.vid
     return history.came_with(view.vid, following)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+K = TypeVar("K")
 
 
 class Ranges:
@@ -19,7 +22,7 @@ class Ranges:
             self.add(first, last)
 
     def add(self, first: int, last: int) -> None:
-        """Put first..last in. Amortised constant time when numbers come in ascending order."""
+        """Add first..last, in amortised constant time when numbers come in ascending order."""
         if last < first:
             return
         firsts, lasts = self._firsts, self._lasts
@@ -102,3 +105,9 @@ class Ranges:
         return ", ".join(parts[:4]) + (f", ... {len(parts) - 4} more ranges" if len(parts) > 4 else "")
 
     __repr__ = __str__
+
+
+def unite_into(sets: dict[K, Ranges], key: K, numbers: Ranges) -> None:
+    """Add numbers to the set of a key. Equal sets, of which an undisturbed run has many, are shared and not copied."""
+    known = sets.get(key)
+    sets[key] = numbers if known is None or known == numbers else known | numbers

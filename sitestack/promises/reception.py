@@ -1,7 +1,7 @@
-"""What one process received of one origin's counter: the deliveries in order, folded into runs.
+"""What one process received of one stream: the deliveries in order, folded into runs of consecutive numbers.
 
-This is the only place that walks over every delivery; the checkers of order, agreement and conservation work on what
-it leaves, which for an undisturbed origin is one run a view.
+Nothing else walks over every delivery: the checkers of order, agreement and conservation work on the runs, of which an
+undisturbed origin has one a view.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sitestack.promises.ranges import Ranges
 
 
 class Stream(NamedTuple):
-    """One counter of one origin. `target` tells unicasts apart, which count for each target; None for multicasts."""
+    """One counter of one origin. Unicasts have a counter for each `target`; it is None for multicasts."""
 
     site: str
     origin: Address
@@ -27,7 +27,7 @@ class Stream(NamedTuple):
 
 
 class NumberRun(NamedTuple):
-    """Messages first..last, delivered for the first time, in this order and in one stay."""
+    """Messages first..last, each delivered for the first time, in order and in one stay."""
 
     first: int
     last: int
@@ -35,7 +35,7 @@ class NumberRun(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """Numbers that were passed over in silence when `before` was delivered, in this stay."""
+    """Numbers that were passed over, without a gap, when the number `before` was delivered in this stay."""
 
     missing: Ranges
     before: int
@@ -67,10 +67,10 @@ class Reception:
         self.delivered = Ranges()
         #: Numbers that were declared lost.
         self.gaps = Ranges()
-        #: Where the process starts to receive; 0 when the journal does not say.
+        #: The first number that the process was to receive; 0 when the journal does not say.
         self.baseline = 0
         self.holes: list[Hole] = []
-        #: Every number delivered again, once for each time.
+        #: Ranges that were delivered again, once for each time.
         self.duplicates: list[tuple[int, int]] = []
         #: Numbers delivered for the first time after a higher one, or below the baseline.
         self.late = Ranges()
@@ -95,22 +95,22 @@ class Reception:
         self._gap_max = max(self._gap_max, last)
 
     def start_at(self, number: int) -> None:
-        """The journal says that the process starts to receive here. Means nothing once it has started."""
+        """The journal says that the process starts to receive at this number. Ignored once something was received."""
         self._close()
         if not self.delivered and not self.gaps:
             self.baseline = self._next = number
 
     def finish(self) -> None:
-        """Close what is open."""
+        """Close the last run."""
         self._close()
 
     @property
     def accounted(self) -> Ranges:
-        """Delivered, declared lost, or before the baseline: all but what is missing in silence."""
+        """Numbers that were delivered, declared lost, or before the baseline."""
         return self.delivered | self.gaps | Ranges([(1, self.baseline - 1)])
 
     def accounted_before(self, stay: int) -> Ranges:
-        """The same at the beginning of a stay; gaps and the baseline count whenever they were declared."""
+        """As `accounted` at the beginning of a stay; gaps and the baseline count whenever they were declared."""
         earlier = Ranges((run.first, run.last) for run in self.runs if run.stay < stay)
         return earlier | self.gaps | Ranges([(1, self.baseline - 1)])
 

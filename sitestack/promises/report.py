@@ -1,9 +1,9 @@
-"""All invariants over the histories of one run, and what came of it in numbers."""
+"""All promises, checked over the histories of one run, and the result in numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from sitestack.model.address import Address
@@ -31,7 +31,7 @@ from sitestack.promises.order import (
     check_relayed_once,
     check_remote_fifo,
 )
-from sitestack.promises.ranges import Ranges
+from sitestack.promises.ranges import Ranges, unite_into
 from sitestack.promises.reception import Stream
 from sitestack.promises.sites import check_conservation, check_loop_freedom, check_single_relay
 from sitestack.promises.total_order import check_total_order
@@ -40,7 +40,7 @@ from sitestack.promises.violation import Harm, Violation
 
 Checker = Callable[[Sequence[History]], list[Violation]]
 
-#: What holds at every moment of every run.
+#: Checkers of what holds at every moment of every run.
 SAFETY: tuple[Checker, ...] = (
     check_integrity,
     check_no_duplication,
@@ -59,7 +59,7 @@ SAFETY: tuple[Checker, ...] = (
     check_monotonic,
     check_merges,
 )
-#: What holds at the end of a quiescent run: faults are healed, sends have stopped, and everything had time to arrive.
+#: Checkers of what holds at the end of a quiescent run: faults are healed, sends have stopped, all had time to arrive.
 LIVENESS: tuple[Checker, ...] = (
     check_agreement,
     check_validity,
@@ -72,7 +72,7 @@ LIVENESS: tuple[Checker, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the checkers found. All numbers are of messages at processes: one message missed by three counts three."""
+    """What the checkers found. Messages are counted at each process: one message missed by three processes counts three."""
 
     deliveries: int
     lost: int
@@ -95,22 +95,20 @@ class Report:
         """`fail` when there is any violation."""
         return "fail" if self.violations else "pass"
 
+    @property
+    def counts(self) -> str:
+        """The numbers for people, in a line."""
+        return (
+            f"{self.deliveries} deliveries at {self.processes} processes, {self.lost} lost, {self.duplicated} duplicated, "
+            f"{self.reordered} reordered, {self.gaps} in gaps"
+        )
+
     def as_json(self) -> dict[str, Any]:
-        """The object that `relay check --json` prints."""
-        return {
-            "verdict": self.verdict,
-            "deliveries": self.deliveries,
-            "violations": [{"invariant": each.invariant, "where": each.where, "what": each.what} for each in self.violations],
-            "lost": self.lost,
-            "duplicated": self.duplicated,
-            "reordered": self.reordered,
-            "gaps": self.gaps,
-            "lag_ms": {pair: dict(lags) for pair, lags in self.lag_ms.items()},
-            "quiescent": self.quiescent,
-            "total_order": self.total_order,
-            "processes": self.processes,
-            "notes": list(self.notes),
-        }
+        """The object that `relay check --json` prints: all fields, and the verdict first."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        violations = [{"invariant": each.invariant, "where": each.where, "what": each.what} for each in self.violations]
+        lag_ms = {pair: dict(lags) for pair, lags in self.lag_ms.items()}
+        return {"verdict": self.verdict, **plain, "violations": violations, "lag_ms": lag_ms, "notes": list(self.notes)}
 
 
 def check_all(histories: Sequence[History], quiescent: bool, total_order: bool) -> Report:
@@ -147,12 +145,11 @@ def check_all(histories: Sequence[History], quiescent: bool, total_order: bool) 
 
 
 def _count_harm(violations: Iterable[Violation]) -> dict[Harm, int]:
-    """A message that several checkers miss at a process is one lost message there."""
+    """Lost and reordered messages; a message that several checkers miss at a process counts once."""
     harmed: dict[tuple[Harm, Address, Stream], Ranges] = {}
     for violation in violations:
         for harm, process, stream, numbers in violation.damage:
-            key = (harm, process, stream)
-            harmed[key] = harmed.get(key, Ranges()) | numbers
+            unite_into(harmed, (harm, process, stream), numbers)
     counts: dict[Harm, int] = {"lost": 0, "reordered": 0}
     for (harm, _, _), numbers in harmed.items():
         counts[harm] += len(numbers)

@@ -13,7 +13,7 @@ from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Reception, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
 
-#: What X5 says, also where other code than this finds it.
+#: The sentence of X5; the audit uses it too.
 UNACCOUNTED = "{stream} {numbers} was sent; it was neither delivered nor declared lost"
 
 
@@ -21,11 +21,10 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
     """X5, quiescent runs. For every origin and every survivor of another site: sent = delivered + gap + before the
     baseline + unreached.
 
-    "Sent" by a crashed origin is what some survivor of its site has delivered: the rest died with it. So it is when the
-    origin left and nobody lives who was in its last view, since the other holders have died, and of what a leaver reports
-    that it never saw delivered. A process that
-    joined a view whose members had dealt with a message before that view does not owe it. Sites that never journaled
-    a global view are not joined by relays.
+    Of a crashed origin only those messages count as sent that some survivor of its site has delivered: the others died
+    with it. The same holds when the origin left and no member of its last view lives, and for messages that a leaver
+    reports it never saw delivered. A process owes no message that the members of its first view had dealt with before that
+    view. Sites without a journaled global view are not relayed.
     """
     findings = Findings("X5")
     sites = by_site(histories)
@@ -90,7 +89,7 @@ def _sent(origin: History, stream: Stream, members: Sequence[History], left_behi
 
 
 def _unreached_sites(histories: Sequence[History]) -> dict[tuple[Stream, str], Ranges]:
-    """The relayed messages that were reported as not reaching a site; "": as left behind by who left."""
+    """(stream, site) -> messages reported as not reaching that site; under site "" those that a leaver left behind."""
     found: dict[tuple[Stream, str], Ranges] = {}
     for history in histories:
         for each in history.unreached:
@@ -118,10 +117,12 @@ def _check_site(findings: Findings, stream: Stream, expected: Ranges, members: S
 
 
 def _inherited(stream: Stream, members: Sequence[History]) -> dict[Address, Ranges]:
-    """What each process found dealt with when it joined: by those who were in its first view and came from another."""
+    """For each process the numbers that were dealt with before it joined, by members of its first view that came from another
+    view.
+    """
     by_uuid = {history.uuid: history for history in members}
     found: dict[Address, Ranges] = {history.uuid: Ranges() for history in members}
-    # View ids rise along a process's views, so whoever was there before is looked at before.
+    # View ids rise along a process's views, so elder members are always looked at before younger ones.
     joined = [(view, history) for history in members if (view := history.first_view) is not None]
     for view, history in sorted(joined, key=lambda each: each[0].vid):
         for uuid in view.members:

@@ -55,27 +55,26 @@ _Order = tuple[tuple[Any, ...], ...]
 def check_total_order(histories: Sequence[History]) -> list[Violation]:
     """L8. The multicasts that two processes both deliver in a view, they deliver in one order.
 
-    And if their places are journaled, a place (view, gseq) belongs to one batch and places strictly increase. Numbers
-    restart in each view, and L6 sees to it that both deliver a message in the same one, so that a view at a time is
-    the whole lineage. Unicasts and, in runs with `order: fifo`, multicasts have no common order.
+    If places are journaled, a place (view, gseq) belongs to one batch, and places strictly increase. It is enough to
+    compare a view at a time, since numbers restart in each view and L6 says that both deliver a message in the same
+    view. Unicasts have no common order, nor have multicasts in runs with `order: fifo`.
     """
     findings = Findings("L8")
     for members in by_site(histories).values():
         orders: dict[ViewId, dict[_Order, list[History]]] = {}
         for history in members:
-            for stay in history.stays[1:]:
-                assert stay.view is not None  # only stay 0 has none
+            for stay, view in history.placed_stays():
                 multicasts = [each for each in stay.delivers if each.scope not in UNICASTS]
                 # A batch that is delivered twice at one place is the business of L2.
                 order = tuple(dict.fromkeys(map(_PLACE, multicasts)))
-                orders.setdefault(stay.view.vid, {}).setdefault(order, []).append(history)
+                orders.setdefault(view.vid, {}).setdefault(order, []).append(history)
         for vid, found in orders.items():
             _check_view(findings, vid, found)
     return findings.violations()
 
 
 def _check_view(findings: Findings, vid: ViewId, orders: dict[_Order, list[History]]) -> None:
-    """Hold the distinct orders of a view against each other; what most processes share is believed first."""
+    """Compare the distinct orders of a view; the order that most processes share is believed first."""
     if len(orders) == 1 and _rises([place[0] for place in next(iter(orders)) if place[0] is not None]):
         return
     believed = [
@@ -91,7 +90,7 @@ def _check_view(findings: Findings, vid: ViewId, orders: dict[_Order, list[Histo
 
 
 class Misplaced(NamedTuple):
-    """A batch out of order: in which of the orders, at which index, of what kind, and in words."""
+    """A batch out of order: the number of the order, the index in it, the kind of mistake, and a sentence."""
 
     order: int
     at: int
@@ -102,8 +101,8 @@ class Misplaced(NamedTuple):
 def judge_orders(vid: ViewId, believed: Sequence[tuple[Sequence[OrderedBatch], str]]) -> Iterator[Misplaced]:
     """What is wrong with the distinct orders of a view, each with one of the processes that share it, in words.
 
-    The order that is believed most comes first. The fewest batches are blamed. Only what stands between batches that
-    contradict each other matters, so that an order may be given without its sound beginning and end.
+    The order that is believed most must come first. The fewest batches are blamed. Beginnings and ends of orders that are
+    equal everywhere may be left out: only what stands between contradicting batches matters.
     """
     for number, (order, _) in enumerate(believed):
         for at, why in _falls(order):
@@ -125,7 +124,7 @@ def _describe(place: OrderedBatch, vid: ViewId, why: str) -> str:
 
 
 def _falls(order: Sequence[OrderedBatch]) -> Iterator[tuple[int, str]]:
-    """The fewest indices without which places strictly increase; and with each the place that it contradicts most."""
+    """The fewest indices without which places strictly increase, each with the batch that it contradicts most."""
     placed = [(place.gseq, at) for at, place in enumerate(order) if place.gseq is not None]
     misplaced = find_misplaced([gseq for gseq, _ in placed])
     if not misplaced:
@@ -141,7 +140,7 @@ def _falls(order: Sequence[OrderedBatch]) -> Iterator[tuple[int, str]]:
 
 
 def _compare(order: Sequence[OrderedBatch], reference: Sequence[OrderedBatch]) -> list[int]:
-    """The indices of what of an order stands elsewhere in the common part of both."""
+    """The indices in `order` of batches that stand elsewhere in the part that both orders share."""
     rank = {place.batch: at for at, place in reversed(list(enumerate(reference)))}
     # Of a batch that stands twice the later place counts, at the rank of its first.
     common = {place.batch: at for at, place in enumerate(order) if place.batch in rank}
@@ -153,7 +152,7 @@ def find_misplaced(ranks: Sequence[int]) -> list[int]:
     """The fewest indices without which the ranks strictly increase: all but a longest increasing subsequence."""
     if _rises(ranks):
         return []
-    # From the right and downwards, so that of two that changed places the late one is kept out, as in `late` of L3.
+    # From the right, so that of two batches that changed places the late one is named, as L3 names it.
     tails: list[int] = []
     ends: list[int] = []
     following: list[int] = [-1] * len(ranks)

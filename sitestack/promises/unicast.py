@@ -1,11 +1,11 @@
-"""X10: a unicast reaches the process it is for, once, or its origin is told."""
+"""X10: a unicast reaches its target once, or its origin is told."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from sitestack.model.message import UNICASTS
-from sitestack.promises.history import Fate, History
+from sitestack.promises.history import Fate, History, unreached_unicasts
 from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Stream
 from sitestack.promises.violation import Damage, Findings, Violation
@@ -21,8 +21,8 @@ def check_unicasts(histories: Sequence[History]) -> list[Violation]:
     findings = Findings("X10")
     targets = _targets_by_digest(histories)
     delivered = _delivered(histories)
-    failed = _unreached(histories, "not_delivered")
-    unknown = _unreached(histories, "unknown")
+    failed = unreached_unicasts(histories, "not_delivered")
+    unknown = unreached_unicasts(histories, "unknown")
     for history in histories:
         for stay in history.stays:
             for deliver in stay.delivers:
@@ -49,8 +49,8 @@ def check_unicast_outcomes(histories: Sequence[History]) -> list[Violation]:
     """X10, quiescent runs. Every unicast is delivered or reported, unless its origin or its destination is gone."""
     findings = Findings("X10")
     delivered = _delivered(histories)
-    failed = _unreached(histories, "not_delivered")
-    unknown = _unreached(histories, "unknown")
+    failed = unreached_unicasts(histories, "not_delivered")
+    unknown = unreached_unicasts(histories, "unknown")
     survivors = {history.uuid: history for history in histories if history.survives}
     for history in histories:
         if history.fate is Fate.CRASHED:
@@ -75,16 +75,6 @@ def _delivered(histories: Sequence[History]) -> dict[Stream, Ranges]:
         for stream, reception in history.receptions.items()
         if stream.scope in UNICASTS
     }
-
-
-def _unreached(histories: Sequence[History], certainty: str) -> dict[Stream, Ranges]:
-    found: dict[Stream, Ranges] = {}
-    for history in histories:
-        for each in history.unreached:
-            if each.scope in UNICASTS and each.certainty == certainty:
-                stream = Stream(each.site, each.origin, each.scope, each.target)
-                found.setdefault(stream, Ranges()).add(each.first, each.last)
-    return found
 
 
 def _targets_by_digest(histories: Sequence[History]) -> dict[tuple[Stream, int, bytes], list[Stream]]:

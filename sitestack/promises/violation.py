@@ -1,4 +1,4 @@
-"""What a checker reports."""
+"""Violations of promises: what a checker reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Harm = Literal["lost", "reordered"]
 
 
 class Damage(NamedTuple):
-    """Which deliveries a violation concerns, so that a message that two checkers miss is counted as one lost message."""
+    """The deliveries that a violation concerns, so that a message that two checkers miss counts as one lost message."""
 
     harm: Harm
     process: Address
@@ -25,12 +25,15 @@ class Damage(NamedTuple):
 class Violation:
     """An invariant that does not hold, with the first counter-example in words."""
 
-    #: Its name in the list of promises: L1, X5, G2 ...; JOURNAL when the journal itself is damaged.
+    #: The code of the promise: L1, X5, G2 ...; JOURNAL when a journal itself is damaged.
     invariant: str
-    #: The process, or the sites, at which it shows.
+    #: The process or the sites at which the violation shows.
     where: str
     what: str
     damage: tuple[Damage, ...] = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.invariant} at {self.where}: {self.what}"
 
 
 class Findings:

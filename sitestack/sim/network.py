@@ -30,7 +30,7 @@ class Latency:
 
 
 class Network:
-    """Datagrams. A process listens at a physical address and belongs to the multicast group of its site."""
+    """Carries datagrams. A process listens at a physical address and belongs to the multicast group of its site."""
 
     def __init__(self, schedule: Schedule, rng: random.Random) -> None:
         self.faults: list[PacketFault] = []
@@ -44,9 +44,9 @@ class Network:
         self._sockets: dict[Physical, Receive] = {}
         self._groups: dict[str, list[Physical]] = {}
         self._members: dict[Physical, Address] = {}
-        #: Watcher's address -> whom it keeps a connection to, and how it hears that one has closed for good.
+        #: Watcher's address -> the processes that it watches, and what to call when one of them is gone for good.
         self._watches: dict[Physical, tuple[dict[Physical, Address], Callable[[Address], None]]] = {}
-        #: Where processes were before they moved: no host has these addresses any more, so nobody refuses there.
+        #: Addresses that processes have left by moving: no host answers there, not even to refuse a connection.
         self._vacated: set[Physical] = set()
 
     def attach(self, address: Physical, group: str, member: Address, receive: Receive) -> None:
@@ -71,7 +71,7 @@ class Network:
                     members.remove(address)
 
     def move(self, old: Physical, new: Physical, group: str, member: Address, receive: Receive) -> None:
-        """A process goes on elsewhere. At the old address nobody answers, not even to refuse: watchers learn nothing."""
+        """Give a process another address. At the old one nobody answers, not even to refuse: watchers learn nothing."""
         self.attach(new, group, member, receive)
         self._vacated.add(old)
         self.detach(old, receive)
@@ -90,11 +90,11 @@ class Network:
                 self._schedule.after(2 * self.latency.draw(self._rng), partial(gone, member))
 
     def separated(self, one: Physical, other: Physical) -> bool:
-        """Whether no packet gets from one to the other or none comes back; then a closed connection is not noticed either."""
+        """Whether packets are cut off in either direction; then a watcher does not notice a closed connection."""
         return any((one.host in a and other.host in b) or (other.host in a and one.host in b) for a, b in self.cuts)
 
     def send(self, source: Physical, to: Physical | None, group: str, data: bytes) -> None:
-        """To one address, or to everybody else in the group when `to` is None."""
+        """Send to one address, or to all others in the group when `to` is None."""
         targets = [to] if to is not None else [member for member in self._groups.get(group, ()) if member != source]
         for target in targets:
             self.sent += 1

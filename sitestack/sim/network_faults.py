@@ -1,8 +1,8 @@
-"""Faults of a network: each looks at a packet on its way and says what becomes of it.
+"""Faults of a network: each is a function that says what becomes of a packet on its way.
 
-A rule is a callable `(Packet, random) -> list[Packet]`: an empty list loses it, two entries duplicate it, a changed delay
-reorders it. They form a chain; each is applied to every packet that the one before it let through. All randomness comes from
-the seed.
+A fault is a callable `(Packet, random) -> list[Packet]`: an empty list loses the packet, two entries duplicate it, a changed
+delay reorders it. Faults form a chain; each is applied to every packet that the one before it let through. All randomness comes
+from the seed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def burst_loss(start: float, length: float) -> PacketFault:
 
 
 def deaf(target: Physical) -> PacketFault:
-    """Multicasts do not reach this socket, unicasts do: what a switch does that forgot who listens, or another group."""
+    """Multicasts do not reach this socket, unicasts do: as behind a switch that forgot who listens to the group."""
     return lambda packet, rng: [] if packet.multicast and packet.target == target else [packet]
 
 
@@ -97,7 +97,7 @@ def corruption(rate: float) -> PacketFault:
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-    """One of the three ways in which a datagram can be spoilt. A flipped bit is one that a UDP checksum would not see."""
+    """The data cut short, with a tail, or with a flipped bit that a UDP checksum would not notice."""
     kind = rng.randrange(3)
     if kind == 0:
         return data[: rng.randrange(len(data))]

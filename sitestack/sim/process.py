@@ -1,7 +1,7 @@
 """One simulated process: a stack, its socket, its clock and its journal.
 
-It runs the turns of a node (`stack/turn.py`), one for all that happens within a tick, and is a shell of its own: it can be
-killed at any effect, between two steps of a turn or within one, such as in the middle of the datagrams.
+The process runs the same turns as a node (`stack/turn.py`), one for all that happens within a tick, in a shell of its own: a
+script can kill it at any effect, between two steps of a turn or within a step, such as between two datagrams.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from sitestack.stack.stack import Datagram, Stack
 from sitestack.stack.turn import Shell, Step, TurnLoop
 
 T = TypeVar("T")
-#: What a process does about an event or an effect of some type.
+#: Type of an event or effect -> what a process does about it.
 Handlers = Mapping[type[Event], Callable[[Any], None]]
 
-#: Datagrams that a socket keeps for a process that stands still.
+#: Datagrams that the socket of a paused process keeps; more are lost.
 SOCKET_DATAGRAMS_MAX = 200
 
 
@@ -73,12 +73,12 @@ class Process:
             event_records=event_records,
         )
         self.recorder.start(local.name, 0, int(schedule.now * 1e9), "sim", seed)
-        #: Set to die after this many further datagrams.
+        #: If set, the process dies after sending this many more datagrams.
         self.dies_after: int | None = None
-        #: Asked before each step of a turn that has something to do, with what that is: whether the process dies there.
+        #: Called before each step of a turn that has something to do, with that: whether the process dies there.
         self.dies_before: Callable[[Step, Sequence[object]], bool] = lambda step, what: False
-        #: Told of every event when it is recorded and of every effect when it is carried out: whoever listens may kill the
-        #: process before anything else happens.
+        #: Called with every event when it is recorded and every effect when it is carried out; it may kill the process, and
+        #: then nothing else happens.
         self.on_event: Callable[[Event | Frame], None] = lambda event: None
         self._handlers: Handlers = {ViewInstalled: self._install, WatchAt: self._watch, Left: self._end, **handlers}
         self._loop = TurnLoop(
@@ -93,7 +93,7 @@ class Process:
         self._dirty = False
         self._wake: float | None = None
         self._paused = False
-        #: What has arrived and no turn has taken; and what happened besides while the process stood still.
+        #: Datagrams that no turn has taken yet; and other events that happened while the process was paused.
         self._arrived: list[tuple[bytes, Physical]] = []
         self._missed: list[Event] = []
         top = stack.layers[0]
@@ -130,12 +130,12 @@ class Process:
         self.touch()
 
     def kill(self) -> None:
-        """Gone, as by kill -9."""
+        """Kill the process, as by kill -9."""
         self.alive = False
         self.network.detach(self.physical, self.receive)
 
     def move(self, to: Physical) -> None:
-        """Go on at another address, as when a network interface fails over."""
+        """Move to another address, as when a network interface fails over."""
         self.network.move(self.physical, to, self.local.site, self.local.address, self.receive)
         self.physical = to
         self.input(Connect((to,)))

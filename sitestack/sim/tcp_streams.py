@@ -1,8 +1,8 @@
 """Virtual TCP: byte streams that arrive in order, late, or not any more.
 
-What a cut loses is decided byte by byte: of everything under way a random prefix still arrives. A stall is what a broken route
-does to TCP: nothing arrives and nothing is reported, and when the route heals everything does. A slow route delays everything,
-and what comes faster than it passes waits in a queue, as in a bloated buffer: each direction of a connection has its own.
+A cut connection loses bytes, not messages: of all bytes under way a random prefix still arrives. A broken route stalls a
+connection: nothing arrives and nothing is reported until the route heals, and then everything arrives. A slow route delays
+everything, and data that comes faster than the route passes it waits in a queue for each direction, as in a bloated buffer.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from sitestack.model.address import Physical
 from sitestack.sim.network import Latency
 from sitestack.sim.schedule import Schedule
 
-#: What passes a slow route at a time: it arrives bit by bit there, not all at once.
+#: Bytes that pass a slow route at a time, so that a large write arrives in pieces.
 PIECE_BYTES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
 class Slowness:
-    """What a slow route is like in one direction."""
+    """How slow a route is in one direction."""
 
-    #: Everything arrives so much later.
+    #: Extra delay in seconds of all data.
     delay_s: float
-    #: Bytes that pass in a second; None: as many as there are.
+    #: Bytes that pass in a second; None: no limit.
     bytes_per_s: float | None = None
-    #: What waits for so long to pass has been taken from its sender; the rest has not.
+    #: Seconds of data that the route's queue holds; the sender is told that data is written when the queue has it.
     queue_s: float = 0.0
 
 
@@ -44,13 +44,13 @@ class TcpStream:
         self._streams = streams
         self._under_way: list[bytes] = []
         self._arrival = 0.0
-        #: When all that was sent has passed the narrowest place of the route.
+        #: When all data sent so far will have passed the narrowest place of the route.
         self._passed = 0.0
 
     def send(self, data: bytes) -> float:
-        """Accept bytes, as a kernel does: whether they ever arrive is another question.
+        """Accept bytes, as a kernel does, whether or not they will ever arrive.
 
-        Answers after how many seconds the last of them is taken from the sender, which may send more then.
+        Returns the seconds until the route's queue has all of them, so that the sender may send more.
         """
         if not self.open or self.peer is None:
             return 0.0
@@ -71,7 +71,7 @@ class TcpStream:
         self._streams.schedule.at(self._arrival, self._arrive)
 
     def hold(self, until: float) -> None:
-        """Nothing of what is sent arrives before that time."""
+        """Let no data arrive before this time."""
         self._arrival = max(self._arrival, until)
 
     def _plan_arrival(self) -> None:
@@ -177,7 +177,7 @@ class TcpStreams:
         done(near)
 
     def _accept(self, far: TcpStream) -> None:
-        """Whoever listens now gets it; when nobody does any more, or the connection is broken already, it ends."""
+        """Hand the connection to the present listener; close it when nobody listens any more."""
         accept = self._listeners.get(far.local)
         if accept is None:
             far.close()

@@ -6,21 +6,18 @@ import hashlib
 import random
 from collections.abc import Callable, Sequence
 
-from sitestack.assembly import build_stack
-from sitestack.config import SiteConfig
-from sitestack.model.address import Address, Physical
+from sitestack.model.address import Physical
 from sitestack.sim.network import Network
 from sitestack.sim.process import Process
 from sitestack.sim.schedule import Schedule
 from sitestack.sim.tcp_streams import TcpStreams
-from sitestack.stack.layer import Local
 
 #: Makes a process: `(world, site name, process name, rng, physical address) -> Process`.
 Maker = Callable[["World", str, str, random.Random, Physical], Process]
 
 
 class World:
-    """Every process, the network between them, and the one source of randomness."""
+    """All processes, the networks between them, and the one source of randomness."""
 
     def __init__(self, seed: int, make: Maker) -> None:
         self.seed = seed
@@ -84,14 +81,3 @@ class World:
             for record in process.records:
                 digest.update(repr(record).encode())
         return digest.hexdigest()
-
-
-def site_maker(config: SiteConfig) -> Maker:
-    """Processes of one site alone, without a bridge."""
-
-    def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
-        local = Local(site, Address.make(rng), name, rng)
-        stack = build_stack(local, config)
-        return Process(local, stack, physical, world.schedule, world.network, world.seed, config.order == "total")
-
-    return make

@@ -38,7 +38,7 @@ class Transport(Protocol):
         ...
 
     def statistics(self) -> object:
-        """A frozen dataclass of counters."""
+        """A dataclass of counters: a copy, which stays as it is."""
         ...
 
     def levels(self) -> dict[str, Level]:

@@ -1,4 +1,4 @@
-"""The place of a member's sockets in its site's multicast group, and how it is won back when the interface was away."""
+"""The membership of a member's sockets in its site's multicast group, which is renewed when the interface was away."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import trio
 
 from sitestack.model.address import Physical
 
-#: How often the group is joined again while that fails, and while sending to it fails.
+#: Seconds between two attempts to join the group again.
 RENEW_INTERVAL_S = 1.0
-#: What sending says when the interface is gone, has lost its address, is down, or came back as another one.
+#: Errors of sending when the interface is gone, has lost its address, is down, or came back as another interface.
 _AWAY = frozenset({errno.ENODEV, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.ENETDOWN})
 
 
 class GroupMembership:
-    """One socket hears the group, another one sends to it, both through the interface with one address.
+    """Two sockets, one that hears the group and one that sends to it, both through the interface with one address.
 
-    The kernel forgets both when the interface goes, also when it comes back with the same address (a driver that is loaded
-    again, a container that is connected anew). A member notices when it sends to the group, as heartbeats do. An interface that
-    came back between two of them as the same one is not noticed; what is sent to all is then asked for, by unicast.
+    The kernel forgets both memberships when the interface goes, also when it comes back with the same address (a reloaded
+    driver, a container that is connected again). A member notices when sending to the group fails, as heartbeats will. An
+    interface that was away only between two sends is not noticed; then multicasts are missed and asked for by unicast.
     """
 
     def __init__(self, listener: socket.socket, sender: socket.socket, group: Physical, host: str) -> None:
@@ -30,7 +30,7 @@ class GroupMembership:
         self._interface = socket.inet_aton(host)
         self._request = socket.inet_aton(group.host) + self._interface
         self._renew_at = float("-inf")
-        #: Whether sending to the group has failed and it was not joined since.
+        #: Whether sending to the group has failed since the group was last joined.
         self.lost = False
 
     def join(self) -> None:
@@ -44,7 +44,7 @@ class GroupMembership:
             self.lost = True
 
     def renew(self) -> None:
-        """Join the group again, if it is time and the interface is back. Only called while it is `lost`."""
+        """Join the group again, if it is time and the interface is back. For use while `lost`."""
         now = trio.current_time()
         if now < self._renew_at:
             return

@@ -23,7 +23,7 @@ RETRY_S = 0.5
 
 
 def is_address(host: str) -> bool:
-    """Whether this is an IPv4 address; anything else is a name, which would have to be looked up."""
+    """Whether this is an IPv4 address; a name would have to be looked up."""
     try:
         ipaddress.IPv4Address(host)
     except ValueError:
@@ -55,8 +55,8 @@ def find_interface(interface: str, group: str) -> str:
 async def route_towards(hosts: Sequence[str], timeout_s: float) -> str:
     """The address by which this machine reaches the first of these that it has a route to.
 
-    When a machine starts, its network may come after its services: it is waited for. Raises ConfigurationError when the time is
-    up; a member at the loopback interface would find nobody, and found a site of its own.
+    Waits for the network, which may come after the services when a machine starts. Raises ConfigurationError when the time is
+    up: a member at the loopback interface would find no other member, and found a site of its own.
     """
     with trio.move_on_after(timeout_s):
         while True:
@@ -75,7 +75,7 @@ def _unreachable(hosts: Sequence[str]) -> ConfigurationError:
 
 
 def _towards(host: str) -> str | None:
-    """Connecting a datagram socket sends nothing; it only makes the kernel choose a route. None: there is none."""
+    """The address of this machine on the route to a host; None without a route. (Connecting a UDP socket sends nothing.)"""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((host, 9))
@@ -86,7 +86,7 @@ def _towards(host: str) -> str | None:
 
 
 def _within(subnet: str) -> str:
-    """The first interface counts, should several have an address in the subnet."""
+    """This machine's address in a subnet; that of the first interface, if several have one."""
     try:
         network = ipaddress.IPv4Network(subnet, strict=False)
     except ValueError as error:

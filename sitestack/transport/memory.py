@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -21,13 +21,13 @@ Allow = Callable[[Physical, Physical], bool]
 QUEUED_DATAGRAMS_MAX = 4_096
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MemoryStatistics:
     """What one member's transport has seen."""
 
-    received_datagrams: int
-    sent_datagrams: int
-    overrun_datagrams: int
+    received_datagrams: int = 0
+    sent_datagrams: int = 0
+    overrun_datagrams: int = 0
 
 
 class MemoryNetwork:
@@ -46,7 +46,7 @@ class MemoryNetwork:
         return transport
 
     def carry(self, source: Physical, to: Physical | None, data: bytes) -> None:
-        """Deliver a datagram to one member or to all, the sender too, as multicast loops back."""
+        """Deliver a datagram to one member, or to all, the sender included, since multicasts loop back."""
         for address in list(self._members) if to is None else [to]:
             member = self._members.get(address)
             if member is not None and self.allow(source, address):
@@ -65,14 +65,14 @@ class MemoryTransport:
         self._network = network
         self._queue: deque[tuple[bytes, Physical]] = deque()
         self._arrival = trio.Event()
-        self._received = self._sent = self._overrun = 0
+        self._seen = MemoryStatistics()
 
     def physical(self) -> tuple[Physical, ...]:
         """The one address."""
         return (self.address,)
 
     def listener(self) -> None:
-        """A process watches nothing in itself."""
+        """None: members inside one process need not be watched."""
 
     async def wait(self) -> None:
         """Wait until something is in the queue."""
@@ -84,19 +84,19 @@ class MemoryTransport:
         self._queue.clear()
         if self._arrival.is_set():
             self._arrival = trio.Event()
-        self._received += len(arrived)
+        self._seen.received_datagrams += len(arrived)
         return arrived
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
         """Hand each to the network."""
-        self._sent += len(datagrams)
+        self._seen.sent_datagrams += len(datagrams)
         for to, data in datagrams:
             self._network.carry(self.address, to, data)
 
     def take(self, data: bytes, source: Physical) -> None:
         """Called by the network: something for this member."""
         if len(self._queue) == QUEUED_DATAGRAMS_MAX:
-            self._overrun += 1
+            self._seen.overrun_datagrams += 1
             return
         self._queue.append((data, source))
         self._arrival.set()
@@ -106,7 +106,8 @@ class MemoryTransport:
         self._network.remove(self.address)
 
     def statistics(self) -> MemoryStatistics:
-        return MemoryStatistics(self._received, self._sent, self._overrun)
+        """A copy of the counters."""
+        return replace(self._seen)
 
     def levels(self) -> dict[str, Level]:
         """What the member has not read."""

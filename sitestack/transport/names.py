@@ -1,7 +1,8 @@
-"""Names to addresses: a name may stand for many members (a headless service, a compose service), and for others later.
+"""Host names and their addresses: a name may stand for many members (a headless service, a compose service), and for other
+members later.
 
-Not being known is nothing unusual: when everything starts at once, names come after members; and when a name server is away,
-what a name stood for last is still the best guess.
+An unknown name is no error: when everything starts at once, names come after members. While a name server is away, the last
+known addresses stay in use.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import trio
 from sitestack.model.address import Physical
 from sitestack.transport.interfaces import is_address
 
-#: How long to wait between two attempts when no name is known yet, as happens when everything starts at once.
+#: Seconds between two attempts while no name is known yet.
 RETRY_S = 0.5
 
 
 class Names:
-    """Some names with their ports, and what they stand for."""
+    """Some names with ports, and the addresses that they were last found to stand for."""
 
     def __init__(self, names: Iterable[Physical]) -> None:
         self._names = tuple(dict.fromkeys(names))
@@ -31,7 +32,7 @@ class Names:
         return tuple(dict.fromkeys([address for addresses in found for address in addresses]))
 
     async def find(self, timeout_s: float) -> tuple[Physical, ...]:
-        """The addresses, as soon as any name is known; when the time is up before that, the answer is empty."""
+        """The addresses, as soon as any name is known; none when no name becomes known in time."""
         with trio.move_on_after(timeout_s):
             while self._names and not self._known:
                 await self._look_up_all()
@@ -40,7 +41,7 @@ class Names:
         return self.addresses()
 
     async def follow(self, interval_s: float, changed: Callable[[tuple[Physical, ...]], None]) -> None:
-        """Look again and again, and tell the addresses when they are others than before. Without names it returns at once."""
+        """Look the names up again and again, and report changed addresses. Returns at once when no host is a name."""
         told = self.addresses()
         while not all(is_address(name.host) for name in self._names):
             await trio.sleep(interval_s if told else min(interval_s, RETRY_S))
@@ -51,7 +52,7 @@ class Names:
                 changed(addresses)
 
     async def _look_up_all(self) -> None:
-        """All at once: a name server that does not answer for one of them takes its time."""
+        """Look all names up at once, since a name server may take long not to know one of them."""
         async with trio.open_nursery() as nursery:
             for name in self._names:
                 nursery.start_soon(self._look_up, name)

@@ -1,4 +1,4 @@
-"""A member's port: one number for UDP, by which the members talk, and for TCP, by which they watch each other."""
+"""A member's port: one number in UDP, for the messages, and in TCP, for the connections by which members watch each other."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import socket
 
 from sitestack.model.errors import ConfigurationError
 
-#: The system gives out free UDP ports; so often one is tried whose number is taken in TCP.
+#: Attempts to find a free UDP port whose number is free in TCP too.
 ATTEMPTS_MAX = 64
-#: Connections that wait to be accepted; the system ignores more than these, and whoever made them tries again.
+#: Connections that may wait to be accepted; the system drops more than these, and their makers try again.
 PENDING_MAX = 64
 
 
@@ -58,7 +58,7 @@ def _bind(sock: socket.socket, host: str, port: int) -> None:
 
 
 def why_not_bound(error: OSError, host: str, port: int, protocol: str = "UDP") -> str:
-    """The sentence for an operator."""
+    """A sentence for operators on why an address could not be bound."""
     if error.errno == errno.EADDRINUSE:
         where = f"port {port} of {host} is already in use in {protocol}"
         return f"transport.port: {where}; choose another one, or 0 for any free one."

@@ -1,11 +1,13 @@
 """TCP for one member of a site (TCP of JGroups): for networks that let no UDP through.
 
-Datagrams travel as frames, a size and then the bytes, on one connection with each other member. Whoever has something to say
-connects, and says first where it can be reached, so that answers come the same way; two members that connect to each other at
-one moment have two connections, until the second falls idle. An idle connection is closed, and made again when it is needed.
+Datagrams travel as frames, a size and then the bytes, on one connection with each other member. A member that has something to
+send connects, and its first frame says where it can be reached, so that answers use the same connection. Two members that
+connect to each other at the same time have two connections, until one falls idle. An idle connection is closed, and made again
+when it is needed.
 
-To the layers above this is as unreliable as UDP: what does not fit into a connection's bounded queue, and what is on its way
-when a connection breaks, is counted and lost, and they send it again. There is no multicast: the resolver sends to each member.
+To the layers above this is as unreliable as UDP: datagrams that do not fit into a connection's bounded queue, or are on their
+way when a connection breaks, are counted and lost, and the layers send them again. There is no multicast: the resolver sends to
+each member.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import socket
 import struct
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -27,55 +29,55 @@ from sitestack.transport.interfaces import find_interface, is_address
 from sitestack.transport.ports import listen
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
-#: The first frame on a connection, from whoever made it: this, its port, its host. The last byte is the version.
+#: Begins the first frame of the connecting member; its port and host follow. The last byte is the version.
 MAGIC = b"SST\x01"
 _SIZE = struct.Struct("<I")
 _PORT = struct.Struct("<H")
-#: Connections at one time. Beyond, others are closed at once, and nothing is sent to more members.
+#: The most connections. Further incoming ones are closed at once, and no further ones are made.
 CONNECTIONS_MAX = 1_024
-#: So much is read from a connection in one turn.
+#: Bytes that are read from a connection in one turn.
 READ_BYTES = 256 * 1024
-#: Connecting may take so long; a member that could not be reached is not tried again for the pause.
+#: Seconds for connecting, and before another attempt at a member that could not be reached.
 CONNECT_TIMEOUT_S = 5.0
 PAUSE_S = 0.2
-#: How long the other end may leave unacknowledged what was sent, before the connection is given up.
+#: Milliseconds that sent bytes may stay unacknowledged before the connection is given up.
 SILENT_MS_MAX = 10_000
-#: The process or the machine can open nothing more for now.
+#: Errors when the process or the machine can open no more sockets for now.
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TcpStatistics:
     """What the connections have seen."""
 
-    received_datagrams: int
-    received_bytes: int
-    sent_datagrams: int
-    sent_bytes: int
-    connections_made: int
-    connections_taken: int
+    received_datagrams: int = 0
+    received_bytes: int = 0
+    sent_datagrams: int = 0
+    sent_bytes: int = 0
+    connections_made: int = 0
+    connections_taken: int = 0
     #: Closed because they were idle.
-    reaped: int
+    reaped: int = 0
     #: Closed by the other end or by an error.
-    broken: int
+    broken: int = 0
     #: Datagrams given up before they were queued: no connection could be had, or its queue was full.
-    unsent_datagrams: int
+    unsent_datagrams: int = 0
     #: Bytes that waited on a connection that broke.
-    lost_bytes: int
+    lost_bytes: int = 0
 
 
 class _Connection:
-    """One connection, and what is half read from it and half written to it."""
+    """One connection, with the bytes that are read or written in part."""
 
     def __init__(self, sock: socket.socket, peer: Physical | None, now: float) -> None:
         self.sock = sock
-        #: Where the other end can be reached; None until it has said so.
+        #: Where the other member can be reached; None until its first frame has said so.
         self.peer = peer
         self.established = peer is None
         self.began_at = self.used_at = now
-        #: Bounded by one turn's reading and a frame.
+        #: Bytes read and not yet whole frames; bounded by one turn's reading and a frame.
         self.arrived = bytearray()
-        #: Bounded by `send_queue_bytes_max`.
+        #: Bytes to write; bounded by `send_queue_bytes_max`.
         self.waiting = bytearray()
         self.writing = False
 
@@ -93,14 +95,14 @@ class TcpTransport:
         self._listening = True
         port: int = self._listener.getsockname()[1]
         self._physical = Physical(config.external_host or host, config.external_port or port)
-        #: Bounded by CONNECTIONS_MAX; what is sent to a member takes the one that is in `_by_peer`.
+        #: All connections, at most CONNECTIONS_MAX; datagrams to a member use the one in `_by_peer`.
         self._connections: dict[socket.socket, _Connection] = {}
         self._by_peer: dict[Physical, _Connection] = {}
-        #: Until when not to connect to these again; bounded because it is cleared together with the idle.
+        #: Member -> until when not to connect to it again; bounded, since `_reap` clears it.
         self._pauses: dict[Physical, float] = {}
         self._reap_at = 0.0
-        self._received = self._received_bytes = self._sent = self._sent_bytes = 0
-        self._made = self._taken = self._reaped = self._broken = self._queued_high = self._unsent = self._lost_bytes = 0
+        self._queued_high = 0
+        self._seen = TcpStatistics()
 
     # -- the transport -----------------------------------------------------------------------------------------------
 
@@ -133,7 +135,7 @@ class TcpTransport:
                 self._read(self._connections[key.data], arrived, now)
         if now >= self._reap_at:
             self._reap(now)
-        self._received += len(arrived)
+        self._seen.received_datagrams += len(arrived)
         return arrived
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
@@ -144,13 +146,13 @@ class TcpTransport:
             connection = None if to is None else self._by_peer.get(to) or self._connect(to, now)
             size = _SIZE.size + len(data)
             if connection is None or len(connection.waiting) + size > self._config.send_queue_bytes_max:
-                self._unsent += 1
+                self._seen.unsent_datagrams += 1
                 continue
             connection.waiting += _SIZE.pack(len(data))
             connection.waiting += data
             connection.used_at = now
-            self._sent += 1
-            self._sent_bytes += len(data)
+            self._seen.sent_datagrams += 1
+            self._seen.sent_bytes += len(data)
             self._queued_high = max(self._queued_high, len(connection.waiting))
             touched[connection] = None
         for connection in touched:
@@ -172,14 +174,15 @@ class TcpTransport:
                 sock, _ = self._listener.accept()
             except OSError as error:
                 if error.errno in EXHAUSTED:
-                    # Who waits stays there, and would wake this member again and again: look away until the next reaping.
+                    # Connections that cannot be accepted would wake this member again and again: do not look at them
+                    # until the next reaping.
                     self._selector.unregister(self._listener)
                     self._listening = False
                 return  # nobody is left
             if len(self._connections) >= CONNECTIONS_MAX:
                 sock.close()
                 continue
-            self._taken += 1
+            self._seen.connections_taken += 1
             self._add(_Connection(sock, None, now))
 
     def _connect(self, to: Physical, now: float) -> _Connection | None:
@@ -193,7 +196,7 @@ class TcpTransport:
             return None
         connection = _Connection(sock, to, now)
         self._add(connection)
-        self._made += 1
+        self._seen.connections_made += 1
         answer = sock.connect_ex(to)
         if answer not in (0, errno.EINPROGRESS):
             self._fail(connection)
@@ -223,19 +226,19 @@ class TcpTransport:
         self._selector.unregister(connection.sock)
         connection.sock.close()
         del self._connections[connection.sock]
-        self._lost_bytes += len(connection.waiting)
+        self._seen.lost_bytes += len(connection.waiting)
         if connection.peer is not None and self._by_peer.get(connection.peer) is connection:
             del self._by_peer[connection.peer]
 
     def _fail(self, connection: _Connection) -> None:
-        """It broke, or was never there; then the other end is not asked again at once."""
-        self._broken += 1
+        """Drop a connection that broke or was not made; in the second case the peer is not tried again at once."""
+        self._seen.broken += 1
         if connection.peer is not None and not connection.established:
             self._pauses[connection.peer] = trio.current_time() + PAUSE_S
         self._drop(connection)
 
     def _reap(self, now: float) -> None:
-        """Close what is idle (LA-29), and what cannot be connected. The other end sees it, and forgets the connection too."""
+        """Close connections that are idle (LA-29), or that could not be made in time."""
         idle_s = self._config.connection_idle_s_max
         self._reap_at = now + min(idle_s / 4, CONNECT_TIMEOUT_S)
         self._pauses = {peer: until for peer, until in self._pauses.items() if until > now}
@@ -243,7 +246,7 @@ class TcpTransport:
             if not connection.established and now - connection.began_at > CONNECT_TIMEOUT_S:
                 self._fail(connection)
             elif now - connection.used_at > idle_s:
-                self._reaped += 1
+                self._seen.reaped += 1
                 self._drop(connection)
 
     # -- bytes -------------------------------------------------------------------------------------------------------
@@ -274,7 +277,7 @@ class TcpTransport:
             self._fail(connection)
             return
         connection.used_at = now
-        self._received_bytes += len(data)
+        self._seen.received_bytes += len(data)
         buffer = connection.arrived
         buffer += data
         at = 0
@@ -296,7 +299,7 @@ class TcpTransport:
         del buffer[:at]
 
     def _greeted(self, connection: _Connection, hello: bytes) -> bool:
-        """Who connected says where it can be reached; answers go over this connection, unless there is one already."""
+        """Take in the first frame: the other member's address. Answers use this connection, unless there is another."""
         start = len(MAGIC) + _PORT.size
         host = hello[start:].decode("ascii", "replace")
         if hello[: len(MAGIC)] != MAGIC or not is_address(host):
@@ -306,18 +309,8 @@ class TcpTransport:
         return True
 
     def statistics(self) -> TcpStatistics:
-        return TcpStatistics(
-            received_datagrams=self._received,
-            received_bytes=self._received_bytes,
-            sent_datagrams=self._sent,
-            sent_bytes=self._sent_bytes,
-            connections_made=self._made,
-            connections_taken=self._taken,
-            reaped=self._reaped,
-            broken=self._broken,
-            unsent_datagrams=self._unsent,
-            lost_bytes=self._lost_bytes,
-        )
+        """A copy of the counters."""
+        return replace(self._seen)
 
     def levels(self) -> dict[str, Level]:
         """What waits is bounded for each connection, and is told of the one where most does."""

@@ -1,9 +1,9 @@
 """UDP and IP multicast for one member of a site (UDP of JGroups).
 
-Two sockets: one for what is meant for this member, from which everything is sent; and, where the network has multicast, one
-that listens to the site's group. Both are watched through one selector, so a turn waits for one file descriptor. Loss is no
-error here: what does not get through is counted, and the protocols above repair it. A third socket, TCP at the port of the
-first, is only opened here; `watch.py` is what it is for.
+Two sockets: one at this member's own port, from which everything is sent; and, where the network has multicast, one that
+listens to the site's group. Both are watched through one selector, so a turn waits for one file descriptor. Loss is no error
+here: lost datagrams are counted where that is possible, and the protocols above repair it. A third socket, TCP at the port of
+the first, is only opened here, for `watch.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -28,7 +28,7 @@ from sitestack.transport.interfaces import find_interface, is_address
 from sitestack.transport.ports import bind_pair, bind_udp, why_not_bound
 
 _READ_BYTES = 65_535
-#: Hosts that were checked and found to be addresses; beyond, checking starts again.
+#: The most hosts that are remembered to be addresses; then all are forgotten and checked again.
 NUMERIC_MAX = 4_096
 # Socket options of Linux that the socket module does not name.
 _SO_SNDBUFFORCE = 32
@@ -38,25 +38,25 @@ _IP_MULTICAST_ALL = 49
 _MEMINFO = struct.Struct("9I")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UdpStatistics:
     """What the sockets have seen."""
 
-    received_datagrams: int
-    received_bytes: int
-    sent_datagrams: int
-    sent_bytes: int
+    received_datagrams: int = 0
+    received_bytes: int = 0
+    sent_datagrams: int = 0
+    sent_bytes: int = 0
     #: Datagrams that waited because the kernel's send buffer was full.
-    delayed_datagrams: int
-    #: Datagrams given up: the queue was full, or the kernel refused them.
-    unsent_datagrams: int
-    #: Errors that the network reported (ICMP), which mean nothing here: the failure detection decides who is dead.
-    network_errors: int
+    delayed_datagrams: int = 0
+    #: Datagrams that were given up: the queue was full, or the kernel refused them.
+    unsent_datagrams: int = 0
+    #: Errors that the network reported (ICMP); they are ignored, since the failure detection decides who is dead.
+    network_errors: int = 0
     #: Datagrams that the kernel threw away because nobody read them in time.
-    overrun_datagrams: int
-    #: What the kernel granted, which may be less than what was asked for.
-    receive_buffer_bytes: int
-    send_buffer_bytes: int
+    overrun_datagrams: int = 0
+    #: Sizes that the kernel granted, which may be less than the configured ones.
+    receive_buffer_bytes: int = 0
+    send_buffer_bytes: int = 0
 
 
 class UdpTransport:
@@ -77,8 +77,7 @@ class UdpTransport:
         self._queue: deque[tuple[Physical, bytes]] = deque()
         self._numeric: set[str] = set()
         self._queued_bytes = Level(config.send_queue_bytes_max)
-        self._received = self._received_bytes = self._sent = self._sent_bytes = 0
-        self._delayed = self._unsent = self._network_errors = 0
+        self._seen = UdpStatistics()
         try:
             self._unicast = self._open_unicast(host, watched)
             if config.multicast:
@@ -144,7 +143,7 @@ class UdpTransport:
         await trio.lowlevel.wait_readable(self._selector)
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """What has arrived, at most `receive_datagrams_max` a socket, so that a flood cannot starve the rest of the turn."""
+        """Arrived datagrams, at most `receive_datagrams_max` a socket, so that a flood cannot starve the rest of the turn."""
         if self._queue:
             self._drain()
         own = self._own
@@ -157,30 +156,30 @@ class UdpTransport:
                 except BlockingIOError:
                     break
                 except OSError:
-                    self._network_errors += 1
+                    self._seen.network_errors += 1
                     continue
                 if source == own:
                     continue  # a multicast loops back to its sender
-                self._received_bytes += len(data)
+                self._seen.received_bytes += len(data)
                 arrived.append((data, Physical(*source)))
-        self._received += len(arrived)
+        self._seen.received_datagrams += len(arrived)
         return arrived
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Send in order. What the kernel has no room for waits in a bounded queue; beyond the bound it is given up."""
+        """Send in order. Datagrams that the kernel has no room for wait in a bounded queue; beyond it they are given up."""
         if self._membership is not None and self._membership.lost:
             self._membership.renew()
         for to, data in datagrams:
             address = self._group if to is None else to
             if to is None and not self._config.multicast:
-                self._unsent += 1  # the layer that knows the members' addresses fans out
+                self._seen.unsent_datagrams += 1  # the layer that knows the members' addresses fans out
             elif address.host not in self._numeric and not self._is_numeric(address.host):
-                self._unsent += 1
+                self._seen.unsent_datagrams += 1
             elif self._queue or not self._send_now(address, data):
                 self._enqueue(address, data)
 
     def _is_numeric(self, host: str) -> bool:
-        """Others say where they are. A name in place of an address would block the whole process while it is looked up."""
+        """Whether a host, which another member has named, is an address: looking a name up would block the whole process."""
         if not is_address(host):
             return False
         if len(self._numeric) == NUMERIC_MAX:
@@ -195,23 +194,23 @@ class UdpTransport:
             if error.errno in (errno.EAGAIN, errno.ENOBUFS):
                 return False
             if error.errno == errno.ECONNREFUSED:
-                self._network_errors += 1  # about an earlier datagram to somebody else
+                self._seen.network_errors += 1  # about an earlier datagram to somebody else
             if self._membership is not None and address == self._group:
                 self._membership.failed(error)
-            self._unsent += 1
+            self._seen.unsent_datagrams += 1
             return True
-        self._sent += 1
-        self._sent_bytes += len(data)
+        self._seen.sent_datagrams += 1
+        self._seen.sent_bytes += len(data)
         return True
 
     def _enqueue(self, address: Physical, data: bytes) -> None:
         if not self._queued_bytes.fits(len(data)):
-            self._unsent += 1
+            self._seen.unsent_datagrams += 1
             return
         if not self._queue:
             self._selector.modify(self._unicast, selectors.EVENT_READ | selectors.EVENT_WRITE)
         self._queue.append((address, data))
-        self._delayed += 1
+        self._seen.delayed_datagrams += 1
         self._queued_bytes.add(len(data))
 
     def _drain(self) -> None:
@@ -231,15 +230,9 @@ class UdpTransport:
         self._selector.close()
 
     def statistics(self) -> UdpStatistics:
-        """The counters; the kernel's own are read now, and are zero once closed."""
-        return UdpStatistics(
-            received_datagrams=self._received,
-            received_bytes=self._received_bytes,
-            sent_datagrams=self._sent,
-            sent_bytes=self._sent_bytes,
-            delayed_datagrams=self._delayed,
-            unsent_datagrams=self._unsent,
-            network_errors=self._network_errors,
+        """The counters as they are now; those of the kernel are read now, and are zero once the sockets are closed."""
+        return replace(
+            self._seen,
             overrun_datagrams=sum(map(_overrun, self._sockets)),
             receive_buffer_bytes=min((_size(sock, socket.SO_RCVBUF) for sock in self._sockets), default=0),
             send_buffer_bytes=_size(self._unicast, socket.SO_SNDBUF) if self._sockets else 0,
@@ -251,7 +244,7 @@ class UdpTransport:
 
 
 def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:
-    """Ask for a buffer beyond the system's limit, which the privileged may; else for as much as there is."""
+    """Set a buffer size beyond the system's limit, which needs privileges; else as much as the limit allows."""
     try:
         if sys.platform != "linux":
             raise PermissionError
@@ -261,7 +254,7 @@ def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:
 
 
 def _size(sock: socket.socket, option: int) -> int:
-    """The size in use. Linux doubles what is asked for, to have room for its own book-keeping, and answers with the double."""
+    """The size of a buffer. Linux doubles every size for its own book-keeping, and reports the double."""
     size = sock.getsockopt(socket.SOL_SOCKET, option)
     return size // 2 if sys.platform == "linux" else size
 

@@ -1,17 +1,17 @@
 """Watching: TCP connections that are held open for nothing but to see them close (FD_SOCK in JGroups).
 
-Every member listens at the TCP port of the same number as its UDP port, tells whoever connects its UUID, and holds on:
+Every member listens at the TCP port with the number of its UDP port, sends its UUID on each connection, and keeps it open:
 
     B connects to A      A -> B   magic, UUID of A
     A is killed          its kernel closes the connection
     B connects again     refused, or a process with another UUID is there: `Gone(A)`
                          A is still there (something in between closed the connection): B goes on watching
 
-Everything else says nothing, and silence decides: an answer that does not come or makes no sense, a way that is broken, a
-process that stands still. Nor does a port that has never answered for A: there may be something in front of it that refuses.
-A is asked by other means then (`CheckMember`).
+Nothing else proves a death: no answer, an answer that makes no sense, a broken route, a paused process. Then the heartbeats
+decide. Nor does a refusal prove anything at a port that has never answered for A, since a firewall may refuse; then A is
+checked by other means (`CheckMember`).
 
-Whoever connects is not listened to: what it sends closes its connection. What a member says here is believed like a datagram.
+Bytes from a watcher are not read: they close its connection. The UUID in an answer is believed as much as one in a datagram.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 import trio
@@ -33,18 +33,18 @@ from sitestack.transport.interfaces import is_address
 
 #: Begins an answer; the last byte is the version.
 MAGIC = b"SSW\x01"
-#: Whoever watches this member at one time. Beyond, connections are closed without an answer, and silence decides there.
+#: The most watchers of this member. Further connections are closed without an answer, and their makers rely on heartbeats.
 WATCHERS_MAX = 256
-#: Connecting and being answered may take so long.
+#: Seconds for connecting and for the answer.
 ANSWER_TIMEOUT_S = 2.0
 #: Pauses before the next attempt, give or take a half. Short at first: a process that dies closes its sockets one by one.
 PAUSE_S = 0.005
 PAUSE_S_MAX = 5.0
-#: A connection that was held for so long was a good one: when it closes, the next attempt is made at once.
+#: Seconds after which a connection counts as good: when it closes, the next attempt is made at once.
 HELD_S = 1.0
-#: No descriptors are left: wait for some to be closed.
+#: Seconds to wait when no file descriptors are left.
 ACCEPT_PAUSE_S = 0.1
-#: After so many seconds without anything, and then so often, the kernel asks whether the other end is there.
+#: Seconds of silence after which, and then as often, the kernel asks whether the other end is still there.
 KEEPALIVE_S = 30
 
 #: A member, and where it is.
@@ -64,18 +64,18 @@ class Outcome(Enum):
     UNKNOWN = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WatchStatistics:
-    """Who watches whom."""
+    """Counters of watching and of being watched."""
 
     #: Members that this one is connected to.
-    watching: int
+    watching: int = 0
     #: Members that it wants to be connected to.
-    targets: int
+    targets: int = 0
     #: Closed because there were WATCHERS_MAX already.
-    refused: int
-    attempts: int
-    gone: int
+    refused: int = 0
+    attempts: int = 0
+    gone: int = 0
 
 
 class Watcher:
@@ -88,7 +88,8 @@ class Watcher:
         self._report = report
         self._nursery = nursery
         self._targets: dict[Target, trio.CancelScope] = {}
-        self._watching = self._watchers = self._refused = self._attempts = self._gone = 0
+        self._watchers = 0
+        self._seen = WatchStatistics()
         nursery.start_soon(self._accept_all, trio.socket.from_stdlib_socket(listener), name=f"watchers of {owner}")
 
     def watch(self, targets: Iterable[Target]) -> None:
@@ -102,7 +103,8 @@ class Watcher:
                 self._nursery.start_soon(self._watch, *target, scope, name=f"watch of {target[0]} by {self._owner}")
 
     def statistics(self) -> WatchStatistics:
-        return WatchStatistics(self._watching, len(self._targets), self._refused, self._attempts, self._gone)
+        """A copy of the counters."""
+        return replace(self._seen, targets=len(self._targets))
 
     def levels(self) -> dict[str, Level]:
         """Connections of others to this member."""
@@ -121,7 +123,7 @@ class Watcher:
                 outcome = await self._connect(member, place)
                 seen = seen or outcome is Outcome.CLOSED
                 if outcome is Outcome.OTHER or (outcome is Outcome.REFUSED and seen):
-                    self._gone += 1
+                    self._seen.gone += 1
                     self._report(Gone(member))
                     return
                 if outcome is Outcome.REFUSED and not asked:
@@ -135,7 +137,7 @@ class Watcher:
 
     async def _connect(self, member: Address, place: Physical) -> Outcome:
         """Connect, and hold the connection if it is the member that answers."""
-        self._attempts += 1
+        self._seen.attempts += 1
         try:
             sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         except OSError:
@@ -143,11 +145,11 @@ class Watcher:
         with sock:
             outcome = await self._ask(sock, member, place)
             if outcome is Outcome.CLOSED:
-                self._watching += 1
+                self._seen.watching += 1
                 try:
                     await _wait_closed(sock)
                 finally:
-                    self._watching -= 1
+                    self._seen.watching -= 1
             return outcome
 
     async def _ask(self, sock: trio.socket.SocketType, member: Address, place: Physical) -> Outcome:
@@ -179,7 +181,7 @@ class Watcher:
                 await trio.sleep(ACCEPT_PAUSE_S)
                 continue
             if self._watchers == WATCHERS_MAX:
-                self._refused += 1
+                self._seen.refused += 1
                 sock.close()
                 continue
             self._watchers += 1

@@ -18,8 +18,8 @@ from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header
 from sitestack.sim.process import Process
-from sitestack.sim.script import Script
 from sitestack.sim.world import World
+from tests.harness.script import Script
 from tests.harness.stories import SETTLED, one_each
 
 #: Long enough for a message to cross the bridge and to be acknowledged, shorter than any timer.

@@ -11,9 +11,9 @@ from sitestack.layers.batching import BatchingConfig
 from sitestack.model.events import Event
 from sitestack.model.frame import Header
 from sitestack.promises import History, check_all
-from sitestack.sim.script import Script
-from sitestack.sim.world import World, site_maker
+from sitestack.sim.world import World
 from sitestack.stack.layer import Layer
+from tests.harness.script import Script, site_maker
 
 L = TypeVar("L", bound=Layer)
 

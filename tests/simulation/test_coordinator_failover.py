@@ -9,7 +9,7 @@ from sitestack.layers.membership.headers import Commit, FlushReply, FlushRequest
 from sitestack.layers.nakack import NakAck
 from sitestack.layers.nakack.headers import Retransmit
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
-from sitestack.sim.script import Script
+from tests.harness.script import Script
 from tests.harness.stories import SOON, layer, say, site, told, verdict
 
 FLUSH = (Forward, Sequenced, Retransmit, FlushRequest, FlushReply, Prepare, Commit)

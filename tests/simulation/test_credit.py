@@ -15,9 +15,9 @@ from sitestack.layers.sequencer import Forward
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Undeliverable
 from sitestack.sim.process import Process
-from sitestack.sim.script import Script
 from sitestack.sim.world import World
 from sitestack.stack.layer import Local
+from tests.harness.script import Script
 from tests.harness.stories import SETTLED, SOON, verdict
 
 WINDOW = 20_000

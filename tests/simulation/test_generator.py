@@ -8,10 +8,10 @@ from typing import get_args
 
 import pytest
 
-from relay.instruments.simulation import Kind, Plan, draw, generator, scenarios
+from relay.instruments.simulation import Kind, Plan, dice, draw, scenarios
 from relay.instruments.simulation.faults import Burst, Fault, Flood, SlowWan, sites_of
-from relay.instruments.simulation.generator import FAULTS, KINDS, SMALL_BUDGETS, Row
 from relay.instruments.simulation.plan import LOAD_S
+from relay.instruments.simulation.weights import FAULTS, KINDS, SMALL_BUDGETS, Row
 from relay.replica.buffer import BufferConfig
 
 PLANS = [draw(seed) for seed in range(1_000)]
@@ -114,9 +114,9 @@ def test_what_cannot_happen_to_a_plan_gives_nothing() -> None:
 
 
 def test_a_wan_is_late_by_milliseconds_as_well_as_by_more_than_a_second() -> None:
-    least, most = scenarios.DELAYS_S
+    least, most = dice.DELAYS_S
     rng = random.Random(1)
-    delays = [scenarios.draw_delay(rng) for _ in range(1_000)]
+    delays = [dice.draw_delay(rng) for _ in range(1_000)]
     assert least <= min(delays) < 0.01
     assert most * 0.9 < max(delays) <= most
     assert all(plan.wan_delay_s * max(1, len(plan.connections)) <= most + 0.01 for plan in PLANS)
@@ -134,4 +134,4 @@ def test_a_name_of_a_scenario_is_there_once() -> None:
     for kind in KINDS.values():
         names = [row.scenario.__name__ for row in kind.faults]
         assert len(set(names)) == len(names)
-    assert generator.KINDS.keys() == set(get_args(Kind))
+    assert KINDS.keys() == set(get_args(Kind))

@@ -8,8 +8,8 @@ from sitestack.journal.records import Send
 from sitestack.layers.resolver import Resolver
 from sitestack.layers.sequencer import Forward
 from sitestack.model.message import Scope
-from sitestack.sim.script import Script
-from sitestack.sim.world import World, site_maker
+from sitestack.sim.world import World
+from tests.harness.script import Script, site_maker
 from tests.harness.stories import SOON, layer, one_each, say, site, verdict
 
 

@@ -9,7 +9,7 @@ from sitestack.layers.membership import Membership, MembershipConfig
 from sitestack.layers.membership.headers import Commit, Prepared
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
-from sitestack.sim.script import Script
+from tests.harness.script import Script
 from tests.harness.stories import layer, say, site, verdict
 
 JOIN_TIMEOUT_S = MembershipConfig().join_timeout_s

@@ -7,7 +7,7 @@ import pytest
 from sitestack.journal.records import Unreach
 from sitestack.layers.unicast.headers import UnicastAck, UnicastData
 from sitestack.model.message import Scope
-from sitestack.sim.script import Script
+from tests.harness.script import Script
 from tests.harness.stories import SOON, site, verdict
 
 

@@ -7,8 +7,8 @@ from sitestack.journal import records
 from sitestack.layers.membership.headers import Installed, JoinRequest
 from sitestack.promises import History
 from sitestack.promises.history import Fate
-from sitestack.sim.script import Script
-from sitestack.sim.world import World, site_maker
+from sitestack.sim.world import World
+from tests.harness.script import Script, site_maker
 from tests.simulation.test_membership import assert_sound, views
 
 

@@ -14,8 +14,8 @@ from sitestack.model.message import Scope
 from sitestack.promises import History, check_all
 from sitestack.sim import network_faults
 from sitestack.sim.process import Process
-from sitestack.sim.script import Script
-from sitestack.sim.world import World, site_maker
+from sitestack.sim.world import World
+from tests.harness.script import Script, site_maker
 
 CONFIG = SiteConfig(site="NYC")
 

@@ -12,7 +12,8 @@ from sitestack.layers.membership import MembershipStatistics
 from sitestack.model.address import Address
 from sitestack.promises import History, check_all
 from sitestack.sim.process import Process
-from sitestack.sim.world import World, site_maker
+from sitestack.sim.world import World
+from tests.harness.script import site_maker
 from tests.harness.stories import site, verdict
 
 #: As many datagrams as the leader of the merge, or the other coordinator, sends until all have installed, and some more.

@@ -8,7 +8,7 @@ from sitestack.journal.records import Unreach
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection
 from sitestack.model.message import Scope
-from sitestack.sim.script import Script
+from tests.harness.script import Script
 from tests.harness.stories import SOON, site, told, verdict
 
 pytestmark = pytest.mark.conforms("U2-18", "U2-5")

@@ -7,8 +7,8 @@ import pytest
 from sitestack.layers.membership import Membership
 from sitestack.model.address import Physical
 from sitestack.model.events import ViewInstalled
-from sitestack.sim.script import Script
-from sitestack.sim.world import World, site_maker
+from sitestack.sim.world import World
+from tests.harness.script import Script, site_maker
 from tests.harness.stories import SOON, one_each, say, site, told, verdict
 
 

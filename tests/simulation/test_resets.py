@@ -7,7 +7,7 @@ import pytest
 from sitestack.layers.sequencer import Forward
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection
-from sitestack.sim.script import Script
+from tests.harness.script import Script
 from tests.harness.stories import SOON, site, told, verdict
 
 SHOWN = (UnicastData, UnicastAck, SendFirst)

@@ -10,8 +10,8 @@ from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
-from sitestack.sim.script import Script
-from sitestack.sim.world import World, site_maker
+from sitestack.sim.world import World
+from tests.harness.script import Script, site_maker
 from tests.harness.stories import SOON, layer, one_each, say, site, told, verdict
 
 

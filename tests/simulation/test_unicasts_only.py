@@ -6,7 +6,7 @@ import pytest
 
 from sitestack.config import Order
 from sitestack.sim.network_faults import deaf
-from sitestack.sim.script import Script
+from tests.harness.script import Script
 from tests.harness.stories import say, site, verdict
 
 

@@ -31,18 +31,18 @@ from relay.instruments.analytics.report import ReportData, render
 from relay.instruments.analytics.verdict import add_places, judge, list_checks
 from sitestack.promises import Report
 
-#: Rows of a table that the report shows; the Parquet tables have all.
+#: Rows of a table that the report shows; the Parquet tables hold all rows.
 SHOWN_MAX = 5_000
-#: Pairs of sites in a chart; with more nobody tells the lines apart.
+#: The most pairs of sites in a chart: the lines of more could not be told apart.
 PAIRS_MAX = 6
 
-#: Called with what begins now, how many steps are done, and of how many.
+#: Is told what begins now, how many steps are done, and how many there are.
 Observe = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What an audit found."""
+    """The result of an audit."""
 
     verdict: Report
     data: ReportData
@@ -159,7 +159,7 @@ def _plain_failover(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_clocks(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How the clocks were aligned, in words."""
+    """A sentence on how far the sites' clocks seem apart."""
     if not rows:
         return "Wall clocks are compared as they are."
     seem = "; ".join(

@@ -1,4 +1,4 @@
-"""What an audit works on, worked out once: the facts of the run, and the few rows that millions of deliveries fold into."""
+"""The inputs of an audit, computed once: the facts of the run, and the few rows that millions of deliveries fold into."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from relay.journal import JournalError, Problem, find_journals
 from sitestack.model.address import Address
 from sitestack.promises import Ending, History, Violation
 
-#: Of more problems in files than this only the first are told.
+#: The most problems in files that are reported.
 PROBLEMS_MAX = 1_000
-#: Charts and tables over time have at most this many stretches, of at least a second.
+#: The most stretches of time in charts and tables; a stretch is at least a second.
 STRETCHES_MAX = 120
 _STRETCHES_S = (1, 5, 15, 60, 300, 900, 3_600, 21_600, 86_400)
 
@@ -38,7 +38,7 @@ class Extent:
     processes: int
     begin_ns: int
     end_ns: int
-    #: Whether messages of the own site have a place in its stream.
+    #: Whether journals give the messages of their own site a place in its stream, as with total order.
     has_order: bool
 
     @property
@@ -50,20 +50,20 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The inputs of the transforms. Those that several of them read are persisted."""
+    """The inputs of the transforms. Frames that several transforms read are persisted."""
 
     extent: Extent
     ending: Ending
     outline: Outline
-    #: What each process did, the survivors up to the ending.
+    #: The history of each process, those of survivors up to the ending.
     histories: Sequence[History]
-    #: What is wrong with the files, and what is legal and worth knowing.
+    #: Damage of the files that breaks a promise, and damage that is legal.
     file_violations: Sequence[Violation]
     file_notes: Sequence[str]
     persisted: tuple[DataFrame, ...]
     #: All records that belong to the run.
     facts: DataFrame
-    #: Those of them that are no sends and deliveries.
+    #: The facts that are neither sends nor deliveries.
     events: DataFrame
     processes: DataFrame
     stays: DataFrame
@@ -73,7 +73,7 @@ class Evidence:
     received: DataFrame
     gaps: DataFrame
     dealt_with: DataFrame
-    #: What survivors should have of origins of other sites.
+    #: The numbers that survivors should have of origins of other sites.
     owed: DataFrame
     #: The order of each view at each member.
     orders: DataFrame
@@ -89,12 +89,12 @@ class Evidence:
 
 
 def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Evidence:
-    """Read the journals under these paths into so many partitions. Raises JournalError when there are none.
+    """Read the journals under these paths into this many partitions. Raises JournalError when there are none.
 
-    What all records are in is persisted, in columns. Where one partition will do, the optimizer takes longer than the rows, so
-    that there the plans are cut instead.
+    Frames with all records are persisted, in columns. With one partition the query plans are cut by checkpoints instead, since
+    on few rows the optimizer takes longer than the work.
     """
-    keep, shorten = (settle, settle) if partitions == 1 else (_persist, _as_is)
+    keep, shorten = (settle, settle) if partitions == 1 else (_persist, lambda frame: frame)
     read = keep(read_facts(spark, paths).coalesce(partitions))
     recorded = shorten(add_stays(read))
     extent = measure_extent(recorded)
@@ -113,7 +113,7 @@ def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Eviden
     histories = outline.histories(ending if ending.is_quiescent else None)
     processes = _list_processes(spark, histories)
     cuts = outline.cuts(ending) if ending.is_quiescent else {}
-    # A survivor sends and delivers nothing beyond, so that no run goes across.
+    # A survivor sends and delivers nothing beyond its cut, so that no run crosses it.
     facts, events_within, runs = (
         shorten(_cut(recorded, cuts)),
         settle(_cut(events, cuts)),
@@ -154,7 +154,7 @@ def _list_processes(spark: SparkSession, histories: Sequence[History]) -> DataFr
 
 
 def _cut(frame: DataFrame, cuts: Mapping[Address, int]) -> DataFrame:
-    """Only what stands before these positions of the journals."""
+    """Only the rows before these positions of the journals."""
     if not cuts:
         return frame
     cut = F.create_map(*[F.lit(part) for uuid, position in cuts.items() for part in (uuid.hex(), position)])
@@ -162,7 +162,7 @@ def _cut(frame: DataFrame, cuts: Mapping[Address, int]) -> DataFrame:
 
 
 def _collect_problems(events: DataFrame) -> dict[Address, list[Problem]]:
-    """What is wrong inside the files of each journal, of no more than `PROBLEMS_MAX` problems."""
+    """The problems inside the files of each journal, at most `PROBLEMS_MAX` of them."""
     rows = events.where("kind = 'problem' and uuid is not null").orderBy("position").limit(PROBLEMS_MAX)
     found: dict[Address, list[Problem]] = {}
     for row in rows.select("uuid", "file", "offset", "reason", "detail").collect():
@@ -173,10 +173,6 @@ def _collect_problems(events: DataFrame) -> dict[Address, list[Problem]]:
 
 def _persist(frame: DataFrame) -> DataFrame:
     return frame.persist(StorageLevel.MEMORY_AND_DISK)
-
-
-def _as_is(frame: DataFrame) -> DataFrame:
-    return frame
 
 
 def measure_extent(recorded: DataFrame) -> Extent:

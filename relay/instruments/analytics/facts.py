@@ -1,7 +1,7 @@
-"""The rows that the transforms start from: records with what is asked of them worked out once.
+"""Facts: the records as rows, with the columns that several transforms need computed once.
 
-Every transform is a pure function from DataFrames to a DataFrame, and speaks of a *stream* as the checkers do: one counter
-of one origin, (origin_site, origin, scope, target), with an empty target for multicasts.
+Every transform is a pure function from DataFrames to a DataFrame. A *stream* is what it is to the checkers: one counter of one
+origin, (origin_site, origin, scope, target), with an empty target for multicasts.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pyspark.sql import functions as F
 from relay.instruments.analytics.source.columns import select_schema
 
 STREAM = ("origin_site", "origin", "scope", "target")
-#: What one process received of one stream.
+#: The key of a reception: what one process received of one stream.
 RECEPTION = ("site", "uuid", *STREAM)
 
-#: To everybody, or to one member: `oob` is out of band and has no order.
+#: Conditions on the scope of messages; `oob` is out of band and has no order.
 IS_MULTICAST = "scope in ('all', 'site')"
 IS_UNICAST = "scope in ('unicast', 'oob')"
 IS_ORDERED = "scope != 'oob'"
 
-#: Half the columns are half the work.
+#: The columns that an audit needs: reading fewer columns is less work.
 _COLUMNS = (
     *("kind", "site", "node", "uuid", "segment", "offset", "position", "views", "wall_ns", "time"),
     *("origin_site", "origin", "scope", "first", "last", "target_site", "target", "via", "gseq", "vid"),
@@ -38,9 +38,9 @@ def read_facts(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 def to_facts(records: DataFrame) -> DataFrame:
-    """Records with `target` filled in and with `contents`, equal when size table and digest are, instead of these two.
+    """Records with `target` filled in, and with `contents`, a hash of digest and sizes, in the place of these two.
 
-    The target of a delivered unicast is who delivers it.
+    The target of a delivered unicast is the process that delivers it.
     """
     target = F.when(F.col("kind").isin("send", "unreach"), F.coalesce("target", F.lit(""))).otherwise(
         F.when(F.expr(IS_UNICAST), F.col("uuid")).otherwise("")
@@ -50,9 +50,9 @@ def to_facts(records: DataFrame) -> DataFrame:
 
 
 def add_stays(facts: DataFrame) -> DataFrame:
-    """With `stay`, the number of the view in force at the process; 0 is the time before its first.
+    """Facts with `stay`, the number of the view in force at the process; 0 is the time before its first view.
 
-    The reader has counted views within each segment, so that only the counts of segments have to be added up.
+    The reader has counted the views within each segment, so that only the counts of segments have to be added up.
     """
     segments = (
         facts.where("kind in ('segment', 'view')")
@@ -85,8 +85,9 @@ def find_stays(events: DataFrame) -> DataFrame:
 
 
 def settle(frame: DataFrame) -> DataFrame:
-    """The rows themselves instead of how to get them, for frames of few rows that much is built on: their plans would be
-    analysed again with every step. Kept by the executors, or, where a checkpoint directory is set, for good.
+    """Compute a frame of few rows now: the plan of a frame that much is built on would be analysed again with every step.
+
+    The rows are kept by the executors or, where a checkpoint directory is set, in files.
     """
     has_directory = frame.sparkSession.sparkContext.getCheckpointDir() is not None
     return frame.checkpoint() if has_directory else frame.localCheckpoint()
@@ -108,9 +109,9 @@ def edges_text(first: str = "first", last: str = "last") -> Column:
     return F.concat(F.col(first).cast("string"), F.lit(".."), F.col(last).cast("string"))
 
 
-def range_text(first: str = "first", last: str = "last") -> Column:
-    """A range for people."""
-    return F.when(F.col(first) == F.col(last), F.col(first).cast("string")).otherwise(edges_text(first, last))
+def range_text() -> Column:
+    """The range `first..last` for people; a single number as it is."""
+    return F.when(F.col("first") == F.col("last"), F.col("first").cast("string")).otherwise(edges_text())
 
 
 def vid_text(vid: str) -> Column:
@@ -124,9 +125,9 @@ def short(uuid: str) -> Column:
 
 
 def add_came_with(rows: DataFrame, stays: DataFrame, name: str, who: str, vid: str, next_vid: str, next_kind: str) -> DataFrame:
-    """With the boolean `name`: whether process `who` went to `next_vid` together with those who came from view `vid`.
+    """Rows with the boolean `name`: whether process `who` went to `next_vid` together with the members that came from `vid`.
 
-    Whoever installs a plain view did. Of a merge view only those did who came from the same view.
+    True for every process that installs a plain view; for a merge view only for those that came from the same view.
     """
     arrivals = stays.select(
         F.col("uuid").alias(who),

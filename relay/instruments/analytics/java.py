@@ -1,4 +1,4 @@
-"""Finds the Java that Spark needs, so that a fresh machine gets a sentence instead of a stack trace."""
+"""Finds the Java that Spark needs; a machine without one gets a sentence instead of a stack trace."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ by the key and one sort of the rows of a key, of which there are few once delive
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -52,7 +53,7 @@ def overlay_ranges(ranges: DataFrame, others: DataFrame, keys: Sequence[str], ca
 
 
 def subtract_ranges(ranges: DataFrame, others: DataFrame, keys: Sequence[str], carried: Sequence[str] = ()) -> DataFrame:
-    """What of `ranges` no range of `others` covers."""
+    """The parts of `ranges` that no range of `others` covers."""
     pieces = overlay_ranges(ranges, others.select(*keys, "first", "last"), keys, carried)
     return pieces.where("covers > 0 and others = 0").drop("covers", "others")
 
@@ -63,13 +64,24 @@ def overlap(ranges: str, others: str) -> Column:
 
 
 def common_first(ranges: str, others: str) -> Column:
-    """Where the common numbers of two overlapping ranges begin."""
+    """The first common number of two overlapping ranges."""
     return F.greatest(F.col(f"{ranges}.first"), F.col(f"{others}.first"))
 
 
 def common_last(ranges: str, others: str) -> Column:
-    """Where they end."""
+    """The last common number of two overlapping ranges."""
     return F.least(F.col(f"{ranges}.last"), F.col(f"{others}.last"))
+
+
+def count_numbers(parts: Mapping[str, DataFrame], keys: Sequence[str]) -> DataFrame:
+    """How many numbers the ranges of each part hold, a column a part and a row a key; ranges with `times` count so often."""
+    columns = list(parts)
+    counted = []
+    for name, ranges in parts.items():
+        numbers = F.col("last") - F.col("first") + 1
+        own = numbers * F.col("times") if "times" in ranges.columns else numbers
+        counted.append(ranges.select(*keys, *[(own if each == name else F.lit(0)).alias(each) for each in columns]))
+    return reduce(DataFrame.unionByName, counted).groupBy(*keys).agg(*[F.sum(name).alias(name) for name in columns])
 
 
 def _edges(ranges: DataFrame, keys: Sequence[str], own: int, other: int, carried: Sequence[str]) -> DataFrame:

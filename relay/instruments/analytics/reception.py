@@ -1,9 +1,9 @@
 """What every process received of every stream: deliveries folded into runs.
 
-This is the only place that looks at every delivery for the order of its numbers, and it does so within one segment of
-one receiver at a time: a busy origin is spread over the segments of all that receive it, so that no task gets more than
-a segment's rows of it. What leaves a segment is a row for each unbroken run, and only these are folded once more and put
-in order over the whole journal. An undisturbed origin is one row a receiver and view.
+Nothing else looks at the order of all deliveries. It is done within one segment of one receiver at a time, so that a
+busy origin is spread over the segments of all its receivers and no task gets more of it than a segment's rows. A segment
+yields a row for each unbroken run, and only these rows are folded once more and put in order over the whole journal. An
+undisturbed origin is one row for each receiver and view.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from relay.instruments.analytics.facts import RECEPTION
 from relay.instruments.analytics.ranges import common_first, common_last, merge_ranges, overlap, overlay_ranges, subtract_ranges
 
-#: What happens to a reception.
+#: Kinds of records that change a reception.
 IS_RECEIVED = "kind in ('deliver', 'gap', 'baseline')"
 
 
@@ -30,11 +30,6 @@ def fold_runs(rows: DataFrame, broken_by: Sequence[str] = ()) -> DataFrame:
     ends = {"first_last": F.col("last"), "last_position": F.col("position")}
     within = _fold(rows.select(*columns).withColumns(ends), (*RECEPTION, "segment"), broken_by)
     return _fold(within, RECEPTION, broken_by)
-
-
-def fold_deliveries(facts: DataFrame, carried: DataFrame | None = None) -> DataFrame:
-    """The runs of these facts with what came before each: see `order_runs`."""
-    return order_runs(fold_runs(facts.where(IS_RECEIVED)), carried)
 
 
 def order_runs(runs: DataFrame, carried: DataFrame | None = None) -> DataFrame:
@@ -66,8 +61,8 @@ def order_runs(runs: DataFrame, carried: DataFrame | None = None) -> DataFrame:
 
 
 def carry_on(runs: DataFrame) -> DataFrame:
-    """All that has to be known of these runs to judge later ones: the numbers `delivered` and those in a `gap`, as a few
-    ranges of each reception, and the `baseline`.
+    """What later parts of the journals need of these runs: for each reception the numbers `delivered` and those in a `gap`, as
+    a few ranges, and the `baseline`.
     """
     parts = {
         "delivered": _ahead(runs).unionByName(find_late(runs), allowMissingColumns=True),
@@ -105,13 +100,13 @@ def find_gaps(runs: DataFrame) -> DataFrame:
 
 
 def find_baselines(runs: DataFrame) -> DataFrame:
-    """Numbers before the baseline, where there is one: nobody owes them."""
+    """Numbers before the baseline, which are not owed."""
     baselines = runs.where("baseline > 1").select(*RECEPTION, (F.col("baseline") - 1).alias("last")).distinct()
     return baselines.withColumn("first", F.lit(1).cast("long"))
 
 
 def find_holes(runs: DataFrame) -> DataFrame:
-    """Numbers passed over in silence: `first..last` when `before` was delivered in `stay`, no earlier gap covering them.
+    """Numbers passed over without an earlier gap: `first..last` when `before` was delivered in `stay`.
 
     `initial` says that nothing had been delivered before, and no baseline was given.
     """
@@ -178,7 +173,7 @@ def _fold(rows: DataFrame, keys: Sequence[str], broken_by: Sequence[str]) -> Dat
 
 
 def _as_runs(carried: DataFrame) -> DataFrame:
-    """Before everything else, the baseline first."""
+    """Carried rows as runs that come before all others, the baseline first."""
     position = F.when(F.col("kind") == "baseline", -2).otherwise(-1).cast("long")
     return carried.withColumns({"position": position, "stay": F.lit(0), "first_last": F.col("last")})
 
@@ -191,6 +186,6 @@ def _ahead(runs: DataFrame) -> DataFrame:
 
 
 def _behind(runs: DataFrame) -> DataFrame:
-    """The part of each run that is not."""
+    """The part of each run that is not above everything before it."""
     behind = runs.where("kind = 'deliver' and first <= high")
     return behind.withColumn("last", F.least(F.col("last"), F.col("high")))

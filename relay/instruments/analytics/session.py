@@ -1,4 +1,4 @@
-"""The Spark session of a job: found Java, kept noise, settings that fit the size of the journals."""
+"""The Spark session of a job: it finds Java, keeps Spark's messages in a log, and fits settings to the size of the journals."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from relay.journal import JournalError
 from relay.journal.reader import segment_files
 from sitestack.model.errors import ConfigurationError
 
-#: Journals of this size are audited in one partition: on so few rows Spark's own work for stages, shuffles and generated
-#: code takes many times as long as the rows do.
+#: Journals up to this size are audited in one partition: on so few rows Spark's work for stages, shuffles and generated code
+#: takes many times as long as the rows.
 SMALL_BYTES = 48 << 20
-#: Otherwise a partition gets about so many bytes of journals.
+#: Bytes of journals in a partition of larger ones.
 PARTITION_BYTES = 32 << 20
 
-#: In the output directory: what Spark says.
+#: Name of the file with Spark's messages, in the output directory.
 LOG = "spark.log"
 
 _Settings: TypeAlias = dict[str, bool | float | int | str | None]
@@ -99,15 +99,15 @@ def stop_session(spark: SparkSession) -> None:
     try:
         spark.stop()
     except (Py4JError, OSError):
-        # That was at the first word to Java. What Spark runs in this process is still to be stopped.
+        # The first message to Java failed. Spark's threads in this process still have to be stopped.
         spark.sparkContext.stop()
-    # Java would be told of every object that Python forgets at its end, and might not be there any more.
+    # Otherwise Python would tell Java of every object that it frees at exit, and Java might be gone already.
     ThreadSafeFinalizer.clear_finalizers(clear_all=True)
 
 
 @contextmanager
 def stderr_in(log: Path) -> Iterator[None]:
-    """All that this process, and what is started inside, writes to standard error goes to a file meanwhile."""
+    """Inside the block standard error goes to a file, that of child processes too."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -120,7 +120,7 @@ def stderr_in(log: Path) -> Iterator[None]:
 
 
 def find_cause(error: Exception, log: Path) -> str:
-    """What Java complained of, which may be only in its log; else what Python makes of it."""
+    """The error of Java, which may stand only in its log; else that of Python."""
     said = f"{error}\n{log.read_text(errors='replace')}"
     cause = re.search(r"[A-Z]\w*(?:Exception|Error): (.+)", said)
     return cause[1].rstrip(".") if cause else (str(error).splitlines() or [type(error).__name__])[0]

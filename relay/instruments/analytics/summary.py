@@ -1,4 +1,4 @@
-"""An audit in the lines that a terminal shows."""
+"""An audit as lines for a terminal."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from relay.instruments.analytics.audit import AuditResult
 
 
 def describe(result: AuditResult) -> list[str]:
-    """What was found, the verdict last."""
+    """Lines on all that was found, without the verdict."""
     summary, verdict = result.as_json(), result.verdict
-    lines = [f"{each.invariant} at {each.where}: {each.what}" for each in verdict.violations]
+    lines = list(map(str, verdict.violations))
     lines += [f"Note: {note}" for note in verdict.notes]
     lines += [
         f"Lag {row['pair']}: p50 {row['p50']:.1f} ms, p99 {row['p99']:.1f} ms, of {row['messages']} deliveries"
@@ -22,8 +22,4 @@ def describe(result: AuditResult) -> list[str]:
         lines.append(
             f"Failover of {failover['site']}, {failover['from']} to {failover['to']}: {failover['heard_at']} heard {heard}"
         )
-    lines.append(
-        f"{verdict.verdict.upper()}: {verdict.deliveries} deliveries at {verdict.processes} processes, {verdict.lost} lost, "
-        f"{verdict.duplicated} duplicated, {verdict.reordered} reordered, {verdict.gaps} in gaps"
-    )
     return lines

@@ -1,7 +1,7 @@
 """From evidence to findings, and from findings to a verdict in numbers: the counterpart of `relay check`.
 
-What depends on every message is judged by transforms. Every other promise is judged by its own checker, over the outline of
-the journals, so that `relay check` and the audit say the same of it in the same words.
+Transforms judge the promises that depend on every message. Every other promise is judged by its own checker, over the outline
+of the journals, so that `relay check` and the audit report it in the same words.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from sitestack.promises.integrity import check_integrity
 from sitestack.promises.order import check_fifo, check_no_duplication, check_relayed_once, check_remote_fifo
 from sitestack.promises.sites import check_conservation
 
-#: What transforms judge instead; of everything else the outline says enough.
+#: Checkers whose promises are judged by transforms; for all others the outline is enough.
 BY_TRANSFORMS: frozenset[Checker] = frozenset(
     {check_integrity, check_no_duplication, check_fifo, check_remote_fifo, check_relayed_once, check_conservation}
 )
-#: Of more violations than this, each at another place or of another kind, only the first are told.
+#: The most violations and notes that are reported.
 VIOLATIONS_MAX = 1_000
 NOTES_MAX = 100
 
 
 def list_checks(evidence: Evidence) -> dict[str, Callable[[], DataFrame]]:
-    """What is checked -> its findings. What is judged by the end of a run only when it ended quietly."""
+    """Name of a check -> its findings. What depends on the end of a run is checked only when the run ended quietly."""
     facts, stays, processes = evidence.facts, evidence.stays, evidence.processes
     runs, received, spark = evidence.runs, evidence.received, facts.sparkSession
     checks: dict[str, Callable[[], DataFrame]] = {
@@ -52,7 +52,7 @@ def list_checks(evidence: Evidence) -> dict[str, Callable[[], DataFrame]]:
 
 
 def _check_outline(evidence: Evidence) -> list[Violation]:
-    """Every promise that no transform judges. One that cannot be judged is not kept."""
+    """The violations of promises that no transform judges. That they cannot be judged is a violation too."""
     asked = [*SAFETY, *LIVENESS] if evidence.ending.is_quiescent else SAFETY
     checkers = [checker for checker in asked if checker not in BY_TRANSFORMS]
     if not evidence.outline.is_whole:
@@ -61,7 +61,7 @@ def _check_outline(evidence: Evidence) -> list[Violation]:
 
 
 def add_places(findings: DataFrame, processes: DataFrame) -> DataFrame:
-    """With the process, in words, as the place of what shows at a process; and `site`."""
+    """Findings with the label of the process as `place`, where they have no place yet; and with `site`."""
     labels = F.broadcast(processes.select("uuid", "site", "label"))
     place = F.coalesce("place", "label", short("uuid"))
     return findings.join(labels, "uuid", "left").withColumn("place", place).drop("label")
@@ -99,7 +99,7 @@ def judge(evidence: Evidence, findings: DataFrame, lag: DataFrame) -> Report:
 
 
 def _count(evidence: Evidence, findings: DataFrame) -> dict[str, int]:
-    """A message that several invariants miss at a process is one lost message there."""
+    """Messages counted by kind of harm; one that several promises miss at a process counts once."""
     harmed = findings.where("harm is not null")
     accounted = evidence.received.select(*RECEPTION, "first", "last").unionByName(
         evidence.gaps.select(*RECEPTION, "first", "last")

@@ -1,7 +1,7 @@
 """How much a site notices of its WAN: the same load with the connection to another site and without it, in turns (X11).
 
-Every member sends steadily, much less than it could: at full speed the other site would cost this one its share of the machine,
-and a cut would be a gain. The connection goes through a proxy. After each cut the other site first gets all that it missed.
+The load is steady and far below the limit: at full speed the other site would take its share of this machine, so that a cut
+would look like a gain. The connection goes through a proxy. After each cut the other site first gets all that it has missed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from relay.instruments.drills.network import Condition, Direction
 from relay.instruments.drills.proxy import StreamProxy, bind_streams, port_of
 from relay.replica.buffer import BufferConfig
 
-#: Messages a second of each member. Each may be a batch of its own, and what a cut holds back must stay within the budget.
+#: Messages a second of each member. Each may be a batch of its own, and a cut must not hold back more than the budget.
 RATE = 500.0
-#: Within this time the other site must have got everything.
+#: Seconds within which the other site must have got everything.
 _CATCH_UP_S = 60.0
-#: Nothing is sent for so long while the other site catches up, again and again.
+#: Seconds without load between two looks at whether the other site has caught up.
 _PAUSE_S = 0.5
 _COMPARED = ("rate", "p50_us", "p99_us")
 

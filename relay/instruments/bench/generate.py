@@ -1,7 +1,7 @@
 """Synthetic journals of any size: a quiet run of several sites, seeded, with faults planted where one asks for them.
 
-Pure: it yields records, and knows nothing of files and clocks. Everybody lives to the end, every message goes to everybody
-and reaches the other sites with some lag, so that without planted faults every promise holds.
+Pure: it yields records, and knows nothing of files and clocks. All processes live to the end, every message goes to all
+processes and reaches the other sites with some lag, so that without planted faults every promise holds.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 
 _SECOND_NS = 1_000_000_000
-#: The run ends so long after its last message that what is missing then counts as lost.
+#: Quiet time at the end: long enough that a message which is missing then counts as lost.
 _QUIET_NS = 30 * _SECOND_NS
 _EPOCH_NS = 1_767_225_600 * _SECOND_NS
-#: Planted faults keep this distance in deliveries, so that each is found by itself.
+#: The distance of planted faults in deliveries, so that each shows by itself.
 _SLOT = 16
 
 

@@ -18,14 +18,14 @@ from relay.instruments.bench.scenarios import MemberTask, Scenario, Workload
 from relay.instruments.drills.layout import draw_group
 
 WARM_UP_S = 2.0
-#: The run that times the layers is so long; it is slower, but its shares need no long window.
+#: Seconds of the run that times the layers: shares of CPU time need no long window.
 PROFILE_S = 2.0
 _JOIN_TIMEOUT_S = 60.0
-#: What a load may take beyond its window: delivering what is under way, on a slow machine.
+#: Seconds beyond its window that a load may take to deliver what is under way, on a slow machine.
 _SLACK_S = 60.0
 _END_TIMEOUT_S = 10.0
 
-#: Hears what is being measured.
+#: Is told what is being measured.
 Observe = Callable[[str], None]
 
 
@@ -60,7 +60,7 @@ class BenchProcess:
         raise BenchFailed(f"Member {self._name} of the benchmark did not answer within {timeout_s:g} s.")
 
     async def end(self) -> None:
-        """Its standard input ends, so it leaves; it is killed when it takes too long."""
+        """Close the standard input, at which the process leaves; kill it when that takes too long."""
         with trio.CancelScope(shield=True):
             assert self._process.stdin is not None
             await self._process.stdin.aclose()
@@ -91,14 +91,14 @@ async def measure(
 
 
 async def carry(members: Sequence[BenchProcess], load: Workload) -> list[dict[str, Any]]:
-    """Let all of them carry this load, and hear what each has measured."""
+    """Let all members carry a load. Returns what each has measured."""
     for member in members:
         await member.tell(load)
     return [await member.hear(load.warm_up_s + load.window_s + _SLACK_S) for member in members]
 
 
 def summarise(results: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """One run: of all members the mean rate and median latencies, the worst 99th percentile and memory, and the CPU of all."""
+    """One run in figures: mean rate, median latency, worst 99th percentile and memory of a member, CPU time of all members."""
     delivered = sum(result["delivered"] for result in results)
     summary = {
         "rate": sum(result["delivered"] / result["seconds"] for result in results) / len(results),
@@ -146,7 +146,7 @@ async def members_of(task: MemberTask) -> AsyncIterator[list[BenchProcess]]:
         members: list[BenchProcess] = []
         for number in range(task.members):
             named = replace(task, name=f"M{number + 1}")
-            command = [sys.executable, "-m", "relay.instruments.bench.member", json.dumps(named.to_json())]
+            command = [sys.executable, "-m", "relay.instruments.bench.member", json.dumps(asdict(named))]
             process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             members.append(BenchProcess(named, process))
             stack.push_async_callback(members[-1].end)

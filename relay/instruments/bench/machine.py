@@ -1,4 +1,4 @@
-"""What a benchmark ran on: numbers without it say nothing."""
+"""The machine that a benchmark ran on, without which its numbers say nothing."""
 
 from __future__ import annotations
 

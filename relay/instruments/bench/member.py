@@ -1,4 +1,4 @@
-"""One process of a benchmark: joins, and for every load that it is told sends and delivers, and says what that cost.
+"""One process of a benchmark: joins, carries each load that it is given, and reports what that cost.
 
 `python -m relay.instruments.bench.member TASK`: every line of standard input is a `Workload`, and for each a line with what was
 measured goes to standard output; before those, one when it has joined and one when all are there. All are JSON objects.
@@ -28,9 +28,9 @@ from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import Journal, open_channel
 
 _STAMP = struct.Struct("<Q")
-#: A fresh time stamp goes into every so many messages: taking one for each would cost more than sending it.
+#: Messages that share one time stamp: taking a stamp for each message would cost more than sending the message.
 _STAMP_MESSAGES = 16
-#: After the window, deliveries must be over for so long before the next load.
+#: Seconds without a delivery that must pass between two loads.
 _QUIET_S = 0.5
 #: No command is longer.
 _COMMAND_BYTES_MAX = 64 * 1024
@@ -49,7 +49,7 @@ class BenchMember:
         self.complete = trio.Event()
 
     async def receive(self) -> None:
-        """Take everything, a batch at a time; of each batch the first message tells how old it is."""
+        """Take everything, a batch at a time; the time stamp in the first message of each batch gives the latency."""
         async for item in self._channel.batches():
             if isinstance(item, Delivery):
                 batch = item.batch
@@ -84,7 +84,7 @@ class BenchMember:
                 await send(payload)
 
     async def _send_steadily(self, size: int, rate: float) -> None:
-        """One at a time, at times that do not depend on how long sending takes."""
+        """Send one message at a time on a fixed schedule, however long sending takes."""
         send, filler = self._channel.send, bytes(size - _STAMP.size)
         started, sent = trio.current_time(), 0
         while True:

@@ -1,4 +1,4 @@
-"""Where the time goes: every call into a layer, the codec and the transport is timed, in a run that measures nothing else."""
+"""CPU time of each layer, the codec and the transport: all calls are timed, in a run that measures nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TRANSPORT_CALLS = ("receive", "send")
 
 
 class Profile:
-    """CPU seconds per part of the stack, since the last `take`. Calls that are made inside others count for themselves only."""
+    """CPU seconds of each part of the stack since the last `take`. A call inside another counts for its own part only."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}

@@ -1,9 +1,8 @@
-"""What can be measured."""
+"""What can be measured, and what the processes of a measurement are told."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from relay.node.bridge import BridgeConfig
 from relay.node.settings import NodeConfig, RelaySettings
@@ -17,7 +16,7 @@ class Scenario:
 
     order: Order
     members: int = 3
-    #: Another site takes part, and the connection to it is cut every other time (X11).
+    #: Whether another site takes part, whose connection is cut in every other run (X11).
     cuts_wan: bool = False
 
 
@@ -30,27 +29,23 @@ SCENARIOS = {
 
 @dataclass(frozen=True, slots=True)
 class MemberTask:
-    """What one process of a run is told, as JSON, on its command line."""
+    """The task of one process, which is passed on the command line as JSON."""
 
     name: str
     members: int
     order: Order
     multicast_group: str
     multicast_port: int
-    #: Where its journal goes; empty for none.
+    #: The directory of the journal; empty for none.
     journal: str
     #: Whether to time the layers, which costs a lot of speed.
     profiled: bool = False
     site: str = "BENCH"
-    #: The port of this member's bridge; 0: it does not listen.
+    #: The port of this member's bridge; 0: the member does not listen.
     bind_port: int = 0
     #: Another site and the port of its bridge; empty for none.
     peer: str = ""
     peer_port: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """What the constructor takes."""
-        return asdict(self)
 
     def site_config(self) -> SiteConfig:
         """On the loopback interface, with all defaults."""
@@ -70,13 +65,13 @@ class MemberTask:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One measurement, as JSON, on standard input of all processes at one time."""
+    """One measurement, which is passed to all processes on standard input as JSON."""
 
     #: Bytes of each message.
     size: int
-    #: Time to get going, not measured.
+    #: Seconds of load before the window.
     warm_up_s: float
-    #: The window that is measured.
+    #: Seconds of load that are measured.
     window_s: float
     #: Messages a second of each member; None: as fast as credit allows.
     rate: float | None = None

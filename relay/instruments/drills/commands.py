@@ -1,4 +1,4 @@
-"""Commands of this machine that answer and end, and that nobody waits for without end: an engine or a cluster may hang."""
+"""Runs a command of this machine with a time limit: a container engine or a cluster may hang for ever."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from relay.instruments.drills.executor import PlaceFailed
 async def run_command(
     command: Sequence[str], limit_s: float, *, name: str, text: str = "", own_session: bool = False
 ) -> subprocess.CompletedProcess[bytes]:
-    """What it answers, whatever its exit code. `text` is its standard input, `name` what a complaint calls it.
+    """The ended command with its output, whatever its exit code. `text` is its standard input, `name` what an error calls it.
 
-    In a session of its own the terminal's Ctrl-C does not reach it. Raises PlaceFailed when it takes longer than `limit_s`
-    seconds; that holds inside a shield too, where nothing else could end it.
+    In a session of its own the terminal's Ctrl-C does not reach the command. Raises PlaceFailed when it takes longer than
+    `limit_s` seconds, also inside a cancel shield, where nothing else could end it.
     """
     with trio.move_on_after(limit_s):
         return await trio.run_process(

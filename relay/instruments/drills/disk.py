@@ -1,4 +1,4 @@
-"""A small disk for one journal: a file system in memory where this process may mount one, else only a directory."""
+"""A small disk for one journal, which a drill can fill: a tmpfs where this process may mount one, else a plain directory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-#: Room for more than the journal of a drill; what is left of it is taken by `fill`.
+#: Larger than the journal of any drill; `fill` takes the rest.
 SIZE_BYTES = 8 << 20
 _FILLER = "filler"
 _CHUNK_BYTES = 64 * 1024
-#: A file system in memory is there and gone at once.
+#: Mounting a tmpfs takes milliseconds; a `mount` that takes longer hangs.
 _LIMIT_S = 30.0
 
 
@@ -35,7 +35,7 @@ class SmallDisk:
             self.mounted = False
 
     def fill(self) -> None:
-        """Take all room that is left."""
+        """Take all room that is left, in ever smaller pieces."""
         size = _CHUNK_BYTES
         with open(self.directory / _FILLER, "wb", buffering=0) as filler:
             while size:
@@ -56,7 +56,7 @@ class SmallDisk:
 
 
 def _run(*command: str) -> bool:
-    """Whether it could be done."""
+    """Run a command; whether it succeeded."""
     with suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(command, capture_output=True, check=False, timeout=_LIMIT_S).returncode == 0
     return False

@@ -1,7 +1,7 @@
-"""Who takes part in a drill on this machine, and the configuration of each: addresses, ports and groups of this run alone.
+"""Ports, multicast groups and configuration files of the members of a drill on this machine, for one run alone.
 
-Every member has a file of its own because on one machine each needs a port of its own for the bridge; on real machines one file
-serves a site.
+Each member gets a configuration file of its own, because members on one machine need different ports for the bridge; on real
+machines one file serves a site.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal
 from relay.instruments.drills.plan import Seat
 
 LOOPBACK = "127.0.0.1"
-#: Ports of the run's multicast groups: below those that the system gives out by itself.
+#: Range for the ports of multicast groups: below the ports that the system gives out by itself.
 _GROUP_PORTS = (20_000, 32_000)
 
 Discovery = Literal["multicast", "hosts"]
@@ -26,7 +26,7 @@ Discovery = Literal["multicast", "hosts"]
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where the members really are."""
+    """The members' own ports, which no proxy stands before."""
 
     bridges: Mapping[Seat, int]
     #: UDP ports, where there is no multicast.
@@ -37,11 +37,11 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Detours:
-    """Ports of proxies, by which members reach each other instead."""
+    """Ports of proxies, by which members reach each other instead of directly."""
 
-    #: (who calls, whom): the port to call.
+    #: (calling member, called member) -> the port to call.
     bridges: Mapping[tuple[Seat, Seat], int] = field(default_factory=dict)
-    #: The port at which others find a member of their site.
+    #: Member -> the UDP port at which the others of its site reach it.
     datagrams: Mapping[Seat, int] = field(default_factory=dict)
 
 
@@ -50,7 +50,7 @@ DIRECT = Detours()
 
 @contextmanager
 def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Ports]:
-    """Ports for all seats; inside the block nobody else is given those of the bridges."""
+    """Ports for all members; inside the block the system gives the bridge ports to no other process."""
     reserved: list[socket.socket] = []
     try:
         bridges = {seat: _reserve(reserved) for seat in seats}
@@ -65,7 +65,7 @@ def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Port
 def write_configurations(
     ports: Ports, directory: Path, detours: Detours = DIRECT, overrides: Mapping[str, Any] | None = None
 ) -> dict[Seat, Path]:
-    """The configuration file of each member in `directory`. What `overrides` says wins."""
+    """Write the configuration file of each member into `directory`. Keys in `overrides` win."""
     files = {}
     for seat in ports.bridges:
         plain = merged(_configuration(seat, ports, detours), overrides or {})
@@ -75,7 +75,7 @@ def write_configurations(
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, key by key all the way down."""
+    """Both mappings merged at all depths; where both have a value, `over` wins."""
     both = dict(base)
     for key, value in over.items():
         before = both.get(key)
@@ -84,7 +84,6 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
-    """JSON is YAML."""
     peers: dict[str, list[str]] = {}
     for other, port in ports.bridges.items():
         if other.site != seat.site:
@@ -100,7 +99,7 @@ def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]
 
 
 def _transport(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
-    """With multicast one group for the site; else a port for each member."""
+    """One group for the site where there is multicast, else a port for each member."""
     if seat.site in ports.groups:
         group, port = ports.groups[seat.site]
         return {"interface": LOOPBACK, "multicast_group": group, "multicast_port": port}
@@ -111,7 +110,7 @@ def _transport(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
 
 
 def draw_group() -> tuple[str, int]:
-    """A multicast group and port that hardly anybody else has drawn, so that runs at one time do not meet."""
+    """A random multicast group and port, so that two runs at the same time hardly ever hear each other."""
     system = random.SystemRandom()
     group = f"239.{system.randint(192, 195)}.{system.randint(0, 255)}.{system.randint(1, 254)}"
     return group, system.randint(*_GROUP_PORTS)
@@ -127,9 +126,9 @@ def _reserve_pair(reserved: list[socket.socket]) -> int:
 
 
 def _reserve(reserved: list[socket.socket]) -> int:
-    """A free TCP port. As long as the socket stays in `reserved` and open, the system gives it to nobody who asks for any.
+    """A free TCP port. While its socket in `reserved` is open, the system gives the port to no process that asks for any port.
 
-    It is bound and not listened on, so that whoever reuses addresses can bind it and listen, as the bridge does and members do.
+    The socket is bound but does not listen: a process that sets SO_REUSEADDR, as members do, can bind the port and listen.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     reserved.append(sock)

@@ -1,4 +1,4 @@
-"""A drill on this machine: a process for each member, harm by signals, and proxies on the links that are to be harmed."""
+"""Drills on this machine: a process for each member, which signals harm; proxies on the links that a drill harms."""
 
 from __future__ import annotations
 
@@ -6,95 +6,47 @@ import random
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import trio
 
 from relay.instruments.drills.disk import SmallDisk
-from relay.instruments.drills.executor import Executor, Pair, Place, Status
+from relay.instruments.drills.executor import Executor, Pair, Place
 from relay.instruments.drills.layout import LOOPBACK, Detours, Discovery, Ports, reserved_ports, write_configurations
 from relay.instruments.drills.member import MemberProcess
 from relay.instruments.drills.network import Network
-from relay.instruments.drills.plan import Drill, Seat, seat_members
+from relay.instruments.drills.plan import Drill, Seat, between_sites, seat_members
 from relay.instruments.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, port_of
 
 #: How long a graceful leave may take when the drill is being given up.
 ABORT_TIMEOUT_S = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What of this machine a drill needs."""
+class LocalExecutor(Executor):
+    """The processes of one run. Made by `open_local`."""
 
-    discovery: Discovery = "multicast"
-    #: Proxies between members of different sites, and between those of one site.
-    bridge_proxies: bool = False
-    site_proxies: bool = False
-    #: Those whose journal gets a small disk of its own.
-    small_disks: tuple[Seat, ...] = ()
-    #: What differs in the configurations.
-    config: Mapping[str, Any] | None = None
-    seed: int = 0
-
-
-class LocalExecutor:
-    """The processes. Made by `local_place`."""
-
-    same_clock = True
+    MEANS: ClassVar = {
+        "restart": "restart: a new process.",
+        "kill": "kill: SIGKILL.",
+        "pause": "pause: SIGSTOP and SIGCONT.",
+    }
 
     def __init__(
         self, files: Mapping[Seat, Path], directory: Path, journal: Path, network: Network, disks: Mapping[Seat, SmallDisk]
     ) -> None:
-        self._files = files
-        self._directory = directory
+        self._processes = {
+            seat: MemberProcess(seat, file, directory, disks[seat].directory if seat in disks else journal)
+            for seat, file in files.items()
+        }
+        super().__init__(self._processes)
         self._journal = journal
         self._network = network
         self._disks = disks
-        self._members: dict[Seat, MemberProcess] = {}
         self._filled: dict[Seat, None] = {}
-        self._means: dict[str, None] = {}
-
-    async def start(self, seat: Seat) -> None:
-        """Start a process; the one that was in this seat before is gone."""
-        if seat in self._members:
-            self._used("restart: a new process.")
-        disk = self._disks.get(seat)
-        journal = self._journal if disk is None else disk.directory
-        member = MemberProcess(seat, self._files[seat], self._directory, journal)
-        self._members[seat] = member
-        await member.start()
-
-    async def feed(self, seat: Seat, lines: bytes) -> None:
-        """By its standard input."""
-        await self._members[seat].feed(lines)
-
-    async def status(self, seat: Seat) -> Status | None:
-        """By its status socket."""
-        return await self._members[seat].status()
-
-    async def kill(self, seat: Seat) -> None:
-        """SIGKILL."""
-        self._used("kill: SIGKILL.")
-        await self._members[seat].kill()
-
-    async def pause(self, seat: Seat) -> None:
-        """SIGSTOP."""
-        self._used("pause: SIGSTOP and SIGCONT.")
-        self._members[seat].pause()
-
-    async def resume(self, seat: Seat) -> None:
-        """SIGCONT."""
-        self._members[seat].resume()
-
-    async def leave(self, seat: Seat, grace_s: float) -> str:
-        """SIGTERM."""
-        member = self._members.get(seat)
-        return "" if member is None else await member.end(grace_s)
 
     async def fill_disk(self, seat: Seat) -> None:
-        """By a file that takes all room; where no small disk could be had, by a limit to the size of the process's files."""
+        """Fill the small disk; where none could be mounted, limit the size of the files that the process may write."""
         disk = self._disks[seat]
         self._filled[seat] = None
         if disk.mounted:
@@ -102,82 +54,65 @@ class LocalExecutor:
             await trio.to_thread.run_sync(disk.fill)
         else:
             self._used("fill-disk: a limit to the size of the files of the process, since no tmpfs could be mounted.")
-            self._members[seat].limit_files(disk.largest_bytes())
+            self._processes[seat].limit_files(disk.largest_bytes())
 
     async def free_disk(self, seat: Seat) -> None:
-        """Undo that."""
+        """Undo `fill_disk`."""
         disk = self._disks[seat]
         if disk.mounted:
             disk.free()
         else:
-            self._members[seat].limit_files(None)
+            self._processes[seat].limit_files(None)
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
-        """Tell the proxies."""
+        """Change the conditions that the proxies look up."""
         self._used("links: proxies in user space.")
         for source, destination in pairs:
             self._network.change(source, destination, do, amount)
 
-    def means(self) -> Sequence[str]:
-        """Signals, disks and proxies."""
-        return list(self._means)
-
-    def _used(self, means: str) -> None:
-        self._means[means] = None
-
     async def journals(self) -> Sequence[Path]:
-        """One directory. What is on a disk that was full has holes, and is nothing to judge by."""
+        """One directory, without the journals on disks that were full: they have holes, so nothing can be judged by them."""
         for seat, disk in self._disks.items():
             if seat not in self._filled:
                 shutil.copytree(disk.directory, self._journal, dirs_exist_ok=True)
         return [self._journal]
 
     async def abort(self) -> None:
-        """No process is left afterwards."""
+        """End all processes."""
         async with trio.open_nursery() as nursery:
-            for member in self._members.values():
+            for member in self._processes.values():
                 nursery.start_soon(member.end, ABORT_TIMEOUT_S)
 
 
 class LocalVenue:
-    """Processes on this machine. All verbs can be done."""
+    """Processes on this machine, where every verb can be done."""
 
     async def prepare(self, drill: Drill) -> None:
-        """There is nothing to prepare."""
+        """Nothing has to be prepared."""
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
-        """Raises nothing."""
         return open_local(drill, seed, directory, journal)
 
 
-def open_local(drill: Drill, seed: int, directory: Path, journal: Path, discovery: Discovery = "multicast") -> Place:
-    """The place for one run of a drill."""
-    seats = seat_members(drill.sites, drill.members)
-    disks = any(action.do == "fill-disk" for action in drill.method)
-    needs = Needs(
-        discovery=discovery,
-        bridge_proxies=drill.harms_bridges,
-        site_proxies=drill.harms_sites,
-        small_disks=tuple(seats) if disks else (),
-        config=drill.config,
-        seed=seed,
-    )
-    return local_place(seats, needs, directory, journal)
-
-
 @asynccontextmanager
-async def local_place(seats: Sequence[Seat], needs: Needs, directory: Path, journal: Path) -> AsyncIterator[Executor]:
-    """Nobody is started yet. After the block there is no process, no port and no mount left, whatever happened in it."""
-    discovery: Discovery = "hosts" if needs.site_proxies else needs.discovery
+async def open_local(
+    drill: Drill, seed: int, directory: Path, journal: Path, discovery: Discovery = "multicast"
+) -> AsyncIterator[Executor]:
+    """The place of one run, with no member started. After the block no process, port or mount is left, whatever happened."""
+    seats = seat_members(drill.sites, drill.members)
     with ExitStack() as stack:
-        ports = stack.enter_context(reserved_ports(seats, discovery))
-        disks = {seat: SmallDisk(directory / f"disk-{seat.site}-{seat.name}") for seat in needs.small_disks}
-        for disk in disks.values():
-            stack.enter_context(disk)
+        # No proxy can stand in a multicast.
+        ports = stack.enter_context(reserved_ports(seats, "hosts" if drill.harms_sites else discovery))
+        disks: dict[Seat, SmallDisk] = {}
+        if any(action.do == "fill-disk" for action in drill.method):
+            disks = {seat: stack.enter_context(SmallDisk(directory / f"disk-{seat.site}-{seat.name}")) for seat in seats}
         network = Network()
         async with trio.open_nursery() as nursery:
-            detours = await _start_proxies(seats, ports, needs, network, nursery)
-            files = write_configurations(ports, directory, detours, needs.config)
+            detours = Detours(
+                await _start_bridge_proxies(ports, network, nursery) if drill.harms_bridges else {},
+                await _start_site_proxies(ports, network, nursery, random.Random(seed)) if drill.harms_sites else {},
+            )
+            files = write_configurations(ports, directory, detours, drill.config)
             executor = LocalExecutor(files, directory, journal, network, disks)
             try:
                 yield executor
@@ -187,21 +122,23 @@ async def local_place(seats: Sequence[Seat], needs: Needs, directory: Path, jour
                 nursery.cancel_scope.cancel()
 
 
-async def _start_proxies(seats: Sequence[Seat], ports: Ports, needs: Needs, network: Network, nursery: trio.Nursery) -> Detours:
-    bridges: dict[tuple[Seat, Seat], int] = {}
-    datagrams: dict[Seat, int] = {}
-    if needs.bridge_proxies:
-        for caller in seats:
-            for called in [seat for seat in seats if seat.site != caller.site]:
-                listener = await bind_streams(LOOPBACK)
-                bridges[caller, called] = port_of(listener.socket)
-                there, back = network.line(caller, called), network.line(called, caller)
-                nursery.start_soon(StreamProxy(listener, (LOOPBACK, ports.bridges[called]), there, back).run)
-    if needs.site_proxies:
-        rng = random.Random(needs.seed)
-        for site in dict.fromkeys(seat.site for seat in seats):
-            fronts = {seat: await bind_datagrams(LOOPBACK) for seat in seats if seat.site == site}
-            datagrams |= {seat: port_of(front) for seat, front in fronts.items()}
-            real = {seat: (LOOPBACK, ports.datagrams[seat]) for seat in fronts}
-            nursery.start_soon(DatagramProxy(network, fronts, real, rng).run)
-    return Detours(bridges, datagrams)
+async def _start_bridge_proxies(ports: Ports, network: Network, nursery: trio.Nursery) -> dict[Pair, int]:
+    """A proxy for each pair of members of different sites: (calling member, called member) -> its port."""
+    started = {}
+    for caller, called in between_sites(list(ports.bridges)):
+        listener = await bind_streams(LOOPBACK)
+        started[caller, called] = port_of(listener.socket)
+        there, back = network.line(caller, called), network.line(called, caller)
+        nursery.start_soon(StreamProxy(listener, (LOOPBACK, ports.bridges[called]), there, back).run)
+    return started
+
+
+async def _start_site_proxies(ports: Ports, network: Network, nursery: trio.Nursery, rng: random.Random) -> dict[Seat, int]:
+    """A proxy for each site: member -> the port of its front."""
+    started: dict[Seat, int] = {}
+    for site in dict.fromkeys(seat.site for seat in ports.bridges):
+        fronts = {seat: await bind_datagrams(LOOPBACK) for seat in ports.bridges if seat.site == site}
+        started |= {seat: port_of(front) for seat, front in fronts.items()}
+        real = {seat: (LOOPBACK, ports.datagrams[seat]) for seat in fronts}
+        nursery.start_soon(DatagramProxy(network, fronts, real, rng).run)
+    return started

@@ -1,4 +1,4 @@
-"""What a drill is: data. Who takes part, the load, the harm that is done and when, and what must come of it. Pure.
+"""A drill as data: its sites, the load, the harm that is done and when, and what must come of it. Pure.
 
 A drill file is read into these classes; every mistake in it becomes a sentence with the path of its key.
 """
@@ -19,11 +19,11 @@ MemberVerb: TypeAlias = Literal["kill", "pause", "resume", "leave", "restart", "
 LinkVerb: TypeAlias = Literal["cut", "stall", "half-open", "delay", "slow", "lose", "duplicate", "reorder", "heal"]
 
 MEMBER_VERBS: tuple[str, ...] = get_args(MemberVerb)
-#: What is done to a degree.
+#: Verbs that need an amount.
 GRADED = ("delay", "slow", "lose", "duplicate", "reorder")
-#: These end an earlier harm: a role in their target is whoever had it when the harm was done.
+#: Verbs that end an earlier harm. A role in their target means the member that had it when the harm was done.
 UNDOING = ("resume", "free-disk", "heal")
-#: A role is looked up when the action happens.
+#: Members that a target may name by what they are when the action happens.
 ROLES = ("relay", "second", "member")
 #: The member of a site that the seed picks, the same one throughout a run.
 ANY = "any"
@@ -31,12 +31,12 @@ ANY = "any"
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that is done."""
+    """One step of the harm: a verb, and a member or a link that it is done to."""
 
     do: Literal[MemberVerb, LinkVerb] = "kill"
     #: Seconds after the load began.
     at_s: float = 0.0
-    #: Up to so much later: the seed says how much.
+    #: Up to this many seconds later; the seed decides how many.
     spread_s: float = 0.0
     #: A member: SITE.relay, SITE.second (the next in line), SITE.member (the last in line), SITE.any, or a name.
     target: str = ""
@@ -62,21 +62,21 @@ class DrillLoad:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What must come of it, besides that nothing is lost, duplicated or reordered, and that every invariant holds."""
+    """What must come of a drill, besides that nothing is lost, duplicated or reordered and every promise holds."""
 
     #: none: everything arrives. exact: what the budget could not hold is missing, and declared to the message.
     gaps: Literal["none", "exact"] = "none"
-    #: The longest that a member of another site may hear nothing of a site that sends; 0: it is only measured.
+    #: The longest time that members of one site may hear nothing of the other; 0: the silence is only measured.
     silence_s_max: float = 0.0
-    #: No link may be given up, because of silence or since its bytes were not taken (F26).
+    #: Whether all links must last: none may be given up for silence, or because the peer took no bytes (F26).
     steady_links: bool = False
-    #: Who is in the view of each site at the end. Empty: all that were not killed and have not left.
+    #: Site -> its members at the end. Empty: all that were not killed and have not left.
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """One drill."""
+    """One drill, as its YAML file says it."""
 
     name: str = ""
     #: What it shows, in a sentence.
@@ -92,7 +92,7 @@ class Drill:
 
     @property
     def harms_sites(self) -> bool:
-        """Whether a link inside a site is harmed, so that members must reach each other by a detour."""
+        """Whether a link inside a site is harmed, so that its members must reach each other by proxies."""
         return any(one.site == other.site for one, other in self._links())
 
     @property
@@ -129,6 +129,11 @@ def seat_members(sites: Sequence[str], members: int) -> list[Seat]:
     total = len(sites) * members
     labels = [chr(ord("A") + place) if total <= 26 else f"M{place + 1:03d}" for place in range(total)]
     return [Seat(sites[place // members], label) for place, label in enumerate(labels)]
+
+
+def between_sites(seats: Sequence[Seat]) -> list[tuple[Seat, Seat]]:
+    """All pairs of members of different sites, in both directions."""
+    return [(one, other) for one in seats for other in seats if one.site != other.site]
 
 
 def parse_place(text: str, sites: Sequence[str], members: int) -> Place:

@@ -1,8 +1,9 @@
 """Proxies in user space, which do to the traffic between members what a network does on a bad day.
 
 `StreamProxy` stands before the bridge port of one member for the calls of another; `DatagramProxy` stands before the UDP ports
-of all members of a site, which then must find each other by initial hosts, since nothing can stand in a multicast. It carries
-no connections: those that members watch each other by find nobody at the detour, so that in such drills silence decides.
+of all members of a site, which then must find each other by initial hosts, since no proxy can stand in a multicast. It carries
+no TCP: the connections by which members watch each other find nobody at the proxy, so that in such drills a dead member is
+noticed by its silence only.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from relay.instruments.drills.network import Direction, Network
 from relay.instruments.drills.plan import Seat
 
 _READ_BYTES = 64 * 1024
-#: Pieces of one direction that are delayed at a time; beyond it nothing more is read.
+#: Delayed pieces of one direction at a time; beyond this nothing more is read from the sender.
 _PIECES_MAX = 256
-#: Datagrams that are delayed at a time; beyond it they are lost.
+#: Delayed datagrams at a time; beyond this datagrams are lost.
 _DELAYED_MAX = 10_000
-#: A datagram that is turned round arrives this much later than its successors.
+#: Extra delay of a reordered datagram, so that its successors overtake it.
 _REORDER_S = 0.02
 _RECEIVE_BUFFER_BYTES = 4 << 20
 
@@ -31,7 +32,7 @@ Place = tuple[str, int]
 
 
 class StreamProxy:
-    """One port. Who connects there is connected to `target`; `there` and `back` say how the two directions are."""
+    """One port, whose connections lead to `target`; `there` and `back` are the conditions of the two directions."""
 
     def __init__(self, listener: trio.SocketListener, target: Place, there: Direction, back: Direction) -> None:
         self._listener = listener
@@ -84,7 +85,7 @@ async def _break_when_cut(line: Direction, connection: trio.CancelScope) -> None
 async def _carry(
     source: trio.SocketStream, destination: trio.SocketStream, line: Direction, connection: trio.CancelScope
 ) -> None:
-    """One direction, until its end has been passed on. An error of either side ends the connection."""
+    """Carry one direction until its end of file has been passed on. An error on either side ends the whole connection."""
     send, receive = trio.open_memory_channel[tuple[float, bytes]](_PIECES_MAX)
     try:
         async with trio.open_nursery() as nursery:
@@ -96,7 +97,7 @@ async def _carry(
 
 
 async def _read(source: trio.SocketStream, send: trio.MemorySendChannel[tuple[float, bytes]], line: Direction) -> None:
-    """Pieces with the time at which they are due; the last one is empty."""
+    """Read pieces and queue each with the time at which it is due; the last piece is empty and stands for the end."""
     deaf = False
     while True:
         await line.until("open", "half-open")
@@ -127,7 +128,7 @@ async def _write(
 
 
 def _close(stream: trio.SocketStream, whole: bool) -> None:
-    """A connection that did not end by itself is reset: both sides learn that something may be missing."""
+    """Close a connection; one that was broken off is reset, so that both sides learn that bytes may be missing."""
     if not whole:
         with suppress(OSError):
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -135,7 +136,7 @@ def _close(stream: trio.SocketStream, whole: bool) -> None:
 
 
 class DatagramProxy:
-    """The fronts of all members of one site. What a member sends to another's front comes to that one from its own front."""
+    """One front socket for each member of a site. A datagram to B's front reaches B from the front of its sender."""
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class DatagramProxy:
         real: Mapping[Seat, Place],
         rng: random.Random,
     ) -> None:
-        """`real` says where the members really are."""
+        """`real` holds the members' own addresses."""
         self._network = network
         self._fronts = fronts
         self._real = real
@@ -190,7 +191,7 @@ class DatagramProxy:
 
 
 def fates(line: Direction, rng: random.Random) -> list[float]:
-    """The delays after which copies of one datagram arrive: none when it is lost, two when it is doubled."""
+    """The delay of each copy of one datagram, in seconds: an empty list when it is lost, two delays when it is duplicated."""
     condition = line.condition
     if condition.mode != "open" or (condition.loss and rng.random() < condition.loss):
         return []

@@ -1,4 +1,4 @@
-"""Deliveries per second in each site around a fault, out of the members' logs: what a report draws. Pure."""
+"""Deliveries per second in each site over the time of a run, for the chart of a report. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from relay.instruments.drills.verdict import MemberLog
 
-#: A run is cut into at most so many steps, each of at least so many seconds: short enough to show a failover.
+#: The most steps of a chart, and the shortest step in seconds: short enough to show a failover.
 _STEPS_MAX = 200
 _STEP_S_MIN = 0.2
 
@@ -16,15 +16,18 @@ _STEP_S_MIN = 0.2
 class Rates:
     """Messages per second that one member of a site delivers, step by step."""
 
-    #: Seconds after the load began at which the first step begins; it may be negative.
+    #: The beginning of the first step, in seconds after the load began; negative when something was delivered before.
     begin_s: float = 0.0
     step_s: float = _STEP_S_MIN
-    #: (receiving site, sender's site) to a number for each step.
+    #: (receiving site, sending site) -> messages per second in each step.
     rows: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
 
 
 def delivery_rates(logs: Sequence[MemberLog], zero_ns: int) -> Rates:
-    """The mean over the members of a site that were running, without those that were apart from it, unless all of them were."""
+    """For each pair of sites the mean over the running members of the receiving site.
+
+    Members that were paused or cut off from their site do not count, unless that befell all of them.
+    """
     ends = [arrivals[-1][0] for log in logs for arrivals in log.arrivals.values()]
     begins = [arrivals[0][0] for log in logs for arrivals in log.arrivals.values()]
     if not ends:

@@ -1,4 +1,4 @@
-"""Whether the sites have come to rest: everybody sees everybody, and every queue is at its floor (B3). Pure."""
+"""Whether the sites have come to rest: all members see each other, and every queue that empties at rest is empty (B3). Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from relay.instruments.drills.sites import is_member, sees
 
 
 def queues(statuses: Mapping[Seat, Status]) -> dict[str, int]:
-    """What is in each of the queues that are empty at rest, at all members together."""
+    """How much each queue that empties at rest still holds, summed over all members."""
     contents: dict[str, int] = {}
     for status in statuses.values():
         for queue in status["queues"]:
@@ -20,7 +20,7 @@ def queues(statuses: Mapping[Seat, Status]) -> dict[str, int]:
 
 
 def unrest(statuses: Mapping[Seat, Status], seats: Sequence[Seat]) -> list[str]:
-    """What is not as it is at rest when just these members run, in sentences."""
+    """Sentences on everything that is not at rest, when exactly these members should run."""
     found = [f"{seat.name} of {seat.site} does not answer." for seat in seats if seat not in statuses]
     for seat, status in statuses.items():
         if not is_member(status):

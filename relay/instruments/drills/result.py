@@ -1,4 +1,4 @@
-"""What came of a drill, and of several runs of one. Pure."""
+"""The result of one run of a drill, and the sum of several runs. Pure."""
 
 from __future__ import annotations
 
@@ -10,71 +10,64 @@ from typing import Any
 from relay.instruments.check import Report
 from relay.instruments.drills.plan import Drill
 from relay.instruments.drills.rates import Rates
-from relay.instruments.drills.verdict import MemberVerdict, order_agrees
+from relay.instruments.drills.verdict import MemberVerdict, Silence, order_agrees
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened, so long after the load began."""
+    """An event of a run, in seconds after the load began."""
 
     at_s: float
     what: str
 
 
 @dataclass(frozen=True, slots=True)
-class SilentTime:
-    """The longest silence: from when to when, in seconds after the load began, at whom, and of which site nothing was heard."""
-
-    begin_s: float
-    end_s: float
-    member: str
-    site: str
-
-
-@dataclass(frozen=True, slots=True)
 class DrillResult:
-    """What came of one run."""
+    """The result of one run."""
 
     drill: Drill
     seed: int
     sites: dict[str, list[str]]
-    #: One a process, so that a member that was started again has several.
+    #: A verdict for each process: a member that was started again has several.
     members: tuple[MemberVerdict, ...]
     report: Report
-    #: The longest silence at a member of another site after the first harm; None when there was no harm.
-    failover_s: float | None
     seconds: float
-    #: From the end of the load and of all harm until everything was at rest.
+    #: Seconds from the end of the load and of all harm until everything was at rest.
     quiet_s: float
-    #: What is in the queues at the end, at all members together (B3).
+    #: Queue -> what it holds at the end, summed over all members (B3).
     queues: dict[str, int]
     timeline: tuple[Moment, ...]
-    #: What went wrong besides what was delivered, in sentences.
+    #: Sentences on what went wrong other than deliveries.
     problems: tuple[str, ...]
-    silence: SilentTime | None = None
+    silence: Silence | None = None
     #: Deliveries per second in each site.
     rates: Rates = field(default_factory=Rates)
-    #: By what the harm was done, in sentences.
+    #: By what means harm was done, in sentences.
     means: tuple[str, ...] = ()
 
     @property
+    def failover_s(self) -> float | None:
+        """The longest silence at a member of another site after the first harm; None when there was no harm."""
+        return None if self.silence is None else self.silence.seconds
+
+    @property
     def lost(self) -> int:
-        """Messages at members: what the count of each member says, or the checkers, whichever is worse."""
+        """Lost messages, counted at each member that lacks them: the higher one of the members' counts and the checkers'."""
         return max(self.report.lost, sum(each.lost for each in self.members))
 
     @property
     def duplicated(self) -> int:
-        """Messages at members."""
+        """Messages that were delivered again, counted at each member."""
         return max(self.report.duplicated, sum(each.duplicated for each in self.members))
 
     @property
     def reordered(self) -> int:
-        """Messages at members."""
+        """Messages that were delivered out of order, counted at each member."""
         return max(self.report.reordered, sum(each.reordered for each in self.members))
 
     @property
     def gaps(self) -> int:
-        """Messages at members that were declared lost, also where a member was apart from a site that has them."""
+        """Messages that were declared lost, counted at each member, also at members that were cut off."""
         return sum(each.gaps for each in self.members)
 
     @property

@@ -1,13 +1,13 @@
 """One drill: start the sites, load them, do harm, wait until they are at rest, stop, and judge by the journals.
 
-Nothing in it prints: `observe` hears how far it is, and the answer holds everything there is to show.
+Nothing here prints: `observe` is told of the progress, and the result holds everything there is to show.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,60 +15,50 @@ from typing import Literal
 import trio
 
 from relay.instruments.check import Report, check_directories
+from relay.instruments.drills.end_checks import lost_links, unlike_others, wrong_views
 from relay.instruments.drills.executor import Executor, MemberDied, Place, PlaceFailed, Status
-from relay.instruments.drills.layout import Discovery
-from relay.instruments.drills.local import open_local
 from relay.instruments.drills.plan import UNDOING, Action, Drill, Seat, draw_method
 from relay.instruments.drills.rates import delivery_rates
 from relay.instruments.drills.rest import queues, unrest
-from relay.instruments.drills.result import DrillResult, Moment, SilentTime
+from relay.instruments.drills.result import DrillResult, Moment
 from relay.instruments.drills.sites import POLL_S, NotReady, Sites
-from relay.instruments.drills.verdict import MemberLog, Silence, judge, longest_silence, read_log
+from relay.instruments.drills.verdict import MemberLog, judge, longest_silence, read_log
 from relay.journal import Problem, find_journals, read_journal
 
 Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
-#: Hears the phase, and how many deliveries of how many there have been at all members together.
+#: Is told the phase, how many deliveries there have been at all members together, and how many there will be.
 Observe = Callable[[Phase, int, int], None]
 
-#: How long it may take from the end of the load and of all harm until everything is at rest.
+#: Seconds from the end of the load and of all harm within which everything must come to rest.
 REST_TIMEOUT_S = 60.0
-#: At rest nothing changes for so long.
+#: Seconds for which nothing may change before the sites count as at rest.
 SETTLE_S = 1.0
-#: Messages are handed to a member in portions of at least this length in time.
+#: Seconds between two portions of messages to a sender.
 _FEED_INTERVAL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class DrillPlan:
-    """What to do."""
+    """A drill with the lines to publish."""
 
     drill: Drill
-    #: What one member of each site publishes, line by line.
+    #: The messages that one member of each site publishes.
     lines: Sequence[bytes]
-    discovery: Discovery = "multicast"
-    #: Decides what the drill leaves open: the times of the harm, and whom it meets.
+    #: Decides what the drill leaves open: when harm is done, and to which member.
     seed: int = 0
 
 
 def plan_drill(drill: Drill, seed: int) -> DrillPlan:
-    """A drill with lines that are made up."""
+    """A drill with numbered lines of the size and number that its load says."""
     count = math.ceil(drill.load.rate * drill.load.seconds)
     lines = [b"%d " % number for number in range(count)]
     return DrillPlan(drill, [line.ljust(drill.load.message_bytes, b".") for line in lines], seed=seed)
 
 
-async def run_local(plan: DrillPlan, directory: Path, journal: Path, observe: Observe) -> DrillResult:
-    """Run it on this machine; `directory` takes sockets, logs and configurations, `journal` the journals.
-
-    Raises NotReady and MemberDied, as `run_drill` does.
-    """
-    return await run_drill(plan, open_local(plan.drill, plan.seed, directory, journal, plan.discovery), observe)
-
-
 async def run_drill(plan: DrillPlan, place: Place, observe: Observe) -> DrillResult:
     """Run it at a place.
 
-    Raises NotReady and MemberDied when the sites cannot even be started, or somebody dies who was not killed; PlaceFailed.
+    Raises NotReady when the sites do not come up, MemberDied when a member dies that was not killed, PlaceFailed.
     """
     try:
         async with place as executor:
@@ -92,19 +82,19 @@ class _Run:
         self._observe = observe
         self._sites = Sites(plan.drill, executor)
         self._timeline: list[Moment] = []
-        #: On trio's clock, and on that of the journals.
+        #: The beginning of the load, on trio's clock and on the monotonic clock of the journals.
         self._began = 0.0
         self._began_ns = 0
         self._fed = 0
-        #: On the clock that the journals have, too: when the first harm was done, and when the load ended.
+        #: When the first harm was done and when the load ended, on the clock of the journals; 0: not yet.
         self._harm_ns = self._end_ns = 0
         self._seen: dict[str, str] = {}
         self._at_end: dict[Seat, Status] = {}
-        #: The last that was heard of each.
+        #: The last status of each member, also of those that are gone.
         self._heard: dict[Seat, Status] = {}
 
     async def run(self) -> DrillResult:
-        """All phases."""
+        """Carry out all phases."""
         started = trio.current_time()
         sites = self._sites
         self._observe("starting", 0, 1)
@@ -122,7 +112,7 @@ class _Run:
         problems += [
             f"{seat.name} of {seat.site} has left no journal." for seat in sites.seats if (seat.site, seat.name) not in heard
         ]
-        silence = longest_silence(logs, self._harm_ns, self._end_ns) if self._harm_ns else None
+        silence = longest_silence(logs, self._harm_ns, self._end_ns, self._began_ns) if self._harm_ns else None
         self._observe("done", self._fed, self._fed)
         return DrillResult(
             drill=self._drill,
@@ -130,15 +120,19 @@ class _Run:
             sites={site: [seat.name for seat in sites.seats if seat.site == site] for site in self._drill.sites},
             members=tuple(judge(logs)),
             report=report,
-            failover_s=None if silence is None else round(silence.seconds, 3),
-            silence=None if silence is None else self._told(silence),
+            silence=silence,
             rates=delivery_rates(logs, self._began_ns),
             means=tuple(self._executor.means()),
             seconds=trio.current_time() - started,
             quiet_s=quiet_s,
             queues=queues(self._at_end),
             timeline=tuple(self._timeline),
-            problems=(*problems, *self._full_disks(), *self._views(), *lost_links(self._drill, self._at_end)),
+            problems=(
+                *problems,
+                *unlike_others(sites, self._heard, self._at_end),
+                *wrong_views(self._drill, self._at_end),
+                *lost_links(self._drill, self._at_end),
+            ),
         )
 
     # -- load and harm ---------------------------------------------------------------------------------------------
@@ -196,7 +190,7 @@ class _Run:
         self._timeline.sort(key=lambda each: each.at_s)
 
     def _look(self, statuses: dict[Seat, Status]) -> None:
-        """Note what has changed in each site, as its relay sees it."""
+        """Note in the timeline what has changed in each site, as its relay sees it."""
         self._heard.update(statuses)
         for site in self._drill.sites:
             relays = {seat: status for seat, status in statuses.items() if seat.site == site and status.get("role") == "relay"}
@@ -209,7 +203,7 @@ class _Run:
     # -- rest ------------------------------------------------------------------------------------------------------
 
     async def _quiesce(self) -> tuple[float, list[str]]:
-        """Wait until everything is at rest and stays so. Answers how long that took, and what is not at rest in the end."""
+        """Wait until everything stays at rest. Returns after how many seconds, and sentences on what is not at rest."""
         began = since = trio.current_time()
         delivered, found = -1, ["Nobody was asked."]
         while (now := trio.current_time()) < began + REST_TIMEOUT_S:
@@ -225,60 +219,20 @@ class _Run:
             await trio.sleep(POLL_S)
         return REST_TIMEOUT_S, [f"Not at rest after {REST_TIMEOUT_S:g} s: {each}" for each in found or ["deliveries go on."]]
 
-    def _told(self, silence: Silence) -> SilentTime:
-        begin, end = [round((when - self._began_ns) / 1e9, 3) for when in (silence.begin_ns, silence.end_ns)]
-        return SilentTime(begin, end, silence.member, silence.site)
-
-    def _full_disks(self) -> list[str]:
-        """A member whose disk is full delivers everything all the same, and says how much its journal misses (B6)."""
-        problems = []
-        for seat in self._sites.full:
-            status = self._heard[seat]
-            others = [
-                each for other, each in self._at_end.items() if other.site == seat.site and other not in self._sites.touched
-            ]
-            if any(each["messages"]["delivered"] != status["messages"]["delivered"] for each in others):
-                problems.append(f"{seat.name} of {seat.site}, whose disk was full, delivered something else than the others.")
-            if not status["journal"]["lost_records"]:
-                problems.append(f"The journal of {seat.name} of {seat.site} misses nothing, so its disk was never full.")
-        return problems
-
-    def _views(self) -> list[str]:
-        """The views at the end, where the drill names them."""
-        expected = self._drill.verdict.views
-        running = {site: {seat.name for seat in self._at_end if seat.site == site} for site in self._drill.sites}
-        return [
-            f"At the end {', '.join(sorted(running.get(site, ())))} are in the view of {site}, not {', '.join(names)}."
-            for site, names in expected.items()
-            if running.get(site) != set(names)
-        ]
-
-    def _read_wall(self) -> int | None:
-        """This machine's wall clock less its monotonic one; None when the members have the same monotonic clock."""
-        return None if self._executor.same_clock else time.time_ns() - time.monotonic_ns()
-
     def _read(self, journals: Sequence[Path], ended_w: int) -> tuple[Report, list[MemberLog]]:
-        """The invariants' report, and the log of every process in the order of the seats."""
+        """The report of the checkers, and the log of every process in the order of the seats."""
         report = check_directories(journals, quiescent=True, ended_w=ended_w)
         found: list[Problem] = []
         order = {(seat.site, seat.name): place for place, seat in enumerate(self._sites.seats)}
         logs = []
+        # Members on other machines have other monotonic clocks, which the wall clocks translate.
+        wall_ns = None if self._executor.same_clock else time.time_ns() - time.monotonic_ns()
         for each in sorted(find_journals(journals, found), key=lambda each: order[each.site, each.name]):
             seat = Seat(each.site, each.name)
-            log = read_log(each.site, each.name, each.uuid, read_journal(each, found), self._read_wall())
+            log = read_log(each.site, each.name, each.uuid, read_journal(each, found), wall_ns)
             log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
             logs.append(log)
         return report, logs
-
-
-def lost_links(drill: Drill, statuses: Mapping[Seat, Status]) -> list[str]:
-    """The links that members have given up since they were started, where the drill says that they keep them."""
-    return [
-        f"{seat.name} of {seat.site} has given up {count} {'link' if count == 1 else 'links'}: {reason}."
-        for seat, status in statuses.items()
-        for reason, count in status["drops"].items()
-        if drill.verdict.steady_links and reason.startswith("link_")
-    ]
 
 
 def _scene(seat: Seat, status: Status) -> str:

@@ -1,6 +1,6 @@
-"""The sites of a drill: who is there and in which state, who has which role, and the harm that is done to them.
+"""The sites of a drill: which members run, who has which role, and the harm that is done to them.
 
-It knows nothing of processes or containers: an `Executor` does what has to be done.
+Nothing here knows processes or containers: an `Executor` carries everything out.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from relay.instruments.drills.plan import (
     seat_members,
 )
 
-#: The members are asked how they are at this interval.
+#: Seconds between two questions for the status of all members.
 POLL_S = 0.1
-#: How long it may take until everybody sees everybody, on a slow machine.
+#: Seconds until all members must see each other, on a slow machine.
 START_TIMEOUT_S = 120.0
-#: How long a site may be without a relay when one is to be harmed.
+#: Seconds to wait for a site's relay when it is to be harmed.
 RELAY_TIMEOUT_S = 20.0
-#: How long a graceful leave may take before the process is killed.
+#: Seconds for a graceful leave, after which the process is killed.
 LEAVE_TIMEOUT_S = 15.0
 
 State = Literal["waiting", "joining", "running", "paused", "leaving", "gone"]
 
 
 class NotReady(Exception):
-    """The sites did not come to see each other. The text says how far they came."""
+    """The members did not come to see each other. The text says which members each of them sees."""
 
 
 class Sites:
@@ -45,17 +45,17 @@ class Sites:
 
     def __init__(self, drill: Drill, executor: Executor) -> None:
         self.seats = seat_members(drill.sites, drill.members)
-        #: Those to whom something was done: what they miss depends on what that was, and only the checkers know.
+        #: Members that were harmed: whether they may lack a message depends on the harm, and only the checkers can tell.
         self.touched: dict[Seat, None] = {}
-        #: Those that stood still or were cut off from their site.
+        #: Members that were paused or cut off from their site.
         self.apart: dict[Seat, None] = {}
-        #: Those whose journals have holes.
+        #: Members whose disks were full, so that their journals have holes.
         self.full: dict[Seat, None] = {}
         self.problems: list[str] = []
         self._drill = drill
         self._executor = executor
         self._states: dict[Seat, State] = dict.fromkeys(self.seats, "waiting")
-        #: Who had a role when harm was done to it.
+        #: Role or name -> the member that it meant when harm was done.
         self._had: dict[Place, Seat] = {}
 
     # -- who is there ----------------------------------------------------------------------------------------------
@@ -65,11 +65,11 @@ class Sites:
         return [seat for seat in self.seats if seat.site == site and self._states[seat] == "running"]
 
     def sender_of(self, site: str) -> Seat | None:
-        """The last one that runs."""
+        """The member of a site that publishes: the last one that runs, which is the last to relay."""
         return next(reversed(self.of(site)), None)
 
     def survivors(self) -> list[Seat]:
-        """All that take part at this moment, those that stand still included."""
+        """All members that should be in the views now, paused ones included."""
         return [seat for seat in self.seats if self._states[seat] in ("joining", "running", "paused")]
 
     async def start(self) -> None:
@@ -87,7 +87,7 @@ class Sites:
             raise NotReady(await self._explain())
 
     async def statuses(self) -> dict[Seat, Status]:
-        """What everybody says who runs. Raises MemberDied."""
+        """The status of every running member that answers. Raises MemberDied."""
         answers: dict[Seat, Status | None] = {}
 
         async def ask(seat: Seat) -> None:
@@ -99,7 +99,7 @@ class Sites:
         return {seat: status for seat in self.seats if (status := answers[seat]) is not None}
 
     async def feed(self, seat: Seat, lines: Iterable[bytes]) -> None:
-        """Let a member publish. Raises MemberDied, unless it was stopped meanwhile."""
+        """Let a member publish. Raises MemberDied, unless the drill has stopped the member meanwhile."""
         try:
             await self._executor.feed(seat, b"".join([line + b"\n" for line in lines]))
         except MemberDied:
@@ -107,7 +107,7 @@ class Sites:
                 raise
 
     async def leave(self) -> None:
-        """Everybody leaves gracefully; who does not in time is killed."""
+        """Let all members leave gracefully; a member that takes too long is killed."""
         async with trio.open_nursery() as nursery:
             for seat in self.survivors():
                 nursery.start_soon(self._leave, seat)
@@ -115,18 +115,16 @@ class Sites:
     # -- harm ------------------------------------------------------------------------------------------------------
 
     async def act(self, action: Action) -> str:
-        """Do it. Answers whom it met. Raises NotReady when nobody has the role, MemberDied."""
+        """Do an action. Returns the name of the member it met. Raises NotReady when nobody has the role, MemberDied."""
         if action.do not in MEMBER_VERBS:
             return await self._harm_link(action)
-        place = parse_place(action.target, self._drill.sites, self._drill.members)
-        seat = self._had[place] if action.do in UNDOING and place in self._had else await self.find(place)
-        self._had[place] = seat
+        seat = await self._whom(parse_place(action.target, self._drill.sites, self._drill.members), action.do)
         self.touched[seat] = None
         await self._harm_member(action, seat)
         return seat.name
 
     async def find(self, place: Place) -> Seat:
-        """Who has a role now, or as soon as somebody has it. Raises NotReady when that takes too long."""
+        """The member that has a role, as soon as there is one. Raises NotReady when that takes too long."""
         named = [seat for seat in self.seats if (seat.site, seat.name) == (place.site, place.who)]
         if named:
             return named[0]
@@ -184,9 +182,13 @@ class Sites:
     async def _end(self, place: Place, do: str) -> list[Seat]:
         if not place.who:
             return [seat for seat in self.seats if seat.site == place.site]
-        seat = self._had[place] if do in UNDOING and place in self._had else await self.find(place)
-        self._had[place] = seat
-        return [seat]
+        return [await self._whom(place, do)]
+
+    async def _whom(self, place: Place, do: str) -> Seat:
+        """The member that a place means: to undo harm, the one that was harmed, whatever its role is now."""
+        if do not in UNDOING or place not in self._had:
+            self._had[place] = await self.find(place)
+        return self._had[place]
 
     async def _start(self, seat: Seat) -> None:
         await self._executor.start(seat)
@@ -217,14 +219,9 @@ class Sites:
             return None
 
     def _waves(self) -> list[list[Seat]]:
-        """Who starts together: the ranks that matter in a failover are those of the seats."""
-        waves: list[list[Seat]] = [[], [], []]
-        ranks: dict[str, int] = {}
-        for seat in self.seats:
-            rank = ranks.get(seat.site, 0)
-            ranks[seat.site] = rank + 1
-            waves[min(rank, 2)].append(seat)
-        return waves
+        """Members that start together: the first of each site, the second of each, all others. So ranks follow the seats."""
+        ranked = [(place % self._drill.members, seat) for place, seat in enumerate(self.seats)]
+        return [[seat for rank, seat in ranked if min(rank, 2) == wave] for wave in range(3)]
 
     async def _have_joined(self, seats: Sequence[Seat]) -> bool:
         return all([is_member(await self._status(seat)) for seat in seats])
@@ -250,18 +247,18 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 def is_member(status: Status | None) -> bool:
-    """Whether a node says that it has joined its site."""
+    """Whether a status says that the node has joined its site."""
     return status is not None and status.get("state") == "member"
 
 
 def sees(status: Status, seats: Sequence[Seat]) -> bool:
-    """Whether a node sees exactly these members, of all sites."""
+    """Whether a status shows exactly these members, of all sites."""
     alone = len({seat.site for seat in seats}) == 1
     return _seen(status, alone) == sorted((seat.site, seat.name) for seat in seats)
 
 
 def _seen(status: Status, alone: bool) -> list[tuple[str, str]]:
-    """(site, name) of all that a node sees; a site that is alone has no global view."""
+    """(site, name) of all members that a status shows; a site that is alone has no global view."""
     if alone:
         return sorted((str(status.get("site")), name) for name in (status.get("view") or {}).get("members", ()))
     sites = (status.get("global_view") or {}).get("sites", {})

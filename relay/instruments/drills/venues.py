@@ -1,4 +1,4 @@
-"""The places for drills by their names. A place is imported when it is asked for: most runs need neither engine nor cluster."""
+"""The kinds of places for drills, by name. Each is imported only when it is asked for: most runs need no engine or cluster."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What the members delivered, by their own journals: lost, duplicated, reordered, gaps, order, and the longest silence.
 
-It counts what a user cares about, per member, in what `sitestack.promises` makes of the journals. Whether every invariant holds
-is for the checkers to say. What is lost is counted more strictly here than they may: to a member to whom nothing was done,
-nothing but a declared gap excuses a message.
+These are the numbers that a user cares about, for each member. Whether every promise holds is for the checkers to say. Losses
+are counted more strictly here: of a member that was not harmed, nothing but a declared gap excuses a missing message.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ Arrival = tuple[int, int]
 
 @dataclass(slots=True)
 class MemberLog:
-    """What one process sent and delivered with scope ALL, out of its journal."""
+    """What the journal of one process says of messages with scope ALL."""
 
     site: str
     name: str
     uuid: Address
-    #: Nobody is left to miss what it did not get.
+    #: Whether the process ended without a farewell; then it is owed nothing.
     crashed: bool
     sent: Ranges
     #: By origin.
@@ -41,9 +40,9 @@ class MemberLog:
     ended_ns: int
     #: SHA-256 over the ids in the order of delivery.
     order_hash: str
-    #: Something was done to it, so that only the checkers know what it may miss.
+    #: Whether the member was harmed, so that only the checkers can tell what it may miss.
     part: bool = False
-    #: It stood still or was cut off from its site, so that its own silence and gaps say nothing of the others.
+    #: Whether the member was paused or cut off from its site, so that its silence and gaps say nothing of the others.
     apart: bool = False
 
 
@@ -79,7 +78,7 @@ def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Reco
 
 @dataclass(frozen=True, slots=True)
 class MemberVerdict:
-    """What became of the messages at one member."""
+    """The messages of one process, counted."""
 
     site: str
     name: str
@@ -92,19 +91,19 @@ class MemberVerdict:
     duplicated: int
     reordered: int
     gaps: int
-    #: Messages that were delivered and declared lost: a gap must not say more than what is missing.
+    #: Messages that were both delivered and declared lost: a gap must not cover more than what is missing.
     overstated: int
     order_hash: str
 
 
 def judge(logs: Sequence[MemberLog]) -> list[MemberVerdict]:
-    """One verdict a member, in the order of the logs. The journals must cover the whole life of every process."""
+    """A verdict for each process, in the order of the logs. The journals must cover the whole life of every process."""
     due = _due(logs)
     return [_judge_member(log, due) for log in logs]
 
 
 def _due(logs: Sequence[MemberLog]) -> dict[Stream, Ranges]:
-    """What everybody must have: all that the survivors sent; of those that crashed, what some survivor has delivered."""
+    """What every member must have: all that survivors sent; of a crashed member's messages, those that a survivor delivered."""
     due: dict[Stream, Ranges] = {}
     for log in logs:
         stream = Stream(log.site, log.uuid, Scope.ALL, None)
@@ -140,7 +139,7 @@ def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges]) -> MemberVerdict
 
 
 def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
-    """Whether all members of each site to whom nothing was done delivered the same messages in the same order."""
+    """Whether all unharmed members of each site delivered the same messages in the same order."""
     hashes: dict[str, set[str]] = {}
     for verdict in verdicts:
         if not verdict.crashed and not verdict.part:
@@ -150,28 +149,27 @@ def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A member heard nothing of a site from one moment to another."""
+    """From when to when a member heard nothing of a site, in seconds after the load began."""
 
-    begin_ns: int
-    end_ns: int
+    begin_s: float
+    end_s: float
     member: str
-    #: Of whom.
     site: str
 
     @property
     def seconds(self) -> float:
-        """How long."""
-        return (self.end_ns - self.begin_ns) / 1e9
+        """How long the silence lasted."""
+        return round(self.end_s - self.begin_s, 3)
 
 
-def longest_silence(logs: Sequence[MemberLog], since_ns: int, until_ns: int) -> Silence | None:
+def longest_silence(logs: Sequence[MemberLog], since_ns: int, until_ns: int, zero_ns: int) -> Silence | None:
     """How long, at worst, a member that was there all the time heard nothing of another site after a fault, under load.
 
-    It is the longest time between two arrivals of which the first came before the load ended, and the second after the fault;
-    None when nothing came after it.
+    The longest time between two arrivals of which the first came before the load ended at `until_ns`, and the second after
+    the fault at `since_ns`; None when nothing came after the fault. The load began at `zero_ns`.
     """
     silences = [
-        Silence(before, after, log.name, site)
+        Silence(round((before - zero_ns) / 1e9, 3), round((after - zero_ns) / 1e9, 3), log.name, site)
         for log in logs
         if not log.crashed and not log.apart
         for site, arrivals in log.arrivals.items()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from relay.instruments.simulation.generator import Kind, draw
+from relay.instruments.simulation.generator import draw
 from relay.instruments.simulation.plan import Plan
 from relay.instruments.simulation.run import SeedResult, SeedRun
 from relay.instruments.simulation.shrink import shrink
+from relay.instruments.simulation.weights import Kind
 
 __all__ = ["Kind", "Plan", "SeedResult", "SeedRun", "draw", "run_plan", "run_seed", "shrink_plan"]
 

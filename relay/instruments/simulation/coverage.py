@@ -1,18 +1,18 @@
 """Coverage: what must have happened at least once in a campaign, or the campaign proves less than it seems to.
 
-A "sometimes" assertion: a simulator that never meets a fault is as green as one that survives it. The names are those that a
-run counts: faults and what came of them, and the reasons of drops. Each is expected several times in a thousand seeds; what is
-rarer is counted and shown, and nothing depends on it.
+These are "sometimes" assertions: a simulator that never meets a fault is as green as one that survives it. The names are those
+that a run counts: faults, their consequences, and the reasons of drops. Each is expected several times in a thousand seeds;
+anything rarer is counted and shown only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: A smaller campaign may miss something by chance; one of routes has fewer kinds of things to meet.
+#: Seeds in a campaign that is large enough to meet everything. The routed plans have fewer kinds of things to meet.
 SEEDS_MIN = {"swarm": 1_000, "routed": 300}
 
-#: What happens to a world, with the number of the kind of fault that it is.
+#: What happens to a world -> the code of that kind of fault.
 FAULTS: dict[str, str] = {
     "loss": "F1",
     "burst": "F1",
@@ -52,7 +52,7 @@ FAULTS: dict[str, str] = {
     "agreement uniform": "L11",
 }
 
-#: Why input was refused.
+#: Reasons for which input is refused.
 DROPS: tuple[str, ...] = (
     "blocked",
     "bridge_late",
@@ -90,7 +90,7 @@ DROPS: tuple[str, ...] = (
 )
 
 
-#: What is about routes, in the campaign that has them.
+#: What a campaign with routes must meet.
 ROUTED: tuple[str, ...] = (
     "batch over a route",
     "unicast over a route",

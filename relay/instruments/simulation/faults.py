@@ -2,8 +2,8 @@
 
 A field that is added needs a default, or the plans that are stored cannot be read any more.
 
-`at` is always the time from the beginning of the load in virtual seconds, `site` a name, and `rank` a place in the view of
-that moment: 0 is the coordinator, 1 the second in line, and so on; too high means the last.
+In all of them `at` is the time in virtual seconds after the load began, `site` a name, and `rank` a place in the site's view at
+that time: 0 is the coordinator, 1 the second in line, and so on; a rank beyond the end means the last member.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class Kill:
     at: float
     site: str
     rank: int
-    #: How many datagrams still leave: a process can die at any effect.
+    #: How many datagrams the process still sends before it dies: a real process can die at any effect.
     datagrams: int
     #: Seconds until a new process starts at the same physical address; None for never.
     restart_after: float | None
-    #: Instead of in the middle of datagrams it dies before this step of the first turn that has something for it to do.
+    #: If given, the process dies instead right before this step of the first turn in which the step has something to do.
     before: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """A process dies and another one has its address at once, before anybody has noticed (F31, A3)."""
+    """A process dies, and another takes its address at once, before any member has noticed (F31, A3)."""
 
     at: float
     site: str
@@ -62,7 +62,7 @@ class CutStream:
     """Every open bridge connection breaks, somewhere in the middle of its bytes."""
 
     at: float
-    #: Only those between these two sites; None for all.
+    #: Only connections between these two sites; None for all.
     between: tuple[str, str] | None = None
 
 
@@ -76,7 +76,7 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A site falls apart for a while: the first hosts do not reach the others, nor (unless `one_way`) the others them."""
+    """A site is partitioned for a while: the first hosts do not reach the others, nor, unless `one_way`, the others them."""
 
     at: float
     length: float
@@ -116,27 +116,27 @@ class SlowWan:
     delay_s: float
     #: In each direction of a connection; None: as many as there are.
     bytes_per_s: float | None
-    #: What waits for so long to pass is taken from its sender all the same, as by a bloated buffer.
+    #: Seconds of data that the route buffers, as a bloated buffer does: the sender is rid of it before it passes.
     queue_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Two members talk to each other alone over a bad wire, and half-way they forget their connection (U1, U3, U4, U6)."""
+    """Two members exchange unicasts over a bad wire, and half-way forget their unicast connection (U1, U3, U4, U6)."""
 
     at: float
     length: float
     site: str
     rank: int
-    #: The other one's rank.
+    #: The rank of the other member.
     peer: int
-    #: Unicasts from the first to the second, some of them before and some after it.
+    #: Unicasts from the first member to the second, about half of them after the reset.
     messages: int
-    #: Who forgets.
+    #: Which end forgets the connection.
     closer: Literal["sender", "receiver", "both"]
-    #: Between these two, of all datagrams.
+    #: The share of datagrams between the two that is lost.
     loss: float
-    #: Some of what is not lost comes late by up to so many seconds.
+    #: Half of the other datagrams are late by up to this many seconds.
     late_s: float
 
 
@@ -149,7 +149,7 @@ class Flood:
     site: str
     messages: int
     unicast_share: float
-    #: Bytes of a message, at most; None: as of all others.
+    #: Largest message in bytes; None: as large as the plan's other messages.
     size_max: int | None = None
 
 
@@ -157,6 +157,6 @@ Fault = Kill | Replace | Leave | Move | CutStream | Burst | Split | Pause | WanC
 
 
 def sites_of(fault: Fault) -> tuple[str, ...]:
-    """The sites that a fault names: the one that it is in, or the two that it is between; none when it is everywhere."""
+    """The sites that a fault names: one, or the two that it is between, or none when it is everywhere."""
     site, between = getattr(fault, "site", None), getattr(fault, "between", None)
     return (site,) if site is not None else between or ()

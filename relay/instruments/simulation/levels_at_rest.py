@@ -1,4 +1,4 @@
-"""Levels at rest: what every queue of a process holds when nothing is going on any more (B3)."""
+"""Levels at rest: every queue of a process must be empty, or as full as it may be, when nothing goes on any more (B3)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ def unsettled(process: Process) -> list[str]:
     return found + ([*_relay_buffer(process), *_routes(process)] if isinstance(process, RelayProcess) else [])
 
 
-#: It is empty while every other site is linked; who sees the whole world knows what is in it when one is lost.
+#: Levels of the relay buffer, which is judged below: it is empty while every other site is linked, and else holds what the
+#: lost sites have not acknowledged.
 _BUFFER = ("relay.buffer_entries", "relay.buffer_bytes")
 
 
 def _relay_buffer(process: RelayProcess) -> list[str]:
-    """Nothing is held but for a lineage of another site that is gone: for that one until the budget's age."""
+    """Problems of the relay buffer: it may only hold entries for a lineage of another site that is gone."""
     coordinator = process.world.coordinator(process.local.site)
     if not isinstance(coordinator, RelayProcess):
         return ["its site has no coordinator at rest"]
@@ -37,7 +38,7 @@ def _relay_buffer(process: RelayProcess) -> list[str]:
 
 
 def _routes(process: RelayProcess) -> list[str]:
-    """Each route is a link, so of two that once were tried one is left; who does not relay has none."""
+    """Problems of routes: each end of a route must carry a link, and a process that does not relay has none."""
     routes = process.relay.levels()["routes"].now
     links = sum(isinstance(each, RouteId) for each in process.relay.gateway.links.values())
     return [f"relay has {routes} ends of routes at rest, and {links} links over routes"] if routes != links else []

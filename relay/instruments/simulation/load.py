@@ -1,4 +1,4 @@
-"""Load: what the members send while the faults of a plan happen: to all, to their own site, and to one member of any site."""
+"""The load: messages to all, to the own site, and to one member of any site, while the faults of a plan happen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sitestack.sim.world import World
 
 
 class Load:
-    """The messages of a plan, each sent by whoever lives when its time has come."""
+    """The messages of a plan, each sent by a member that lives at the time."""
 
     def __init__(self, plan: Plan, world: World, rng: random.Random) -> None:
         self._plan = plan
@@ -28,7 +28,7 @@ class Load:
             schedule.at(start + self._rng.uniform(0.0, LOAD_S), self._send)
 
     def flood(self, flood: Flood) -> None:
-        """Its randomness is its own, so that it does not change when other faults are left out."""
+        """Send the messages of a flood. Its randomness is its own, so that a shrunk plan floods in the same way."""
         rng = random.Random(f"flood {self._plan.seed} {flood.site} {flood.at!r}")
         schedule = self._world.schedule
 

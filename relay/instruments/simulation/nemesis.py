@@ -1,4 +1,4 @@
-"""The nemesis: carries out the faults of a plan, each when its time has come, under the load of `load.py`."""
+"""The nemesis: carries out each fault of a plan at its time, under the load of `load.py`."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ Cut = tuple[frozenset[str], frozenset[str]]
 
 
 class Nemesis:
-    """Everything that happens to a world while its promises are tried: the faults, and the load."""
+    """Everything that happens to a world while its promises are tested: faults and load."""
 
     def __init__(self, plan: Plan, world: World, hosts: dict[str, list[Physical]], rng: random.Random) -> None:
         self.plan = plan
         self.world = world
         self.hosts = hosts
-        #: How often each thing happened.
+        #: How often each kind of thing happened, by the names of `coverage.py`.
         self.covered: Counter[str] = Counter()
-        #: Processes that are still to be started (again).
+        #: The number of processes that are still to be started, or started again.
         self.restarts = 0
-        #: Who was told to leave, and when.
+        #: Processes that were told to leave -> when.
         self.leaving: dict[Address, float] = {}
         self._routes = {site: routes_of(plan, site) for site in hosts}
         self._load = Load(plan, world, rng)
@@ -84,20 +84,10 @@ class Nemesis:
     def inject(self, fault: Fault) -> None:
         """Carry out a fault now."""
         match fault:
-            case Kill():
-                self._kill(fault)
-            case Replace():
-                self._replace(fault)
-            case Leave():
-                self._leave(fault)
-            case Move():
-                self._move(fault)
-            case Pause():
-                sleeper = self._ranked(fault.site, fault.rank)
-                if sleeper is not None:
-                    self._count("pause", fault.site)
-                    sleeper.pause()
-                    self.world.schedule.after(fault.length, sleeper.resume)
+            case Kill() | Replace() | Leave() | Move() | Pause():
+                member = self._ranked(fault.site, fault.rank)
+                if member is not None:
+                    self._harm(fault, member)
             case Reset():
                 self._reset(fault)
             case Flood():
@@ -106,10 +96,26 @@ class Nemesis:
             case _:
                 self._break_routes(fault)
 
-    def _kill(self, fault: Kill) -> None:
-        victim = self._ranked(fault.site, fault.rank)
-        if victim is None:
-            return
+    def _harm(self, fault: Kill | Replace | Leave | Move | Pause, member: Process) -> None:
+        match fault:
+            case Kill():
+                self._kill(fault, member)
+            case Replace():
+                self._count("replace", fault.site)
+                self._look_at_dying(member)
+                member.kill()
+                self.world.spawn(member.local.site, member.local.name, member.physical)
+            case Leave():
+                self._leave(fault, member)
+            case Move():
+                self.covered["move"] += 1
+                member.move(Physical(member.physical.host, member.physical.port + 1))
+            case Pause():
+                self._count("pause", fault.site)
+                member.pause()
+                self.world.schedule.after(fault.length, member.resume)
+
+    def _kill(self, fault: Kill, victim: Process) -> None:
         self._count("kill coordinator" if victim is self.world.coordinator(fault.site) else "kill member", fault.site)
         self._look_at_dying(victim)
         if fault.before is None:
@@ -127,14 +133,6 @@ class Nemesis:
         self.covered[f"kill between steps, before {step}"] += 1
         return True
 
-    def _replace(self, fault: Replace) -> None:
-        victim = self._ranked(fault.site, fault.rank)
-        if victim is not None:
-            self._count("replace", fault.site)
-            self._look_at_dying(victim)
-            victim.kill()
-            self.world.spawn(victim.local.site, victim.local.name, victim.physical)
-
     def _look_at_dying(self, victim: Process) -> None:
         assert isinstance(victim, RelayProcess)
         sessions = [connection.session for connection in victim.relay.gateway.connections.values()]
@@ -151,9 +149,8 @@ class Nemesis:
         via = self._routes[end.local.site].via
         return any(each.in_flight_bytes and each.peer is not None and via.get(each.peer.site) == between for each in routed)
 
-    def _leave(self, fault: Leave) -> None:
-        leaver = self._ranked(fault.site, fault.rank)
-        if leaver is None or len(self.world.alive(fault.site)) < 2:
+    def _leave(self, fault: Leave, leaver: Process) -> None:
+        if len(self.world.alive(fault.site)) < 2:
             return
         self._count("leave coordinator" if leaver is self.world.coordinator(fault.site) else "leave", fault.site)
         self.leaving.setdefault(leaver.local.address, self.world.now)
@@ -161,12 +158,6 @@ class Nemesis:
         if fault.restart_after is not None:
             self.restarts += 1
             self.world.schedule.after(6.0 + fault.restart_after, lambda: self._restart(leaver))
-
-    def _move(self, fault: Move) -> None:
-        mover = self._ranked(fault.site, fault.rank)
-        if mover is not None:
-            self.covered["move"] += 1
-            mover.move(Physical(mover.physical.host, mover.physical.port + 1))
 
     def _break_routes(self, fault: CutStream | Split | WanCut | SlowWan | Burst) -> None:
         world = self.world
@@ -212,13 +203,13 @@ class Nemesis:
         return [stream for stream, near, far in ends if (near in one and far in other) or (near in other and far in one)]
 
     def _break(self, cuts: list[Cut], cut: Cut, fault: Split | WanCut) -> None:
-        """Break the route, one way or both, and mend it when it is time."""
+        """Break a route, one way or both ways, and schedule its healing."""
         broken = [cut] if fault.one_way else [cut, (cut[1], cut[0])]
         cuts += broken
         self.world.schedule.after(fault.length, partial(_mend, cuts, broken))
 
     def _reset(self, fault: Reset) -> None:
-        """Unicasts one after the other, and a connection that is forgotten between two of them."""
+        """Send unicasts one after the other, and let the ends forget their connection between two of them."""
         sender, receiver = self._ranked(fault.site, fault.rank), self._ranked(fault.site, fault.peer)
         if sender is None or receiver is None or sender is receiver:
             return
@@ -258,7 +249,7 @@ def _whisper(sender: Process, words: bytes, target: Address) -> None:
 
 
 def _make_sure(victim: Process) -> None:
-    """A process that had nothing more to send dies all the same."""
+    """Kill a process that should have died while sending, but had nothing more to send."""
     if victim.alive:
         victim.kill()
 

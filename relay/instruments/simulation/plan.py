@@ -21,15 +21,15 @@ LOAD_S = 30.0
 class Plan:
     """One run. A field that is added needs a default, or the plans that are stored cannot be read any more."""
 
-    #: Of all randomness in the run itself: latencies, what is lost, who sends what.
+    #: Seeds all randomness of the run itself: latencies, losses, who sends what.
     seed: int
-    #: Name and number of members of each.
+    #: The name of each site, and its number of members.
     sites: tuple[tuple[str, int], ...]
     order: Order
     agreement: Agreement
-    #: Whether members find and reach each other by multicast; else at addresses that they are given.
+    #: Whether members find and reach each other by multicast; else by configured addresses.
     multicast: bool
-    #: The share of all datagrams that is lost, comes twice, comes late, or is spoilt.
+    #: Shares of all datagrams that are lost, duplicated, delayed or corrupted; `_late_s` is by how much at most.
     loss: float
     duplication: float
     duplication_late_s: float
@@ -37,25 +37,25 @@ class Plan:
     reordering_late_s: float
     corruption: float
     faults: tuple[Fault, ...]
-    #: How many messages are sent in all, each of up to `size_max` bytes.
+    #: The number of all messages, and the largest size in bytes.
     messages: int
     size_max: int
-    #: The shares of these that go to one member, and to the own site only.
+    #: The shares of messages that go to one member, and to the own site only.
     unicast_share: float
     site_share: float
-    #: Messages in a batch, at most; None for what the product does by itself.
+    #: The most messages in a batch; None for the product's default.
     batch_count_max: int | None = None
-    #: The window of flow control; None for what the product does by itself.
+    #: The window of flow control; None for the product's default.
     window_bytes: int | None = None
     budget: BufferConfig = field(default_factory=BufferConfig)
-    #: A site that starts only so many seconds after the load has begun.
+    #: A site that starts late, and how many seconds after the load has begun.
     late: tuple[str, float] | None = None
-    #: The pairs of sites that are connected, a tree; the others reach each other by routes. Empty: each with each.
+    #: The connected pairs of sites, a tree; other pairs reach each other by routes. Empty: all pairs are connected.
     connections: tuple[tuple[str, str], ...] = ()
     link: LinkConfig = field(default_factory=LinkConfig)
-    #: Two sites, and how many bytes pass a second in each direction of a connection of theirs; all at once between the others.
+    #: Slow connections: two sites, and the bytes per second that pass in each direction.
     lines: tuple[tuple[str, str, float], ...] = ()
-    #: Everything between sites is later by so much, from the beginning to the end.
+    #: Extra delay in seconds of everything between sites, for the whole run.
     wan_delay_s: float = 0.0
 
     def pairs(self) -> tuple[tuple[str, str], ...]:

@@ -63,15 +63,15 @@ class RelayProcess(Process):
         self.paced = 0
         self.bridge = Physical(physical.host, BRIDGE_PORT)
         self.world = world
-        #: The ends of its bridges, by the numbers that the relay layer knows them by.
+        #: The bridge connections, by the numbers that the relay layer gives them.
         self.connections: dict[int, TcpStream] = {}
         self._numbers = 0
-        #: Relays of other sites that this one believed although it knew of a later one (R9), in words.
+        #: Sentences on relays of other sites that this one believed although it knew of a later relay (R9).
         self.stale_epochs: list[str] = []
         self._believed: dict[Key, ConnectionId] = {}
 
     def kill(self) -> None:
-        """Gone; the kernel closes its connections."""
+        """Kill the process; the kernel closes its connections."""
         super().kill()
         self.world.streams.unlisten(self.bridge)
         connections, self.connections = self.connections, {}
@@ -79,14 +79,14 @@ class RelayProcess(Process):
             stream.close()
 
     def admitted_by(self, other: RelayProcess) -> bool:
-        """Whether that member's site has admitted every batch that this one holds."""
+        """Whether the other member's site has admitted every batch that this process holds."""
         buffer, remote = self.relay.state.buffer, other.relay.state.remotes.get(self.local.site)
         admitted = {} if remote is None else remote.admitted
         held = [buffer.at(position).batch for position in range(buffer.first, buffer.end)]
         return all(batch is None or batch.last <= admitted.get(batch.origin, 0) for batch in held)
 
     def expects_answers(self) -> bool:
-        """Whether unicasts to other sites wait for theirs."""
+        """Whether unicasts to other sites still wait for their answers."""
         return self.relay.unicasts.deadline() is not None
 
     def _note_global_view(self, event: GlobalView) -> None:
@@ -100,7 +100,7 @@ class RelayProcess(Process):
         streams = self.world.streams
         match effect:
             case Listen():
-                streams.listen(self.bridge, self._accepted)
+                streams.listen(self.bridge, lambda stream: self._adopt(stream, None))
             case StopListening():
                 streams.unlisten(self.bridge)
             case Dial():
@@ -114,9 +114,6 @@ class RelayProcess(Process):
                 stream = self.connections.pop(effect.connection, None)
                 if stream is not None:
                     stream.close()
-
-    def _accepted(self, stream: TcpStream) -> None:
-        self._adopt(stream, None)
 
     def _dialed(self, dial: Dial, stream: TcpStream | None) -> None:
         if not self.alive:
@@ -141,7 +138,7 @@ class RelayProcess(Process):
             self._watch_fence()
 
     def _watch_fence(self) -> None:
-        """A link that is accepted belongs to the latest relay of its lineage that this site knows of."""
+        """Check that each accepted link belongs to the latest relay of its lineage that this site knows of."""
         gateway = self.relay.gateway
         if gateway.links == self._believed:
             return

@@ -7,7 +7,7 @@ from relay.instruments.simulation.plan import Plan
 
 
 def routes_of(plan: Plan, site: str) -> RoutesConfig:
-    """What a site is told of routes: the next one on the way to each, and for whom it hands on, if it is not an end."""
+    """The routes of a site: the next hop to every site without a connection, and whose data it forwards."""
     if not plan.connections:
         return RoutesConfig()
     neighbours = _neighbours(plan, site)

@@ -27,21 +27,21 @@ from sitestack.sim.process import Process
 from sitestack.sim.tcp_streams import Slowness
 from sitestack.sim.world import World
 
-#: How long the sites may take to form, with the plan's rates of loss already on.
+#: Virtual seconds for the sites to form, with the plan's losses already on.
 FORM_S = 40.0
-#: How long everything may take to settle once all faults are healed: failure detection, merging, replay (T_q).
+#: Virtual seconds for everything to settle once all faults are healed: failure detection, merging, replay.
 SETTLE_S = 60.0
-#: After everything looks settled, acknowledgements and trims get this long to drain.
+#: Virtual seconds for acknowledgements and trims to drain after everything looks settled.
 DRAIN_S = 3.0
-#: What waits for the dead, or came from them out of order, is given up by then: every queue is at rest (B3).
+#: Virtual seconds after which everything that waits for dead members has been given up: every queue is at rest (B3).
 REST_S = 130.0
-#: How often it is asked whether a phase has ended.
+#: Virtual seconds between two checks whether a phase has ended.
 ASK_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class SeedResult:
-    """What came of one seed."""
+    """The result of one plan."""
 
     seed: int
     violations: tuple[str, ...]
@@ -104,15 +104,13 @@ class SeedRun:
 
     def _rates(self) -> None:
         plan = self.plan
-        network = self.world.network.faults
-        if plan.loss:
-            network.append(self._counting("loss", network_faults.loss(plan.loss)))
-        if plan.corruption:
-            network.append(self._counting("corruption", network_faults.corruption(plan.corruption)))
-        if plan.duplication:
-            network.append(self._counting("duplication", network_faults.duplication(plan.duplication, plan.duplication_late_s)))
-        if plan.reordering:
-            network.append(self._counting("reordering", network_faults.reordering(plan.reordering, plan.reordering_late_s)))
+        rules = {
+            "loss": network_faults.loss(plan.loss),
+            "corruption": network_faults.corruption(plan.corruption),
+            "duplication": network_faults.duplication(plan.duplication, plan.duplication_late_s),
+            "reordering": network_faults.reordering(plan.reordering, plan.reordering_late_s),
+        }
+        self.world.network.faults += [self._counting(name, rule) for name, rule in rules.items() if getattr(plan, name)]
 
     def _counting(self, name: str, rule: network_faults.PacketFault) -> network_faults.PacketFault:
         def counted(packet: network_faults.Packet, rng: random.Random) -> list[network_faults.Packet]:
@@ -148,7 +146,7 @@ class SeedRun:
     # -- where it stands -------------------------------------------------------------------------------------------
 
     def converged(self) -> bool:
-        """Whether every living process has the one global view of all living processes."""
+        """Whether all living processes have one global view, with all living processes in it."""
         world = self.world
         if self._awaited or self.nemesis.restarts:
             return False
@@ -160,7 +158,7 @@ class SeedRun:
         )
 
     def quiet(self) -> bool:
-        """Whether, besides, nobody waits for anything: sends, holds and unicasts are all done with."""
+        """Whether the processes have converged, and nothing that they sent or hold waits for anything."""
         living = [p for p in self.world.alive() if isinstance(p, RelayProcess)]
         return (
             self.converged()

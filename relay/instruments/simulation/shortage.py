@@ -1,7 +1,7 @@
-"""Shortage: whether a budget can have run out for a message, so that declaring it lost was all that was left to do.
+"""Shortage: whether the budget of a relay buffer can have run out for a message, so that a gap was justified.
 
-A gap is exact when each message in it was so old, or had so many others behind it, that the relay buffer of its site may have
-let go of it. In a simulated world all journals carry the same clock, so this can be told from them.
+A gap is justified when each message in it was so old, or had so many others behind it, that the relay buffer of its site may
+have dropped it. The journals can tell, since all processes of a simulated world have one clock.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sitestack.sim.process import Process
 
 
 class _Produce:
-    """What a site has put into its relay buffer, in order of time: when (ns), and how much until then."""
+    """What a site has put into its relay buffer over time."""
 
     def __init__(self, processes: Sequence[Process], uniform: bool, total: bool) -> None:
-        """With `agreement: uniform` a batch is buffered before anybody delivers it: there counts when it was sent.
+        """With `agreement: uniform` a batch is buffered before any member delivers it, so the time of its send counts.
 
-        Without a total order each member has an order of its own, so what all had before a message is before it, and no more.
+        Without a total order each member has an order of its own, so only what all members had before counts as before.
         """
         choose = min if total else max
-        #: By origin and first number of a batch: when it can have been there first, its last number and its size.
+        #: (origin, first number) of a batch -> the earliest time it can have been buffered (ns), its last number, its size.
         self.batches: dict[tuple[Address, int], tuple[int, int, int]] = {}
         delivered: dict[tuple[Address, int], int] = {}
         views: dict[ViewId, int] = {}
@@ -49,13 +49,13 @@ class _Produce:
         self._done = _Totals([*same, *[(t, self.batches[key][2]) for key, t in delivered.items()]])
 
     def behind(self, since: int, until: int) -> tuple[int, int]:
-        """How many entries can have come from one time to another, both included, and their bytes."""
+        """The most entries that can have come between two times, both included, and their bytes."""
         (entries, size), (before, size_before) = self._begun.until(until), self._done.until(since - 1)
         return entries - before, size - size_before
 
 
 class _Totals:
-    """How much there was at a time."""
+    """Running totals of entries over time."""
 
     def __init__(self, entries: list[tuple[int, int]]) -> None:
         entries.sort()
@@ -81,7 +81,7 @@ class Shortage:
         self._produce: dict[str, _Produce] = {}
 
     def objection(self, process: Process, gap: records.Gap) -> str:
-        """What is wrong with a gap that this process journaled; empty when it could not be helped."""
+        """Why a gap in the journal of this process is not justified; an empty text when it is."""
         produce = self._produce.get(gap.site)
         if produce is None:
             produce = self._produce[gap.site] = _Produce(self._by_site[gap.site], self._uniform, self._total)

@@ -1,7 +1,7 @@
 """Shrinks a plan that breaks a promise: leaves out whatever is not needed for it.
 
-The same steps in the same order each time, so the same seed shrinks to the same plan. A smaller plan counts when it breaks the
-same promise (by its name, such as L6), not just any.
+The steps have a fixed order, so the same plan always shrinks to the same plan. A smaller plan counts only when it breaks the
+same promise (by its name, such as L6).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from relay.instruments.simulation.faults import Fault, sites_of
 from relay.instruments.simulation.plan import Plan
 from relay.replica.buffer import BufferConfig
 
-#: What a plan breaks, by name.
+#: Runs a plan; returns the promises that it breaks, in words that begin with their names.
 Try = Callable[[Plan], tuple[str, ...]]
-#: Smaller plans that are tried, at most: minutes at a second each.
+#: The most smaller plans to try: some minutes, at a second each.
 RUNS_MAX = 300
 
 
@@ -45,7 +45,7 @@ def shrink(plan: Plan, violations: Try) -> Plan:
 
 
 def promise(violation: str) -> str:
-    """The name of the promise that a violation is of."""
+    """The name of the promise that a violation breaks."""
     return violation.split(maxsplit=1)[0]
 
 
@@ -82,7 +82,7 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
 
 
 def _first_sites(plan: Plan, number: int) -> Plan:
-    """The plan without the sites after the first so many, and what is about them."""
+    """The plan with the first sites only, and without all that names the others."""
     if len(plan.sites) <= number:
         return plan
     sites = plan.sites[:number]

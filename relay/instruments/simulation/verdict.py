@@ -1,9 +1,8 @@
 """The verdict on a run: all promises over the journals, and what only a simulated world can see.
 
-Journals tell what was delivered; here the processes themselves are at hand, one clock is everybody's, and it is known what a
-plan allows. So it is asked besides: was every gap unavoidable (X5), is every queue at rest (B3), was an old relay ever
-believed (R9), was there a merge where nothing was split (A13) or more than needed after a heal (M3), did a leaver go too early
-(S16).
+Journals tell what was delivered. A simulated world also gives access to the processes, has one clock, and knows what its plan
+allows. So more is checked here: every gap was unavoidable (X5), every queue is at rest (B3), no old relay was ever believed
+(R9), nothing merged where nothing was split (A13) or more often than a heal needs (M3), and no member left too early (S16).
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from sitestack.promises import History, check_all, check_introduced, check_unifo
 from sitestack.sim.process import Process
 from sitestack.sim.world import World
 
-#: Merge views that one member may install after a heal (M3).
+#: The most merge views that one member may install after a heal (M3).
 MERGES_MAX = 2
 
 
 class SeedVerdict:
-    """Judges one run. It is told when the phases begin."""
+    """Judges one run; it must be told when the phases begin."""
 
     def __init__(self, plan: Plan, world: World, nemesis: Nemesis) -> None:
         self._plan = plan
@@ -38,7 +37,7 @@ class SeedVerdict:
         self._healed_ns = 0
 
     def formed(self) -> None:
-        """All sites stand. Where no datagram was lost or spoilt, nobody needed a merge for that (A13)."""
+        """All sites have formed. Where no datagram was lost or corrupted, that needs no merge (A13)."""
         plan = self._plan
         if plan.loss or plan.corruption:
             return
@@ -51,7 +50,7 @@ class SeedVerdict:
         self._healed_ns = int(self._world.now * 1e9)
 
     def violations(self, settled: bool) -> list[str]:
-        """Every promise that was broken; `settled` says that the end may be judged too."""
+        """A sentence for every broken promise; `settled` says whether the end of the run may be judged too."""
         plan, nemesis, processes = self._plan, self._nemesis, self._world.processes
         histories = [History.of(p.records, running=p.alive) for p in processes]
         report = check_all(histories, quiescent=settled, total_order=plan.order == "total")
@@ -69,7 +68,7 @@ class SeedVerdict:
         return said
 
     def _look_at_parts(self) -> None:
-        """Counts splits that came to something: merges, among them of parts that both relayed, and sites that were given up."""
+        """Count merges, merges of parts that had both relayed, and sites that were given up."""
         relayed: set[object] = set()
         parts: dict[object, tuple[object, ...]] = {}
         for process in self._world.processes:
@@ -85,7 +84,7 @@ class SeedVerdict:
         self._nemesis.covered["both parts of a site relay"] += len(both)
 
     def _look_at_routes(self) -> None:
-        """Counts what came, or was declared lost, between sites that have no connection."""
+        """Count what was delivered, or declared lost, between sites without a connection."""
         covered = self._nemesis.covered
         for process in self._world.processes:
             far = routes_of(self._plan, process.local.site).via
@@ -109,7 +108,7 @@ class SeedVerdict:
         ]
 
     def _farewells(self) -> list[str]:
-        """S16. Who leaves waits for what it has sent, a bounded time, and says how much it never saw delivered."""
+        """S16. A leaving member waits for its messages for a bounded time, and counts those it never saw delivered."""
         said = []
         for process in self._world.processes:
             told = self._nemesis.leaving.get(process.local.address)
@@ -126,7 +125,7 @@ class SeedVerdict:
         return said
 
     def _parted(self) -> dict[str, int]:
-        """When each site that has had more than one lineage got its second one (ns)."""
+        """Site -> when its second lineage began (ns), for sites that have had more than one."""
         begun: dict[str, dict[ViewId, int]] = {}
         for process in self._world.processes:
             lineages = begun.setdefault(process.local.site, {})

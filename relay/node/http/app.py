@@ -1,4 +1,4 @@
-"""What is answered on which path. Only GET, nothing is kept, and nothing here waits for the node."""
+"""The HTTP paths of a node and their answers. Only GET; nothing is stored, and no answer waits for the node."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def make_app(describe: Describe, peers: Sequence[str]) -> Starlette:
 
 
 async def _report(request: Request, error: Exception) -> Response:
-    """A mistake of ours costs one answer, not the member."""
+    """Log an error of our own, which must cost one answer and not the member."""
     structlog.get_logger().error("http", path=request.url.path, exc_info=error)
     return PlainTextResponse("The node could not answer; its log says why.\n", 500)

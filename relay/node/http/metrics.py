@@ -1,6 +1,6 @@
 """The status of a node as Prometheus metrics. The only place that knows prometheus_client.
 
-A scrape turns one status into text; nothing is counted here, so metrics and `relay status` cannot differ.
+A scrape turns one status into text. Nothing is counted here, so metrics and `relay status` cannot differ.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def exposition(status: Mapping[str, Any]) -> bytes:
 
 
 class _Families:
-    """What prometheus_client asks for metrics."""
+    """The metrics of one status, in the form that prometheus_client collects."""
 
     def __init__(self, status: Mapping[str, Any]) -> None:
         self._status = status
@@ -79,7 +79,7 @@ def _views(status: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _links(links: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
-    """How far each other site is behind. Every member can tell, not only the one that relays; only that one has links."""
+    """How far each other site is behind. Every member knows that; only the relay has links."""
     sites = {link["site"]: link for link in links}
     names = {
         "link_up": ("linked", "Whether this node has the link to the site."),
@@ -109,7 +109,7 @@ def _messages(status: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _queues(queues: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
-    """Levels; a queue whose high-water mark nobody counts, or that another one's bound keeps small, is left out there."""
+    """The levels of all queues. A queue without a high-water mark or a bound is left out of that metric."""
     helps = {
         "now": ("queue", "What is in each queue; its name says bytes, frames or other."),
         "high": ("queue_high", "The most that was ever in it."),
@@ -140,14 +140,14 @@ def _counter(name: str, help_text: str, value: float) -> Metric:
 
 
 def _counters(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = CounterMetricFamily(f"relay_{name}", help_text, labels=[label])
-    for key, value in values.items():
-        family.add_metric([key], value)
-    return family
+    return _labelled(CounterMetricFamily(f"relay_{name}", help_text, labels=[label]), values)
 
 
 def _by(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(f"relay_{name}", help_text, labels=[label])
+    return _labelled(GaugeMetricFamily(f"relay_{name}", help_text, labels=[label]), values)
+
+
+def _labelled(family: CounterMetricFamily | GaugeMetricFamily, values: Mapping[str, float]) -> Metric:
     for key, value in values.items():
         family.add_metric([key], value)
     return family

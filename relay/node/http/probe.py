@@ -1,6 +1,6 @@
 """A health check for containers: `python -m relay.node.http.probe URL` exits with 0 when the answer is 200.
 
-It runs every few seconds in every container, so it loads nothing but sockets: a tenth of what the command line would cost.
+It runs every few seconds in every container, so it imports only sockets, which costs a tenth of the command line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _ANSWER_BYTES_MAX = 1024
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code; what is wrong goes to standard output, where container engines look for it."""
+    """Run the probe; the exit code. Errors go to standard output, where container engines look for them."""
     try:
         [url] = arguments
         host, port, target = parse(url)

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
-#: A client that takes nothing for so long is cut off by the kernel: a node that leaves waits for nobody longer than this.
+#: Seconds after which the kernel cuts off a client that takes no data, so that a leaving node does not wait for it.
 UNTAKEN_TIMEOUT_S = 5.0
 BACKLOG = 64
 
@@ -37,7 +37,7 @@ async def serve_http(app: Starlette, bind: Physical, task_status: trio.TaskStatu
 
 
 class _Config(Config):
-    """Serves on one socket, which stays ours to close: hypercorn does not when it is cancelled early."""
+    """Makes hypercorn serve on a given socket. The caller closes it, since hypercorn does not when it is cancelled early."""
 
     backlog = BACKLOG
     include_server_header = False

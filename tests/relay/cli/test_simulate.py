@@ -104,7 +104,7 @@ def test_what_is_no_plan_is_told_in_a_sentence(run: Run, tmp_path: Path) -> None
     file.write_text('{"why": "", "plan": {}}', encoding="utf-8")
     code, out, error = run("simulate", file)
     assert (code, out) == (2, "")
-    assert error == f"relay: {file}: plan lacks the field 'seed' of Plan.\n"
+    assert error == f"relay: {file}: plan.seed: is missing.\n"
     assert "nowhere.json" in run("simulate", tmp_path / "nowhere.json").err
 
 

@@ -286,7 +286,7 @@ def test_a_key_without_a_value_keeps_its_default(load: Load) -> None:
         ("site: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
         ("{" * 5_000, "is not valid YAML"),
         ("#" * (FILE_BYTES_MAX + 1), "is larger than"),
-        ("just text", "the configuration: must be a mapping of keys to values, not 'just text'."),
+        ("just text", "the file: must be a mapping of keys to values, not 'just text'."),
     ],
 )
 def test_a_file_that_is_no_configuration_is_refused_in_one_sentence(load: Load, text: str | bytes, says: str) -> None:

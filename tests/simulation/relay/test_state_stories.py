@@ -12,9 +12,9 @@ from sitestack.layers.state_transfer import StateTransfer
 from sitestack.layers.state_transfer.headers import StateChunk
 from sitestack.model.events import Event, GiveState, StateArrived, StateGiven, ViewInstalled
 from sitestack.model.frame import Frame
-from sitestack.sim.transcript import texts
 from tests.harness.linked_sites import Sites
 from tests.harness.stories import layer, say, verdict
+from tests.harness.transcript import texts
 
 WORDS = tuple("123456")
 

@@ -10,11 +10,11 @@ from relay.events import BridgeSend, Listen
 from sitestack.journal import records
 from sitestack.model.frame import Frame
 from sitestack.promises import History, check_all
-from sitestack.sim.script import Script
-from sitestack.sim.transcript import texts
 from sitestack.stack.turn import STEPS, Step
 from tests.harness.linked_sites import ACROSS, Sites, two_sites
+from tests.harness.script import Script
 from tests.harness.stories import SOON, say, site, verdict
+from tests.harness.transcript import texts
 
 
 def sent(script: Script, name: str) -> list[int]:

@@ -14,10 +14,10 @@ from sitestack.model.events import Event, Settled, Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
-from sitestack.sim.script import Script
-from sitestack.sim.world import World, site_maker
+from sitestack.sim.world import World
 from sitestack.stack.layer import Local, Up
 from tests.harness.addresses import address
+from tests.harness.script import Script, site_maker
 
 A, B = map(address, "AB")
 VIEW = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))

@@ -1,6 +1,6 @@
-"""What keeps the state of `relay audit --follow` small, and the rows that say what was given up for it: never in silence.
+"""Bounds that keep the state of `relay audit --follow` small, and notes that say what was given up at a bound.
 
-A note has `note` (its kind), `place`, `times` (how often) and `what`.
+A note is a row with `note` (its kind), `place`, `times` (how often) and `what`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from pyspark.sql import functions as F
 from relay.instruments.analytics.facts import RECEPTION
 from relay.instruments.analytics.promises.findings import text
 
-#: Of each kind of range a reception keeps so many, the newest. An undisturbed one has a single range.
+#: The most ranges of a kind that a reception keeps, the newest ones. An undisturbed reception has a single range.
 RANGES_MAX = 200
-#: Who has written nothing for so many horizons is forgotten.
+#: Horizons after which a process that has written nothing is forgotten.
 SILENT_HORIZONS = 4
-
-NOTE_SCHEMA = "note string, place string, times long, what string"
 
 
 def bound_ranges(ranges: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, DataFrame]:
-    """The newest ranges of each key, those before them as one from end to end; and how many became one, as notes."""
+    """The newest ranges of each key, and the older ones as one range from end to end; and notes on how many became one."""
     newest = Window.partitionBy(*keys).orderBy(F.desc("last"))
     age = F.least(F.row_number().over(newest), F.lit(RANGES_MAX))
     kept = ranges.withColumn("age", age).groupBy(*keys, "age")
@@ -33,13 +31,13 @@ def bound_ranges(ranges: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, Dat
 
 
 def newest_ranges(ranges: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The newest ranges of each key; those before them are forgotten."""
+    """The newest ranges of each key; older ones are forgotten."""
     age = F.row_number().over(Window.partitionBy(*keys).orderBy(F.desc("last")))
     return ranges.withColumn("age", age).where(F.col("age") <= RANGES_MAX).drop("age")
 
 
 def split_silent(processes: DataFrame, now_ns: int, horizon_ns: int) -> tuple[DataFrame, DataFrame]:
-    """The processes that are remembered; and as notes those that fell silent without a word and are forgotten."""
+    """The processes to remember; and notes on those that fell silent without a stop record and are forgotten."""
     is_done = F.col("stopped") & (F.col("last_ns") < now_ns - horizon_ns)
     is_silent = ~F.col("stopped") & (F.col("last_ns") < now_ns - SILENT_HORIZONS * horizon_ns)
     silent_s = SILENT_HORIZONS * horizon_ns // 1_000_000_000
@@ -50,7 +48,7 @@ def split_silent(processes: DataFrame, now_ns: int, horizon_ns: int) -> tuple[Da
 
 
 def find_late(facts: DataFrame, due_ns: int, horizon_s: int) -> DataFrame:
-    """Notes of records that are older than what is still waited for."""
+    """Notes on records that came later than the horizon allows."""
     late = facts.where(F.col("wall_ns") < due_ns)
     what = (
         f"records came more than {horizon_s} s after others of their time: they are judged for duplicates, holes and places, "
@@ -60,7 +58,7 @@ def find_late(facts: DataFrame, due_ns: int, horizon_s: int) -> DataFrame:
 
 
 def find_unjudged(pairs: DataFrame, why: Column) -> DataFrame:
-    """Notes of messages of which cannot be said whether a receiver, who is there, should have them."""
+    """Notes on messages of which it cannot be said whether a receiver should have them."""
     messages = F.sum(F.col("last") - F.col("first") + 1)
     rows = pairs.withColumn("place", F.col("site")).withColumn("why", why)
     told = rows.groupBy("place", "why").agg(messages.alias("times"))

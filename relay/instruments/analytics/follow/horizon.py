@@ -1,16 +1,16 @@
-"""What a batch of new records says, given what is known from all earlier ones: the step of `relay audit --follow`.
+"""The step of `relay audit --follow`: what a batch of new records says, given the state left by all earlier batches.
 
-Pure: from facts and a state to findings, notes and the next state. The state is bounded: a few ranges a stream and receiver
-that is alive, what was sent within the horizon, and a hash a member and thousand places within it. What is given up at a
-bound is a note (`relay.instruments.analytics.follow.bounds`).
+Pure: from facts and a state to findings, notes and the next state. The state is bounded: a few ranges for each stream and
+living receiver, the sends within the horizon, and a hash for each member and thousand places within it. A note tells what is
+given up at a bound (`relay.instruments.analytics.follow.bounds`).
 
-Judged at once: duplicates, late and passed-over numbers, places that fall, journals that are damaged. Judged when the horizon
-has passed, so that a site whose journals come late has until then: whether everybody has what was sent, and whether members
-agree on the order. Time is that of the journals, and a batch is judged by the latest clock *before* it: when all journals have
-paused, nobody is judged before one more batch is read.
+Judged at once: duplicates, late and passed-over numbers, places that fall, damaged journals. Judged when the horizon has
+passed, since journals of a site may come late: whether all members have what was sent, and whether members agree on the order.
+Time is that of the journals, and a batch is judged by the latest clock *before* it: if every journal paused, nothing is judged
+until one more batch was read.
 
-Passed-over and lost numbers of unicasts, and passed-over ones of an own site that has changed its view in between, are left to
-`relay audit` without `--follow`, which knows how a run ended; its word is the last.
+Not judged here are passed-over and lost numbers of unicasts, and numbers that were passed over at home across a change of
+views. `relay audit` without `--follow` judges them, since it knows how a run ended; its verdict is the final one.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from relay.instruments.analytics.follow.positions import add_orders, find_differ
 from relay.instruments.analytics.promises.completeness import passed_over, repeated, turned
 from relay.instruments.analytics.promises.findings import text, to_findings, unite
 from relay.instruments.analytics.ranges import merge_ranges, overlap, overlay_ranges, subtract_ranges
-from relay.instruments.analytics.reception import carry_on, find_duplicates, find_holes, fold_deliveries
+from relay.instruments.analytics.reception import IS_RECEIVED, carry_on, find_duplicates, find_holes, fold_runs, order_runs
 from sitestack.journal import records
 
-#: Sends are kept and judged together by so much of their time.
+#: Nanoseconds of a stretch of time, whose sends are kept and judged together.
 STRETCH_NS = 10_000_000_000
-#: Wall clocks of two sites may be apart by so much.
+#: Nanoseconds that the wall clocks of two sites may be apart.
 SKEW_NS = 60_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known from earlier batches."""
+    """The state: what is known from earlier batches."""
 
-    #: Of each reception what was delivered, in gaps, and the baseline: see `carry_on`.
+    #: For each reception the delivered numbers, those in gaps, and the baseline: see `carry_on`.
     carried: DataFrame
-    #: Of each reception what was counted as lost and has not come since.
+    #: For each reception the numbers that were counted as lost and have not come since.
     missing: DataFrame
-    #: Of each reception of the own site's multicasts the view of its last delivery.
+    #: For each reception of multicasts of the own site the view of its last delivery.
     latest: DataFrame
-    #: Of each stream what was sent in which stretch of time, until it is judged.
+    #: For each stream and stretch of time the numbers that were sent and are not judged yet.
     sent: DataFrame
-    #: Who has written when: `first_ns`, `last_ns`, its last view, whether it has stopped, and whether unanswered.
+    #: For each process the times of its first and last record and of its last view, and whether and how it has stopped.
     processes: DataFrame
-    #: Of each view, member and block of places how many batches, and their hash, until it is judged.
+    #: For each view, member and block of places the number of batches and their hash, until they are judged.
     orders: DataFrame
 
 
@@ -77,12 +77,12 @@ assert [each.name for each in fields(Known)] == list(STATE_SCHEMAS)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a batch says."""
+    """The result of a batch."""
 
     findings: DataFrame
     notes: DataFrame
     known: Known
-    #: How many messages more (or fewer, when late ones have come) are lost.
+    #: By how many messages the losses grew, or shrank because late messages have come.
     lost: int
 
 
@@ -90,7 +90,7 @@ def advance(facts: DataFrame, known: Known, horizon_ns: int, now_ns: int) -> Ste
     """The step from `known`. `now_ns` is the latest wall clock of all earlier batches, 0 before the first."""
     facts = facts.withColumn("stay", F.lit(1))
     due_ns = now_ns - horizon_ns
-    runs = settle(fold_deliveries(facts, known.carried))
+    runs = settle(order_runs(fold_runs(facts.where(IS_RECEIVED)), known.carried))
     carried, bounded = bound_ranges(settle(carry_on(runs)), CARRIED)
     carried = settle(carried)
     processes = settle(_meet(known.processes, facts))
@@ -162,7 +162,7 @@ def _add_latest(latest: DataFrame, facts: DataFrame) -> DataFrame:
 
 
 def _judged_holes(holes: DataFrame, latest: DataFrame, facts: DataFrame) -> DataFrame:
-    """The holes that owe nothing to a change of views: those across sites, and at home those within a view."""
+    """The holes that no change of views can excuse: those across sites, and those at home within a view."""
     before = latest.withColumns({"position": F.lit(-1).cast("long"), "first": F.lit(0).cast("long")})
     ordered = Window.partitionBy(*RECEPTION).orderBy("position")
     views = before.unionByName(_own_multicasts(facts)).withColumn("previous_vid", F.lag("vid").over(ordered))
@@ -174,18 +174,18 @@ def _judged_holes(holes: DataFrame, latest: DataFrame, facts: DataFrame) -> Data
 
 
 def _not_again(findings: DataFrame, runs: DataFrame) -> DataFrame:
-    """Without what is delivered again: that is named as such."""
+    """The findings without those on repeated deliveries, which have findings of their own."""
     again = find_duplicates(runs).alias("again")
     same = [F.col(f"finding.{name}") == F.col(f"again.{name}") for name in ("uuid", *STREAM)]
     return findings.alias("finding").join(again, [*same, overlap("finding", "again")], "left_anti")
 
 
 def _find_missing(due: DataFrame, carried: DataFrame, processes: DataFrame, horizon_ns: int) -> tuple[DataFrame, DataFrame]:
-    """What was sent before the horizon, and somebody who was there has not got; and notes of what cannot be said.
+    """Findings on messages older than the horizon that a receiver lacks; and notes on receivers that cannot be judged.
 
-    A receiver is judged by a journal that goes on for three quarters of the horizon after the message, in a view that is
-    older than the message. An origin that fell silent without a word has crashed: of what it sent only that is owed which
-    somebody of its site has.
+    A receiver is judged only if its journal goes on for three quarters of the horizon after the message, in a view older than
+    the message. An origin that fell silent without a stop record has crashed: of its messages only those are owed that some
+    member of its site has.
     """
     patience_ns = horizon_ns // 4 * 3
     goes_on = F.col("last_ns") >= F.col("stretch") + STRETCH_NS + patience_ns
@@ -214,7 +214,7 @@ def _find_missing(due: DataFrame, carried: DataFrame, processes: DataFrame, hori
 
 
 def _count_lost(findings: DataFrame, missing: DataFrame, carried: DataFrame, processes: DataFrame) -> tuple[DataFrame, int]:
-    """What is missing now, and how many messages more that is than before."""
+    """The missing numbers now, and by how many messages they have grown."""
     harmed = findings.where("harm = 'lost'")
     new = harmed.join(F.broadcast(processes.select("uuid", "site")), "uuid").select(*RECEPTION, "first", "last")
     done = carried.where("kind in ('delivered', 'gap')").select(*RECEPTION, "first", "last")

@@ -1,7 +1,7 @@
-"""Judges the micro-batches of `relay audit --follow`, and keeps what is known on disk between them.
+"""Judges the micro-batches of `relay audit --follow`, and keeps the state between them on disk.
 
-State, findings and notes of a batch are files named after it. A batch that is done again after a crash starts from the state
-of the one before and writes the same over what is there, so that nothing is counted twice.
+State, findings and notes of a batch are in files named after its number. A batch that is repeated after a crash starts from the
+state of the one before and overwrites its files, so that nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from relay.instruments.analytics.follow.horizon import STATE_SCHEMAS, Known, Ste
 from relay.instruments.analytics.verdict import add_places, find_violations
 from sitestack.model.errors import LocalError
 
-#: Of this many batches the state is kept; the last but one is needed when the last has to be done again.
+#: Batches whose state is kept; the last but one is needed when the last has to be repeated.
 STATES_KEPT = 3
-#: So many violations and notes of a batch are shown; the tables have all.
+#: The most violations and notes of a batch that are shown; the tables hold all.
 SHOWN_MAX = 20
 
 _TOTALS = ("deliveries", "lost", "duplicated", "reordered", "violations")
@@ -41,7 +41,7 @@ class Progress:
     lost: int
     duplicated: int
     reordered: int
-    #: So many different violations since the beginning.
+    #: The number of different violations since the beginning.
     violations: int
     #: Processes that are remembered, by site.
     processes: Mapping[str, int]
@@ -54,12 +54,12 @@ class Progress:
 
     @property
     def verdict(self) -> str:
-        """So far."""
+        """The verdict so far."""
         return "fail" if self.violations else "pass"
 
     @property
     def is_empty(self) -> bool:
-        """No journal has been read yet: Spark runs a first batch also where nothing is."""
+        """Whether no journal has been read yet: Spark runs a first batch even on nothing."""
         return not (self.now_ns or self.violations or self.notes)
 
     def as_json(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Progress:
 
 
 class Judge:
-    """Takes one batch after the other; `observe` hears where the audit stands after each."""
+    """Judges one batch after the other; `observe` is told where the audit stands after each."""
 
     def __init__(self, spark: SparkSession, out: Path, horizon_s: int, observe: Callable[[Progress], None]) -> None:
         self.spark = spark
@@ -79,7 +79,7 @@ class Judge:
         self.observe = observe
 
     def take(self, batch: DataFrame, number: int) -> None:
-        """What Spark calls with every batch. Raises FollowError when the state that it continues is gone."""
+        """Judge a batch; called by Spark. Raises FollowError when the state of the batch before is gone."""
         facts = batch.persist()
         try:
             before = self._totals(number - 1)
@@ -132,7 +132,7 @@ class Judge:
         added = {"deliveries": deliveries, "lost": step.lost, **_count(findings), "violations": violations.count()}
         totals = {name: before[name] + added[name] for name in _TOTALS}
         totals["now_ns"] = max(before["now_ns"], latest_ns)
-        # Last, because it says that the state of this batch is whole.
+        # Written last, because this file says that the state of this batch is complete.
         (self._state(number) / "totals.json").write_text(json.dumps(totals), encoding="utf-8")
         told = violations.orderBy("invariant", "place", "issue").limit(SHOWN_MAX).collect()
         notes = step.notes.orderBy("note", "place").limit(SHOWN_MAX).collect()

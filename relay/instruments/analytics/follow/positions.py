@@ -1,4 +1,4 @@
-"""L8 while journals grow: the members of a site deliver everything in one order, by a hash a member and block of places."""
+"""L8 while journals grow: members of a site deliver in one order, compared by a hash for each member and block of places."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from relay.instruments.analytics.facts import IS_MULTICAST, STREAM, range_text, 
 from relay.instruments.analytics.promises.findings import text, to_findings
 from relay.instruments.analytics.promises.total_order import find_falls, measure_order
 
-#: Members are compared by the hash of so many places.
+#: Places in a block.
 BLOCK = 1_000
 
 _BLOCK_OF_VIEW = ("site", "vid", "block")
 
 
 def add_orders(orders: DataFrame, facts: DataFrame) -> DataFrame:
-    """What each member delivered in each block of places of each view, with what these facts add."""
+    """The hashes of each view, member and block of places, with what these facts add."""
     placed = facts.where("gseq is not null").withColumn("block", F.floor(F.col("gseq") / BLOCK))
     columns = [F.sum("batches").alias("batches"), F.bit_xor("order_hash").alias("order_hash")]
     ends = [F.min("low").alias("low"), F.max("high").alias("high"), F.max("last_ns").alias("last_ns")]
@@ -25,7 +25,7 @@ def add_orders(orders: DataFrame, facts: DataFrame) -> DataFrame:
 
 
 def find_unplaced(orders: DataFrame, facts: DataFrame) -> DataFrame:
-    """Places that do not increase, among these facts or against what was known before."""
+    """Findings on places that do not increase, among these facts or after what was known before."""
     member = ("site", "vid", "uuid")
     deliveries = facts.where(f"kind = 'deliver' and gseq is not null and {IS_MULTICAST}")
     known = orders.groupBy(*member).agg(F.max("high").alias("reached"))
@@ -50,9 +50,9 @@ def split_due(orders: DataFrame, due_ns: int) -> tuple[DataFrame, DataFrame]:
 
 
 def find_different(due: DataFrame) -> DataFrame:
-    """Members that delivered as many batches of a block as another one, and not the same or not in the same places.
+    """Findings on members that delivered equally many batches of a block, but other batches or in other places.
 
-    Who delivered fewer has lost something, which the numbers of its origins tell, or has left before the end of the view.
+    A member that delivered fewer has either lost some, which shows in the numbers of their origins, or has left early.
     """
     compared = due.groupBy(*_BLOCK_OF_VIEW, "batches").agg(
         F.count_distinct("order_hash").alias("orders"), F.min("low").alias("low"), F.max("high").alias("high")

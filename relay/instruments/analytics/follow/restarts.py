@@ -1,4 +1,4 @@
-"""Keeps the streams of `relay audit --follow` running: what fails is started again, what comes too late is told."""
+"""Keeps the streams of `relay audit --follow` running: restarts those that fail, and tells of rows that come too late."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from relay.instruments.analytics.follow.judge import FollowError
 
-#: A stream that fails so many times without a batch in between is given up.
+#: Failures without a batch in between after which a stream is given up.
 FAILURES_MAX = 8
 
 
 class RestartedStream:
-    """A query, begun again from its checkpoint when it fails, as when a worker does not come up on a busy machine."""
+    """A query that is restarted from its checkpoint when it fails, as when a worker does not come up on a busy machine."""
 
     def __init__(self, name: str, start: Callable[[], StreamingQuery]) -> None:
         self.name = name
@@ -30,7 +30,7 @@ class RestartedStream:
 
     @property
     def is_active(self) -> bool:
-        """Whether it runs. One that is to take only what is there ends by itself."""
+        """Whether the query runs. One that takes only what is there ends by itself."""
         return bool(self._query.isActive)
 
     @property
@@ -39,7 +39,7 @@ class RestartedStream:
         return bool(self._query.status["isTriggerActive"])
 
     def watch(self) -> None:
-        """Start it again if it has failed. Raises FollowError when that has not helped, or cannot."""
+        """Restart the query if it has failed. Raises FollowError when restarts do not help, or cannot."""
         failure = self._query.exception()
         if failure is None:
             return
@@ -51,12 +51,12 @@ class RestartedStream:
         self._query = self._start()
 
     def stop(self) -> None:
-        """End it; a batch that is under way is broken off, and done again by the next run."""
+        """End the query; an unfinished batch is aborted, and repeated by the next run."""
         self._query.stop()
 
 
 class LateRows(StreamingQueryListener):
-    """A sentence for every batch in which rows came too late for a table: they are left out, but not in silence."""
+    """Tells of rows that come too late for a table and are left out of it, with a sentence for every such batch."""
 
     def __init__(self, horizon_s: int, tell: Callable[[str], None]) -> None:
         self.horizon_s = horizon_s

@@ -1,6 +1,6 @@
-"""Runs `relay audit --follow` until a signal ends it, and says in lines where the audit stands.
+"""Runs `relay audit --follow` until a signal ends it, and prints where the audit stands.
 
-The command and the job for `spark-submit` both do it this way.
+Both the command and the job for `spark-submit` use this.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def run_follow(spark: SparkSession, options: FollowOptions, as_json: bool, resul
 
 
 def describe_progress(progress: Progress) -> list[str]:
-    """What a batch has shown, the verdict last."""
+    """Lines on a batch, the verdict last."""
     lines = [f"{invariant} at {where}: {what}" for invariant, where, what in progress.found]
     lines += [f"Note ({where}): {times} {what}" for _, where, times, what in progress.notes]
     clock = datetime.fromtimestamp(progress.now_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -80,7 +80,7 @@ def describe_progress(progress: Progress) -> list[str]:
 
 
 class _Ending:
-    """Which signal came, if one did. From then on what Spark says, such as that Java is gone, is only for the log."""
+    """The signal that ends the run. From then on errors of Spark, such as that Java is gone, go to the log only."""
 
     def __init__(self, log: Path) -> None:
         self.event = threading.Event()

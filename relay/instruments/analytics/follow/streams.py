@@ -33,19 +33,19 @@ from relay.instruments.analytics.source.columns import select_schema
 from relay.instruments.analytics.source.streaming import BYTES_MAX
 from sitestack.model.errors import ConfigurationError
 
-#: Tables over time are by the minute.
+#: Seconds of a stretch of time in tables.
 STRETCH_S = 60
-#: Longer than the buffers of a relay hold messages for a site that is cut off.
+#: Default horizon in seconds: longer than a relay buffers messages for a site that is cut off.
 HORIZON_S = 900
-#: Two looks at the journals: with less, what is merely not read yet would be late.
+#: Shortest horizon in seconds, two looks at the journals: with less, records that are merely not read yet would be late.
 HORIZON_MIN_S = 10
-#: How often the journals are looked at.
+#: Seconds between two looks at the journals.
 TRIGGER_S = 5.0
-#: Tables over time get a batch for so many of those of the promises, of which nobody waits for a minute.
+#: Batches of the promises for one batch of the tables, which are not urgent.
 TABLES_EVERY = 6
-#: How often it is looked at whether the streams still run.
+#: Seconds between two checks whether the streams still run.
 _WATCH_S = 0.5
-#: At the end so long is waited for batches that are under way. What is broken off then is done again by the next run.
+#: Seconds at the end for batches under way. Batches that are aborted then are repeated by the next run.
 _FINISH_S = 5.0
 
 _COLUMNS = (
@@ -80,11 +80,11 @@ def follow(
     tell: Callable[[str], None],
     stop: threading.Event,
 ) -> None:
-    """Run the streams until `stop` is set, or all is taken. `tell` hears sentences about the tables.
+    """Run the streams until `stop` is set, or all is taken. `tell` is given sentences about the tables.
 
     Raises FollowError when a stream cannot go on.
     """
-    # What fails in a batch ends its stream, which says why; the bridge to Java need not print it too.
+    # An error in a batch ends its stream, which reports it; the bridge to Java need not print it too.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     listener = LateRows(options.horizon_s, tell)
     spark.streams.addListener(listener)

@@ -17,42 +17,39 @@ from relay.instruments.analytics.facts import (
     stream_text,
 )
 from relay.instruments.analytics.promises.findings import phrase, tell_ranges, text, to_findings, unite
-from relay.instruments.analytics.ranges import common_first, common_last, merge_ranges, overlap, overlay_ranges, subtract_ranges
+from relay.instruments.analytics.ranges import (
+    common_first,
+    common_last,
+    count_numbers,
+    merge_ranges,
+    overlap,
+    overlay_ranges,
+    subtract_ranges,
+)
 from relay.instruments.analytics.reception import find_duplicates, find_gaps, find_holes, find_late, find_misplaced_gaps
 from sitestack.promises.order import AGAIN, GAP_DELIVERED, GAP_EARLY, LATE, PASSED_OVER
 
 
 def measure_completeness(runs: DataFrame, received: DataFrame) -> DataFrame:
-    """How complete every stream is at every process that received of it: a row each.
+    """A row for each reception with its numbers of messages: `delivered`, `duplicated`, `reordered`, `in_gaps` and `missing`.
 
-    `delivered`, `duplicated`, `reordered`, `in_gaps`, and `missing`, the numbers passed over in silence and not delivered
-    later. Whether what is missing was owed is what the invariants say.
+    `missing` numbers were passed over without a gap and not delivered later. Whether they were owed is for the promises to say.
     """
     ordered = runs.where(IS_ORDERED)
     passed = find_holes(ordered).where("not initial")
     parts = {
-        "delivered": _count(received),
-        "duplicated": _count(find_duplicates(runs), F.col("times")),
-        "reordered": _count(find_late(ordered)),
-        "in_gaps": _count(find_gaps(runs)),
-        "missing": _count(subtract_ranges(merge_ranges(passed, RECEPTION), received, RECEPTION)),
+        "delivered": received,
+        "duplicated": find_duplicates(runs),
+        "reordered": find_late(ordered),
+        "in_gaps": find_gaps(runs),
+        "missing": subtract_ranges(merge_ranges(passed, RECEPTION), received, RECEPTION),
     }
-    named = [part.withColumnRenamed("count", name) for name, part in parts.items()]
-    counted = named[0]
-    for part in named[1:]:
-        counted = counted.unionByName(part, allowMissingColumns=True)
-    return counted.groupBy(*RECEPTION).agg(*[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in parts])
-
-
-def _count(ranges: DataFrame, times: Column | int = 1) -> DataFrame:
-    """How many numbers there are in each reception."""
-    numbers = (F.col("last") - F.col("first") + 1) * times
-    return ranges.groupBy(*RECEPTION).agg(F.sum(numbers).alias("count"))
+    return count_numbers(parts, RECEPTION)
 
 
 def find_incomplete(events: DataFrame, runs: DataFrame, received: DataFrame, stays: DataFrame) -> DataFrame:
-    """Findings of L2, L3, X1 and X2. Counted from the baseline, or else, across sites, from the first number delivered: what
-    was lost before it, conservation finds.
+    """Findings of L2, L3, X1 and X2. Across sites holes count from the baseline, or else from the first number delivered;
+    conservation (X5) finds losses before it.
     """
     holes = settle(find_holes(runs))
     is_local = _is_local()
@@ -113,12 +110,13 @@ def _misplaced_gaps(runs: DataFrame) -> DataFrame:
 
 
 def find_owed(holes: DataFrame, received: DataFrame, stays: DataFrame) -> DataFrame:
-    """The part of each hole in multicasts of the own site that the process should have delivered: because others did from
-    whom it had not parted, or because nobody did.
+    """The part of each hole in multicasts of the own site that the process should have delivered: members that it had not
+    parted from did deliver it, or no member did.
     """
     keys = (*RECEPTION, "position")
     pieces = add_came_with(_delivered_by_others(holes, received, stays), stays, "came", "uuid", "vid", "next_vid", "next_kind")
-    # Who ended in this view, perhaps with a tail that nobody else has; but who goes on in it has that too.
+    # The other process may have ended in this view, perhaps with a last message that nobody else has; but a process that
+    # still delivers in the view must have it too.
     is_shared = F.expr("array_contains(members, uuid)") & F.when(
         F.col("next_vid").isNull(), F.col("own_vid").eqNullSafe(F.col("vid"))
     ).otherwise(F.col("came"))

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from relay.instruments.analytics.facts import RECEPTION, STREAM, settle, stream_text
 from relay.instruments.analytics.promises.findings import phrase, tell_ranges, to_findings
-from relay.instruments.analytics.ranges import merge_ranges, subtract_ranges
+from relay.instruments.analytics.ranges import count_numbers, merge_ranges, subtract_ranges
 from sitestack.promises.sites import UNACCOUNTED
 
 
@@ -22,12 +22,7 @@ def measure_conservation(owed: DataFrame, received: DataFrame, dealt_with: DataF
     missing = subtract_ranges(owed, dealt_with, RECEPTION)
     expected = merge_ranges(owed, RECEPTION)
     delivered = received.where("scope = 'all' and origin_site != site")
-    parts = {"sent": _count(expected), "delivered": _count(delivered), "missing": _count(missing)}
-    counted = [part.withColumnRenamed("count", name) for name, part in parts.items()]
-    united = counted[0]
-    for part in counted[1:]:
-        united = united.unionByName(part, allowMissingColumns=True)
-    sums = united.groupBy(*RECEPTION).agg(*[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in parts])
+    sums = count_numbers({"sent": expected, "delivered": delivered, "missing": missing}, RECEPTION)
     judged = sums.where("sent > 0").withColumn("excused", F.col("sent") - F.col("delivered") - F.col("missing"))
     return judged.select("origin_site", "origin", "site", "uuid", "sent", "delivered", "excused", "missing")
 
@@ -75,8 +70,8 @@ def find_owed_across(
 
 
 def find_dealt_with(received: DataFrame, gaps: DataFrame, baselines: DataFrame) -> DataFrame:
-    """All numbers that a process need not wait for: delivered in stay `since`, or, at any time (-1), declared lost or before
-    the baseline.
+    """All numbers that a process need not wait for: delivered, in stay `since`; or declared lost or before the baseline, where
+    `since` is -1.
     """
     at_any_time = gaps.select(*RECEPTION, "first", "last").unionByName(baselines.select(*RECEPTION, "first", "last"))
     delivered = received.select(*RECEPTION, "first", "last", F.col("stay").alias("since"))
@@ -103,7 +98,7 @@ def _inherited(missing: DataFrame, stays: DataFrame, dealt_with: DataFrame) -> D
     teachers = settle(first.join(there, ["site", "elder", "vid"]).select("uuid", "elder", "before"))
     taught, known = teachers, teachers.count()
     while True:
-        # Whoever was there before has learnt from others in its turn.
+        # An elder member may itself have inherited from members that were there before it.
         onward = taught.select("uuid", F.col("elder").alias("between")).join(
             teachers.select(F.col("uuid").alias("between"), "elder", "before"), "between"
         )
@@ -114,8 +109,3 @@ def _inherited(missing: DataFrame, stays: DataFrame, dealt_with: DataFrame) -> D
     elders = missing.select(*RECEPTION).distinct().join(F.broadcast(taught), "uuid")
     done = dealt_with.withColumnRenamed("uuid", "elder")
     return elders.join(done, ["site", "elder", *STREAM]).where("since < before").select(*RECEPTION, "first", "last")
-
-
-def _count(ranges: DataFrame) -> DataFrame:
-    """How many numbers there are in each reception."""
-    return ranges.groupBy(*RECEPTION).agg(F.sum(F.col("last") - F.col("first") + 1).alias("count"))

@@ -1,6 +1,6 @@
-"""Who is out of order in a view, and by how little: what no aggregate can say.
+"""Decides which batches are out of order in the disputed part of a view, which no aggregate can.
 
-It is given the disputed part of one view of one site, and asks `sitestack.promises.total_order`.
+`sitestack.promises.total_order` decides; this only translates rows.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FINDING = (
 
 
 class Order(NamedTuple):
-    """An order that some members share."""
+    """An order of batches that some members share."""
 
     places: list[OrderedBatch]
-    #: (node, uuid, label) of those who have it.
+    #: (node, uuid, label) of the members with this order.
     members: list[tuple[str, str, str]]
-    #: How many batches it has in the whole view.
+    #: The number of batches in the whole view.
     length: int
 
 

@@ -1,4 +1,4 @@
-"""What a transform finds: a row for each thing that contradicts an invariant, located and in words.
+"""Findings: a row for each fact that contradicts a promise, with its place and a sentence.
 
 `invariant`, `uuid` (the process at which it shows; or `place`, where it is not a process), `issue` (tells apart what can go
 wrong at one place), `what`, `position` (orders the findings of a process), and for lost and reordered messages the
@@ -34,7 +34,7 @@ _SCHEMA = ", ".join(["invariant string, issue string, what string", *[f"{name} {
 
 
 def list_violations(spark: SparkSession, violations: Sequence[Violation]) -> DataFrame:
-    """The findings that these violations are: a row each that says it, and a row that counts for each range of their damage."""
+    """Violations as findings: a row with the sentence of each, and a row that only counts for each range of its damage."""
     rows: list[tuple[Any, ...]] = []
     for number, each in enumerate(violations):
         issue = f"{number:06}"
@@ -50,7 +50,7 @@ def list_violations(spark: SparkSession, violations: Sequence[Violation]) -> Dat
 def to_findings(
     found: DataFrame, invariant: Column | str, issue: Column | str, what: Column | None, harm: str | None = None
 ) -> DataFrame:
-    """The findings that these rows are; columns of findings that they have are kept."""
+    """Rows as findings; columns that findings have are kept, others are dropped."""
     own = {name: F.col(name) if name in found.columns else F.lit(None) for name in _TYPES}
     own["harm"] = F.lit(harm)
     return found.select(
@@ -67,7 +67,7 @@ def unite(*findings: DataFrame) -> DataFrame:
 
 
 def phrase(sentence: str, **parts: Column) -> Column:
-    """A sentence of the checkers, with columns in its places; null where one of them is."""
+    """A sentence of the checkers with columns for its placeholders; null where a column is null."""
     words = [
         part
         for literal, name, _, _ in Formatter().parse(sentence)

@@ -17,7 +17,7 @@ def match_sends(facts: DataFrame) -> DataFrame:
     """Every delivery with the send of its batch: `send_contents`, `send_last`, `send_ns` and `send_time`, null when there is
     none, and `is_same`, whether the batch is the one that was sent.
 
-    One shuffle by batch, so that nothing depends on how busy an origin is; it serves integrity and lag.
+    It takes one shuffle by batch, so that a busy origin is spread over all tasks; integrity and lag both use it.
     """
     sends = (
         facts.where("kind = 'send'")
@@ -77,7 +77,7 @@ def _find_nearest(wrong: DataFrame, sends: DataFrame) -> DataFrame:
 
 
 def _without_torn_sends(wrong: DataFrame, processes: DataFrame) -> DataFrame:
-    """Without what the last journaled batch of a crashed origin explains: of each origin one batch."""
+    """The rows without the exempt batch of each crashed origin: the one after its last journaled batch."""
     names = F.broadcast(processes.select("uuid", F.struct("site", "node", "uuid").alias("who")))
     follows = F.col("first") == F.coalesce("last_sent", F.lit(0)) + 1
     could_be = (F.col("issue") == "never sent") & (F.col("origin_fate") == "crashed") & follows

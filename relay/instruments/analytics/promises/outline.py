@@ -25,10 +25,10 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.promises import Ending, History, find_ending, fold
 
-#: So many rows come to the driver, of which a view counts as one more for each member: some 400 MB with the histories.
+#: The most rows that come to the driver, some 400 MB with the histories; a view counts as one more row for each member.
 ROWS_MAX = 250_000
 
-#: A handful of each journal, taken in any case: without them nobody knows what became of a process.
+#: Records that are taken in any case, a handful of each journal: they tell what became of a process.
 _ALWAYS = f"kind in ('start', 'stop') or (kind = 'drop' and reason = '{WHY_LOST}')"
 _IN_OUTLINE = "kind in ('view', 'gview', 'role', 'unreach', 'gap', 'baseline')"
 
@@ -40,7 +40,7 @@ Placed: TypeAlias = tuple[int, records.Record]
 class Outline:
     """The outlines of all journals, in their given order."""
 
-    #: With positions, in their order.
+    #: Process -> its records with their positions, in order.
     journals: Mapping[Address, Sequence[Placed]]
     #: Deliveries of unicasts that were sent to other processes only, and the sends, with their stays.
     strays: Mapping[Address, Sequence[Placed]]
@@ -48,25 +48,25 @@ class Outline:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is in it. Beyond the bound there is only how each process began and ended."""
+        """Whether the outline is complete. Beyond `ROWS_MAX` it only has how each process began and ended."""
         return self.rows <= ROWS_MAX
 
     @property
     def what_is_missing(self) -> str:
-        """What cannot be said when it is not whole."""
+        """A sentence on what cannot be judged when the outline is incomplete."""
         return (
             f"L4 to L7, L9, L10, M1, X4, X6, X7, X10 and G1 to G4, and X5, which asks who survived: the views, their members, "
             f"outcomes and unbroken runs of messages are {self.rows:,}, of which {ROWS_MAX:,} are judged together at most"
         )
 
     def find_ending(self) -> Ending:
-        """Who survived the run, as `relay check` says it. Without the whole outline nobody did."""
+        """The ending of the run, as `relay check` finds it; without survivors when the outline is incomplete."""
         if not self.is_whole:
             return Ending({}, None)
         return find_ending(self._records())
 
     def journal(self, uuid: Address) -> list[records.Record]:
-        """What there is of the journal of this process."""
+        """The records of one process."""
         return [record for _, record in self.journals[uuid]]
 
     def cuts(self, ending: Ending) -> dict[Address, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -33,16 +34,10 @@ class RowReader:
     """Makes records of rows. What many of them name is in memory once."""
 
     def __init__(self) -> None:
-        self._addresses: dict[str, Address] = {}
-        self._views: dict[tuple[int, str], ViewId] = {}
-        self._members: dict[tuple[str, ...], tuple[Address, ...]] = {}
-
-    def address(self, text: str) -> Address:
-        """The address that this is in hex."""
-        found = self._addresses.get(text)
-        if found is None:
-            found = self._addresses[text] = Address(bytes.fromhex(text))
-        return found
+        #: The address that a text is in hex.
+        self.address = cache(_address)
+        self._vid = cache(lambda counter, creator: ViewId(counter, self.address(creator)))
+        self._group = cache(lambda uuids: tuple(map(self.address, uuids)))
 
     def messages(self, row: Row, first: int, last: int) -> records.Send | records.Deliver:
         """The record of a row with the columns `MESSAGES`. Where the row has contents, its digest tells these apart."""
@@ -96,15 +91,11 @@ class RowReader:
         return self.address(row["target"]) if row["target"] else None
 
     def _view_id(self, row: Row) -> ViewId:
-        key = (row["counter"], row["creator"])
-        found = self._views.get(key)
-        if found is None:
-            found = self._views[key] = ViewId(key[0], self.address(key[1]))
-        return found
+        return self._vid(row["counter"], row["creator"])
 
     def _who(self, uuids: Iterable[str]) -> tuple[Address, ...]:
-        key = tuple(uuids)
-        found = self._members.get(key)
-        if found is None:
-            found = self._members[key] = tuple(map(self.address, key))
-        return found
+        return self._group(tuple(uuids))
+
+
+def _address(text: str) -> Address:
+    return Address(bytes.fromhex(text))

@@ -16,7 +16,7 @@ from relay.instruments.analytics.facts import IS_MULTICAST
 from relay.instruments.analytics.promises.disputes import FINDING, judge_view
 from relay.instruments.analytics.promises.findings import to_findings
 
-#: No more places of a view are handed to the judge at once. What is disputed beyond them is not listed.
+#: The most places of a view that are judged; disputes beyond them are not listed.
 DISPUTED_PLACES_MAX = 100_000
 
 _BATCH = ("origin_site", "origin", "scope", "first", "last")
@@ -115,7 +115,7 @@ def _around(multicasts: DataFrame, disputed: DataFrame, processes: DataFrame) ->
     """The deliveries of the disputed places, and of each member what identifies its order in the whole view."""
     rows = multicasts.join(F.broadcast(disputed), ["site", "vid"])
     member = Window.partitionBy("site", "vid", "uuid")
-    # A batch that is delivered twice at one place is the business of L2.
+    # A batch that is delivered twice at one place is for L2 to find.
     again = F.row_number().over(Window.partitionBy("site", "vid", "uuid", "gseq", *_BATCH).orderBy("position"))
     once = rows.withColumn("again", again).where("again = 1")
     batch = F.struct("gseq", *_BATCH)

@@ -25,7 +25,7 @@ from relay.journal.frames import wall_ns_at
 from relay.journal.reader import read_header, segment_files
 from sitestack.model.errors import ConfigurationError
 
-#: A journal's wall clock may be set back by this much without rows getting lost from a query for a part of the time.
+#: By how much a journal's wall clock may be set back without a query for a part of the time losing rows.
 CLOCK_STEP_NS = 60 * 1_000_000_000
 
 

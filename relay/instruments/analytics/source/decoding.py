@@ -49,12 +49,12 @@ def decode_segment(
 
 
 def decode_problems(problems: list[Problem], schema: Schema) -> Batch:
-    """The rows of what is wrong with a file that cannot say whose it is, or is not there."""
+    """Rows for the problems of a file whose owner is unknown, or that is missing."""
     return pa.RecordBatch.from_pylist([_problem(problem) for problem in problems], schema=schema)
 
 
 def _within(selection: Selection, batch: Batch) -> Iterator[Batch]:
-    """Only the rows of the time that is asked for; the reader adds `wall_ns` to the schema when there is one."""
+    """Only the rows of the selected time; the reader adds `wall_ns` to the schema when a time is selected."""
     if selection.has_time:
         wall = batch.column("wall_ns")
         mask = pc.and_(pc.greater_equal(wall, selection.since_ns), pc.less_equal(wall, selection.until_ns))
@@ -80,7 +80,7 @@ class _Decoder:
         self.hex = _Hex()
 
     def plain(self, rows: list[dict[str, Any]]) -> Batch:
-        """Rows that are few, by name."""
+        """A batch of a few rows, given by column name."""
         own = [{**self.owner, **row, "position": self.base + row["offset"]} for row in rows]
         return pa.RecordBatch.from_pylist(own, schema=self.schema)
 
@@ -92,7 +92,7 @@ class _Decoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _makers(self, kind: type[records.Record], table: Table) -> Mapping[str, Callable[[], Any]]:
-        """How each column is made, if it is asked for."""
+        """Column -> a function that makes it, if the schema asks for it."""
         length = len(table.offsets)
         named = dict(zip(kind.__slots__, table.columns, strict=True))
         name = "send" if kind is records.Send else "deliver"

@@ -1,7 +1,7 @@
-"""Places in growing journals: which segment and which byte come next, how far whole records reach, and what lies between.
+"""Positions in growing journals: the next segment and byte to read, how far whole records reach, and the parts in between.
 
-A place only moves over whole records. What a crash has torn off is told from what is just being written by the next
-segment of the journal: when that begins, the rest of the one before it is a problem.
+A position only moves over whole records. A record that is incomplete may still be being written; once the journal has a next
+segment it counts as torn, and is a problem.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from relay.journal.encoding import Header
 from relay.journal.frames import walk, wall_ns_at
 from relay.journal.reader import read_header, segment_files
 
-#: Instead of an offset: nothing more of this segment can be read.
+#: In the place of an offset: nothing more of this segment can be read.
 BROKEN = -1
 
 
 class ReadPosition(NamedTuple):
-    """Where a journal goes on."""
+    """Where to go on reading a journal."""
 
     segment: int
     offset: int
 
 
-#: A file that is not read has one place only, which says that its problem has been reported.
+#: The position of a file that is not read: its problem has been reported.
 REPORTED = ReadPosition(0, BROKEN)
 
 
 @dataclass(slots=True)
 class Journals:
-    """What is there at one moment."""
+    """The segment files that exist at one moment."""
 
     #: uuid in hex -> number of the segment -> file.
     segments: dict[str, dict[int, Path]] = field(default_factory=dict)
-    #: Path of a file that belongs to no journal, or that is there twice -> what is wrong with it.
+    #: Path of a file without a known journal, or of a duplicate segment -> its problem.
     strays: dict[str, Problem] = field(default_factory=dict)
 
 
 class Finder:
-    """Looks for segment files under some paths, which need not be there yet. Reads every header once."""
+    """Looks for segment files under some paths, which need not exist yet. Reads every header once."""
 
     def __init__(self, paths: list[Path], selection: Selection) -> None:
         self.paths = paths
@@ -53,7 +53,7 @@ class Finder:
         self.headers: dict[Path, Header] = {}
 
     def find(self) -> Journals:
-        """The journals of the selection as they are now. A file whose header is not whole yet is not there yet."""
+        """The selected journals as they are now. A file whose header is incomplete does not count yet."""
         found = Journals()
         files = [file for path in self.paths for file in _files(path)]
         self.headers = {file: header for file, header in self.headers.items() if file in set(files)}
@@ -76,14 +76,14 @@ class Finder:
 
 
 def _files(path: Path) -> list[Path]:
-    """Nothing, while the path is not there, or when a directory goes away while it is listed: it is listed again."""
+    """The segment files under a path; none while it does not exist, or when a directory vanishes while it is listed."""
     with suppress(JournalError, FileNotFoundError):
         return segment_files([path])
     return []
 
 
 def step(segments: Mapping[int, Path], place: ReadPosition, bytes_max: int | None) -> ReadPosition:
-    """Over whole records of one segment, up to the first that reaches `bytes_max`, or from its end to the next segment."""
+    """Advance over whole records of a segment, by about `bytes_max`; or from its end to the next segment."""
     later = min((number for number in segments if number > place.segment), default=None)
     file = segments.get(place.segment)
     if file is not None and place.offset != BROKEN:
@@ -97,7 +97,7 @@ def step(segments: Mapping[int, Path], place: ReadPosition, bytes_max: int | Non
 
 
 def clock_at(segments: Mapping[int, Path], place: ReadPosition) -> int:
-    """The wall clock of what comes next in a journal, ns; 0 when that cannot be told, because nothing is there yet."""
+    """The wall clock of the next record in ns; 0 when there is none yet."""
     file = segments.get(place.segment)
     if file is None or place.offset == BROKEN:
         return 0
@@ -107,7 +107,7 @@ def clock_at(segments: Mapping[int, Path], place: ReadPosition) -> int:
 
 
 def parts(uuid: str, segments: Mapping[int, Path], since: ReadPosition, until: ReadPosition) -> Iterator[SegmentPartition]:
-    """The parts of a journal between two places. A segment that is not there (any more) is a problem."""
+    """The parts of a journal between two positions. A missing segment is a problem."""
     expected = max(since.segment, 1)
     for number in sorted(number for number in segments if since.segment <= number <= until.segment):
         if number > expected:

@@ -26,14 +26,14 @@ class SegmentPartition(InputPartition):
     start: int = 0
     #: None is the end of the file.
     end: int | None = None
-    #: Instead of the file, which cannot say whose it is, or is not there.
+    #: In the place of rows: the problems of a file whose owner is unknown, or that is missing.
     problems: tuple[Problem, ...] = ()
 
 
 def read_partition(selection: Selection, schema: StructType, partition: SegmentPartition) -> Iterator[Any]:
     """The rows as Arrow record batches with the columns of the schema."""
     arrow = to_arrow_schema(schema, timezone="UTC")
-    # The time of a row is looked at also where it is not asked for.
+    # A selection of time needs the column `wall_ns`, also when the schema does not ask for it.
     is_timed = selection.has_time and "wall_ns" not in schema.names
     read_schema = arrow.append(pa.field("wall_ns", pa.int64())) if is_timed else arrow
     problems = list(partition.problems)

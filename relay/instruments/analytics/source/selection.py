@@ -1,7 +1,7 @@
-"""What a reader is asked for by its options: which journals, which kinds of rows, which time.
+"""The selection of a reader by its options: which journals, which kinds of rows, which time.
 
-Filters of a query are not looked at. Spark would let them narrow the reader, but the table would stay so: whoever used it
-again, with another filter or in a union with itself, would miss rows without a word (seen with PySpark 4.3).
+Filters of a query are ignored. Spark would let them narrow the reader, but for good: a second use of the same table, with
+another filter or in a union with itself, would silently miss rows (seen with PySpark 4.3).
 """
 
 from __future__ import annotations
@@ -10,24 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from relay.journal.encoding import KINDS
 from sitestack.journal import records
 from sitestack.model.errors import ConfigurationError
 
+#: What each class of records is called in the column `kind`, as in the lines of `relay journal cat`.
 KIND_NAMES: dict[type[records.Record], str] = {
-    records.Start: "start",
-    records.Stop: "stop",
-    records.Send: "send",
-    records.Reject: "reject",
-    records.Deliver: "deliver",
-    records.View: "view",
-    records.GlobalView: "gview",
-    records.Role: "role",
-    records.Gap: "gap",
-    records.Baseline: "baseline",
-    records.Unreach: "unreach",
-    records.Drop: "drop",
+    kind: "gview" if kind is records.GlobalView else kind.__name__.lower() for kind in KINDS.values()
 }
-#: The rows that no record makes.
+#: All kinds of rows; `segment` and `problem` are not of records.
 ALL_KINDS = frozenset((*KIND_NAMES.values(), "segment", "problem"))
 #: The options of the source, without `path`; names of options know no case.
 OPTIONS = ("site", "node", "kinds", "since", "until", "payloads", "maxbytespertrigger")

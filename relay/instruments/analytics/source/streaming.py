@@ -1,9 +1,9 @@
 """The streaming reader: journals as they grow.
 
-An offset says for every journal which segment and which byte come next. It is all the state there is, so that a query
-goes on from its checkpoint in another process, after any number of new segments. It never forgets a journal, of which it
-keeps about 80 bytes. The bytes between two offsets do not change, so that a batch that is done again has the same rows,
-and a sink that knows the batches by their numbers holds every record once.
+An offset says for every journal which segment and which byte come next. It is the only state, so that a query can go on
+from its checkpoint in another process, after any number of new segments. It never forgets a journal, which costs about
+80 bytes each. The bytes between two offsets do not change, so that a repeated batch has the same rows, and a sink that
+knows batches by their numbers holds every record once.
 
 A micro-batch is at most `maxBytesPerTrigger` of journals, and one record more. The journals advance together by their wall
 clocks, the one that is furthest behind first, so that a query that catches up sees all of a minute before the next one and
@@ -26,9 +26,9 @@ from relay.instruments.analytics.source.reading import SegmentPartition, read_pa
 from relay.instruments.analytics.source.selection import Selection
 from sitestack.model.errors import ConfigurationError
 
-#: What a micro-batch reads unless the option says otherwise: some 100,000 records.
+#: Default size of a micro-batch: some 100,000 records.
 BYTES_MAX = 32 << 20
-#: A journal advances by so much at a time.
+#: Bytes by which a journal advances at a time.
 STEP_BYTES = 64 << 10
 
 #: Journal, as its uuid in hex, or the path of a file that belongs to none -> {"segment": number, "offset": bytes or BROKEN}.
@@ -109,7 +109,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return clock_at(segments, place), uuid, place
 
     def _known(self, keys: dict[str, Any]) -> list[str]:
-        """Without what came after a query that takes only what is there has begun."""
+        """The keys, without those that are newer than a query which takes only what is there."""
         return [key for key in keys if self.target is None or key in self.target]
 
 

@@ -1,6 +1,6 @@
-"""Links between sites by way of proxies on this machine, for what cannot be done to packets: here, or at all.
+"""Proxies on the links between sites, for harm that cannot be done to packets: half-open always, delay without sch_netem.
 
-They stand at the gateway of the WAN, with a port for each caller and each called, as they do in a drill without containers.
+The proxies listen on this machine at the gateway address of the WAN, at a port for each pair of a caller and a called member.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ import trio
 
 from relay.instruments.drills.executor import Pair, PlaceFailed
 from relay.instruments.drills.network import Network
-from relay.instruments.drills.plan import Drill, Seat, parse_link
+from relay.instruments.drills.plan import Drill, Seat, between_sites, parse_link
 from relay.instruments.drills.proxy import StreamProxy, bind_streams
 
-#: Nobody else has the gateway of a run's network, so any port will do.
+#: The first port of the proxies. Nothing else listens at the gateway of a run's own network, so any port will do.
 _PORT = 17_700
-#: Addresses of the members: behind that of the gateway, with room for what an engine takes for itself.
+#: Place of the first member's address in the subnet, with room for the addresses that an engine takes for itself.
 _FIRST_ADDRESS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Detours:
-    """Where everything is."""
+    """The addresses of a WAN with proxies."""
 
     gateway: str
-    #: Of the members on the WAN.
+    #: Member -> its address on the WAN.
     addresses: Mapping[Seat, str]
-    #: (who calls, whom): the port of the gateway to call.
+    #: (calling member, called member) -> the port at the gateway.
     ports: Mapping[Pair, int]
 
     def peers(self, seat: Seat) -> str:
-        """What RELAY_PEERS says to a member."""
+        """The value of RELAY_PEERS for a member."""
         return " ".join(
             [f"{other.site}={self.gateway}:{port}" for (caller, other), port in self.ports.items() if caller == seat]
         )
@@ -46,24 +46,23 @@ def is_between_sites(drill: Drill, link: str) -> bool:
 
 
 def leads_by_proxies(drill: Drill, netem: bool) -> bool:
-    """Whether something is done between sites that only a proxy can do."""
+    """Whether the drill does something between sites that only a proxy can do; `netem`: whether the kernel has it."""
     verbs = {action.do for action in drill.method if action.link and is_between_sites(drill, action.link)}
     return "half-open" in verbs or ("delay" in verbs and not netem)
 
 
 def plan_detours(seats: Sequence[Seat], subnet: str) -> Detours:
-    """Addresses on a WAN."""
+    """Choose addresses for the members and ports for the proxies in a subnet."""
     network = ipaddress.ip_network(subnet)
-    pairs = [(caller, called) for caller in seats for called in seats if caller.site != called.site]
     return Detours(
         gateway=str(network[1]),
         addresses={seat: str(network[_FIRST_ADDRESS + place]) for place, seat in enumerate(seats)},
-        ports={pair: _PORT + place for place, pair in enumerate(pairs)},
+        ports={pair: _PORT + place for place, pair in enumerate(between_sites(seats))},
     )
 
 
 async def start_detours(detours: Detours, bridge_port: int, network: Network, nursery: trio.Nursery) -> None:
-    """All proxies, which run until the nursery is cancelled. The network of the WAN must be there. Raises PlaceFailed."""
+    """Start all proxies in the nursery. The network of the WAN must exist already. Raises PlaceFailed."""
     for (caller, called), port in detours.ports.items():
         try:
             listener = await bind_streams(detours.gateway, port)

@@ -6,7 +6,7 @@ import os
 import socket
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +15,11 @@ from typing import Any
 import docker
 from docker.errors import DockerException, NotFound
 
+from relay.instruments.drills.child import LAST_WORDS_LINES
 from relay.instruments.drills.executor import PlaceFailed
 from sitestack.model.errors import ConfigurationError
 
-#: How many of the last lines of a member's log a report of its death repeats.
-_LAST_WORDS_LINES = 5
-#: An answer of the engine; a graceful stop has its own time on top.
+#: Seconds for an answer of the engine; a graceful stop has its own time on top.
 _TIMEOUT_S = 60
 _PROJECT_LABEL = "com.docker.compose.project"
 _SERVICE_LABEL = "com.docker.compose.service"
@@ -28,13 +27,13 @@ _SERVICE_LABEL = "com.docker.compose.service"
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """How a container is."""
+    """The state of a container."""
 
     running: bool
     exit_code: int
-    #: Of its first process on this machine; 0 when it does not run.
+    #: Process id of its first process on this machine; 0 when it does not run.
     pid: int
-    #: Network as the engine calls it, to the address in it.
+    #: Engine's name of a network -> the container's address in it.
     addresses: dict[str, str] = field(default_factory=dict)
 
 
@@ -51,30 +50,30 @@ class Engine:
             raise ConfigurationError("relay drill --on compose: no container engine answers on this machine.") from error
 
     def subnets(self) -> list[str]:
-        """Those of all networks that the engine knows."""
+        """The subnets of all networks that the engine knows."""
         with _translated("list its networks"):
             networks = self._client.networks.list()
         pools = [pool for network in networks for pool in (network.attrs.get("IPAM") or {}).get("Config") or ()]
         return [pool["Subnet"] for pool in pools if "Subnet" in pool]
 
     def image_id(self, name: str) -> str:
-        """So that a run goes on with the image it began with, whatever the name means later."""
+        """The id of an image, which a run keeps even when its name comes to mean another image."""
         with _translated(f"find the image {name}"):
             return str(self._client.images.get(name).id)
 
     def containers(self, project: str) -> dict[str, Container]:
-        """Those of a project by service."""
+        """The containers of a project, by service."""
         with _translated("list its containers"):
             found = self._client.containers.list(all=True, filters={"label": f"{_PROJECT_LABEL}={project}"})
         return {each.labels[_SERVICE_LABEL]: Container(each) for each in found}
 
     def disconnect(self, network: str, container: Container) -> None:
-        """The container loses its interface in this network."""
+        """Take the container out of a network."""
         with _translated(f"disconnect {container.name} from {network}"):
             self._client.networks.get(network).disconnect(container.id)
 
     def connect(self, network: str, container: Container, alias: str, address: str) -> None:
-        """It has one again, with the name and the address that it had."""
+        """Put the container into a network again, under the name and at the address that it had."""
         with _translated(f"connect {container.name} to {network}"):
             self._client.networks.get(network).connect(container.id, aliases=[alias], ipv4_address=address)
 
@@ -88,7 +87,7 @@ class Container:
         self.name = str(container.name)
 
     def start(self) -> socket.socket:
-        """Start it. Answers its standard input."""
+        """Start the container. Returns its standard input."""
         with _translated(f"start {self.name}"):
             self._container.start()
             stream = self._container.attach_socket(params={"stdin": 1, "stream": 1})
@@ -98,7 +97,7 @@ class Container:
         return raw
 
     def state(self) -> ContainerState:
-        """How it is at this moment."""
+        """The state of the container now."""
         with _translated(f"inspect {self.name}"):
             self._container.reload()
         state = self._container.attrs["State"]
@@ -107,40 +106,40 @@ class Container:
         return ContainerState(bool(state["Running"]), int(state["ExitCode"]), int(state["Pid"]), addresses)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """SIGKILL, and wait for the end."""
         with _translated(f"kill {self.name}"):
             self._container.kill()
             self._container.wait(timeout=_TIMEOUT_S)
 
     def pause(self) -> None:
-        """All its processes stand still."""
+        """Freeze all processes."""
         with _translated(f"pause {self.name}"):
             self._container.pause()
 
     def resume(self) -> None:
-        """They go on."""
+        """Let frozen processes go on."""
         with _translated(f"resume {self.name}"):
             self._container.unpause()
 
     def stop(self, grace_s: float) -> None:
-        """The image's stop signal; killed when it takes longer."""
+        """Send the image's stop signal, and SIGKILL after the grace time."""
         with _translated(f"stop {self.name}"):
             self._container.stop(timeout=int(grace_s))
 
     def free(self) -> None:
-        """An engine does not end what stands still."""
+        """Let frozen processes go on, if there are any: an engine cannot stop a frozen container."""
         with suppress(DockerException, OSError):
             self._container.reload()
             if self._container.status == "paused":
                 self._container.unpause()
 
     def log(self) -> str:
-        """The last lines that it said."""
+        """The last lines of the log."""
         with _translated(f"read the log of {self.name}"):
-            return bytes(self._container.logs(tail=_LAST_WORDS_LINES)).decode(errors="replace")
+            return bytes(self._container.logs(tail=LAST_WORDS_LINES)).decode(errors="replace")
 
     def copy_out(self, path: str, target: Path) -> None:
-        """What is in a directory, volumes included, whether it runs or not."""
+        """Copy a directory, volumes included, out of the container, whether it runs or not."""
         with _translated(f"copy {path} out of {self.name}"), tempfile.TemporaryFile() as archive:
             chunks, _ = self._container.get_archive(path)
             for chunk in chunks:
@@ -158,10 +157,3 @@ def _translated(what: str) -> Iterator[None]:
         raise PlaceFailed(f"The engine could not {what}: it does not exist.") from error
     except (DockerException, OSError) as error:
         raise PlaceFailed(f"The engine could not {what} ({getattr(error, 'explanation', None) or error}).") from error
-
-
-def last_words(member: str, site: str, exit_code: int, log: str) -> str:
-    """One sentence on how a member ended, with the end of its log."""
-    lines: Sequence[str] = log.splitlines()
-    said = f": {' / '.join(lines)}" if lines else ", and said nothing."
-    return f"Member {member} of {site} ended with exit code {exit_code}{said}"

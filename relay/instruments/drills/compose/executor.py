@@ -1,137 +1,77 @@
-"""A drill in containers: the engine starts, feeds, kills, stops and disconnects them; packet filters harm single links."""
+"""A drill in containers: the engine harms members and whole sites; packet filters and traffic control harm single links."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from http.client import HTTPException
 from pathlib import Path
-from urllib.request import ProxyHandler, build_opener
+from typing import ClassVar
 
 import trio
 
-from relay.instruments.drills.compose.engine import Container, Engine, last_words
+from relay.instruments.drills.compose.engine import Container, Engine
 from relay.instruments.drills.compose.filters import NETEM, SHAPING, drop_rules, shaping_commands
+from relay.instruments.drills.compose.member import ContainerMember
 from relay.instruments.drills.compose.namespaces import filter_packets, interfaces, shape_traffic
-from relay.instruments.drills.executor import MemberDied, Pair, PlaceFailed, Status
+from relay.instruments.drills.executor import Executor, Pair
 from relay.instruments.drills.network import OPEN, Condition, Network, harmed
-from relay.instruments.drills.plan import Seat
-from relay.node.status_socket import ANSWER_BYTES_MAX, parse_status
-
-#: A member that does not answer within this time is asked again.
-_ANSWER_TIMEOUT_S = 2.0
-#: A member that stands still does not read what it is sent.
-_FEED_TIMEOUT_S = 10.0
+from relay.instruments.drills.plan import Seat, between_sites
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What an executor has to know of its project."""
+    """What an executor has to know of its compose project."""
 
     engine: Engine
     containers: Mapping[Seat, Container]
-    #: By their names in the compose file.
+    #: Member -> its service in the compose file.
     services: Mapping[Seat, str]
-    #: As the engine calls them.
+    #: Site -> the engine's name of its network; and the same of the WAN.
     site_networks: Mapping[str, str]
     wan: str
     http_port: int
-    #: Where members keep their journals, on a volume that they share.
+    #: The directory in every container for the journals, on a shared volume.
     journal: str
-    #: What proxies between the sites do; None where there are none.
+    #: The conditions that proxies between the sites look up; None where there are no proxies.
     detour: Network | None = None
 
 
-class ComposeExecutor:
-    """The containers of one project."""
+class ComposeExecutor(Executor):
+    """The containers of one project. The engine is on this machine, so all have its clock."""
 
-    #: The engine is on this machine.
-    same_clock = True
+    MEANS: ClassVar = {
+        "restart": "restart: the container is started again.",
+        "kill": "kill: SIGKILL to the container.",
+        "pause": "pause: the engine's freezer (docker pause).",
+    }
 
     def __init__(self, setting: Setting, directory: Path) -> None:
+        self._containers = {
+            seat: ContainerMember(seat, container, setting.site_networks[seat.site], setting.http_port)
+            for seat, container in setting.containers.items()
+        }
+        super().__init__(self._containers)
         self._setting = setting
         self._directory = directory
-        self._inputs: dict[Seat, socket.socket] = {}
-        self._urls: dict[Seat, str] = {}
         self._conditions: dict[Pair, Condition] = {}
-        #: Whether traffic control was ever needed: who only drops packets can do without it.
+        #: Whether traffic control was ever needed; dropping packets does without it.
         self._shaped = False
-        #: Who has lost the WAN, with the address to come back with.
+        #: Members without the WAN -> the address that they get back.
         self._cut_off: dict[Seat, str] = {}
-        self._means: dict[str, None] = {}
-        self._opener = build_opener(ProxyHandler({}))
-
-    # -- members ---------------------------------------------------------------------------------------------------
 
     async def start(self, seat: Seat) -> None:
-        """Start the container, which keeps its name and its journal, and gets a network namespace of its own."""
-        if seat in self._urls:
-            self._used("restart: the container is started again.")
-        self._close_input(seat)
-        self._inputs[seat] = await trio.to_thread.run_sync(self._container(seat).start)
-        state = await trio.to_thread.run_sync(self._container(seat).state)
-        address = state.addresses.get(self._setting.site_networks[seat.site], "")
-        self._urls[seat] = f"http://{address}:{self._setting.http_port}/status"
+        """Start a member; its links are harmed as they were before it ended, at its new addresses too."""
+        await super().start(seat)
         if self._conditions:
             await self._harm({seat, *self._neighbours(seat)})
-
-    async def feed(self, seat: Seat, lines: bytes) -> None:
-        """By its standard input."""
-        self._inputs[seat].settimeout(_FEED_TIMEOUT_S)
-        try:
-            await trio.to_thread.run_sync(self._inputs[seat].sendall, lines, abandon_on_cancel=True)
-        except OSError:
-            raise MemberDied(await self._last_words(seat)) from None
-
-    async def status(self, seat: Seat) -> Status | None:
-        """Over HTTP, in the network of its site."""
-        try:
-            return await trio.to_thread.run_sync(self._ask, self._urls[seat], abandon_on_cancel=True)
-        except (OSError, HTTPException):
-            state = await trio.to_thread.run_sync(self._container(seat).state)
-            if not state.running:
-                raise MemberDied(await self._last_words(seat)) from None
-            return None
-
-    async def kill(self, seat: Seat) -> None:
-        """SIGKILL."""
-        self._used("kill: SIGKILL to the container.")
-        await trio.to_thread.run_sync(self._container(seat).kill)
-        self._close_input(seat)
-
-    async def pause(self, seat: Seat) -> None:
-        """The engine's freezer."""
-        self._used("pause: the engine's freezer (docker pause).")
-        await trio.to_thread.run_sync(self._container(seat).pause)
-
-    async def resume(self, seat: Seat) -> None:
-        """The same."""
-        await trio.to_thread.run_sync(self._container(seat).resume)
-
-    async def leave(self, seat: Seat, grace_s: float) -> str:
-        """The stop signal of the image."""
-        container = self._container(seat)
-        await trio.to_thread.run_sync(container.free)
-        await trio.to_thread.run_sync(container.stop, grace_s)
-        state = await trio.to_thread.run_sync(container.state)
-        return await self._last_words(seat) if state.exit_code else ""
-
-    async def fill_disk(self, seat: Seat) -> None:
-        """Was refused before anything was started."""
-        raise NotImplementedError
-
-    async def free_disk(self, seat: Seat) -> None:
-        """Was refused before anything was started."""
-        raise NotImplementedError
 
     # -- links -----------------------------------------------------------------------------------------------------
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
-        """Whole sites are cut off by the engine, which takes the WAN away from one of them; the rest is done to packets.
+        """Harm links: the engine cuts whole sites off by taking the WAN away from one; everything else is done to packets.
 
-        Where proxies stand between the sites, they do what is done there.
+        Where proxies stand between the sites, they do all the harm there.
         """
         if self._setting.detour is not None:
             pairs = self._harm_detours(pairs, self._setting.detour, do, amount)
@@ -151,12 +91,8 @@ class ComposeExecutor:
             self._conditions[pair] = harmed(self._conditions.get(pair, OPEN), do, amount)
         await self._harm({seat for pair in pairs for seat in pair})
 
-    def means(self) -> Sequence[str]:
-        """The engine, and whatever the kernel has."""
-        return list(self._means)
-
     def _harm_detours(self, pairs: Sequence[Pair], detour: Network, do: str, amount: float) -> list[Pair]:
-        """Answers the other pairs: those inside a site."""
+        """Harm the links between sites by the proxies. Returns the pairs inside a site, which are left to do."""
         inside = [pair for pair in pairs if pair[0].site == pair[1].site]
         if len(inside) < len(pairs):
             self._used("links between sites: proxies in user space at the gateway of the WAN.")
@@ -170,10 +106,9 @@ class ComposeExecutor:
         self._used(f"{do}: {how}, in the network namespaces of the containers.")
 
     def _between_sites(self, pairs: Sequence[Pair]) -> str:
-        """The last site, when these pairs are all that there are between sites."""
+        """The last site, if these pairs are all links between sites; else an empty text."""
         seats = list(self._setting.containers)
-        every = {(one, other) for one in seats for other in seats if one.site != other.site}
-        return seats[-1].site if set(pairs) == every else ""
+        return seats[-1].site if set(pairs) == set(between_sites(seats)) else ""
 
     async def _leave_wan(self, site: str) -> None:
         self._used(f"cut between the sites: all members of {site} disconnected from the network of the WAN.")
@@ -200,20 +135,13 @@ class ComposeExecutor:
                 nursery.start_soon(trio.to_thread.run_sync, connect)
 
     async def _harm(self, seats: Iterable[Seat]) -> None:
-        """Tell the kernel how the links of these members are now."""
+        """Tell the kernel the conditions of all links of these members."""
         states = {seat: await trio.to_thread.run_sync(each.state) for seat, each in self._setting.containers.items()}
         for seat in self._setting.containers:
             if seat in set(seats) and (pid := states[seat].pid):
-                incoming = {
-                    address: self._conditions.get((other, seat), OPEN)
-                    for other in states
-                    for address in states[other].addresses.values()
-                }
-                outgoing = {
-                    address: self._conditions.get((seat, other), OPEN)
-                    for other in states
-                    for address in states[other].addresses.values()
-                }
+                places = [(address, other) for other in states for address in states[other].addresses.values()]
+                incoming = {address: self._conditions.get((other, seat), OPEN) for address, other in places}
+                outgoing = {address: self._conditions.get((seat, other), OPEN) for address, other in places}
                 await filter_packets(pid, drop_rules(incoming))
                 if self._shaped:
                     await shape_traffic(pid, shaping_commands(interfaces(pid), outgoing))
@@ -224,35 +152,15 @@ class ComposeExecutor:
     # -- the rest --------------------------------------------------------------------------------------------------
 
     async def journals(self) -> Sequence[Path]:
-        """Copied out of the volume."""
+        """One directory, into which the shared volume is copied."""
         first = next(iter(self._setting.containers.values()))
         await trio.to_thread.run_sync(first.copy_out, self._setting.journal, self._directory)
         return [self._directory]
 
     async def abort(self) -> None:
-        """Nothing stands still afterwards, so that it can be removed."""
-        for seat, container in self._setting.containers.items():
-            self._close_input(seat)
-            await trio.to_thread.run_sync(container.free)
+        """Leave nothing standing still, so that it can be removed."""
+        for member in self._containers.values():
+            await member.abort()
 
     def _container(self, seat: Seat) -> Container:
         return self._setting.containers[seat]
-
-    def _close_input(self, seat: Seat) -> None:
-        if seat in self._inputs:
-            self._inputs.pop(seat).close()
-
-    def _ask(self, url: str) -> Status:
-        with self._opener.open(url, timeout=_ANSWER_TIMEOUT_S) as answer:
-            return parse_status(answer.read(ANSWER_BYTES_MAX), url)
-
-    async def _last_words(self, seat: Seat) -> str:
-        try:
-            state = await trio.to_thread.run_sync(self._container(seat).state)
-            log = await trio.to_thread.run_sync(self._container(seat).log)
-        except PlaceFailed as error:
-            return f"Member {seat.name} of {seat.site} is gone. {error}"
-        return last_words(seat.name, seat.site, state.exit_code, log)
-
-    def _used(self, means: str) -> None:
-        self._means[means] = None

@@ -1,7 +1,7 @@
-"""What the packet filter and the traffic control of a member's network namespace are told, so that a link is harmed. Pure.
+"""Rules for packet filter and traffic control in a member's network namespace, which harm its links. Pure.
 
-Packets are dropped where they arrive, by their source: that meets multicast too, of which there is one copy for all receivers.
-Whatever else happens to them is done where they leave, by their destination.
+Packets are dropped at the receiver, by source address, which works for multicasts too. All other harm is done at the sender, by
+destination address.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Mapping, Sequence
 from relay.instruments.drills.network import Condition
 
 CHAIN = "RELAY-DRILL"
-#: These are done by dropping packets.
+#: Verbs that are done by dropping packets.
 DROPPING = ("cut", "stall", "lose", "heal")
-#: These by traffic control, and the second kind by a part of it that not every kernel has.
+#: Verbs that are done by traffic control; those of NETEM need sch_netem, which not every kernel has.
 SHAPING = ("slow", "delay", "duplicate", "reorder")
 NETEM = ("delay", "duplicate", "reorder")
-#: The rate of what is not harmed.
+#: A rate that limits nothing, for links that are not slowed.
 _UNHARMED = "10gbit"
-#: What may wait in a slow link, in seconds at its rate, and at least in bytes: beyond it packets are dropped.
+#: The queue of a slow link in seconds at its rate, and its least size in bytes; packets beyond it are dropped.
 _WAITING_S = 0.5
 _WAITING_BYTES_MIN = 16_384
-#: So much later are those that are overtaken.
+#: Delay of the packets that reordered ones overtake.
 _OVERTAKEN_S = 0.01
-#: Packets that may wait in netem: enough for a slow link with a long delay.
+#: Length of netem's queue in packets: enough for a slow link with a long delay.
 _NETEM_PACKETS = 10_000
 
 
 def drop_rules(incoming: Mapping[str, Condition]) -> str:
-    """Input for `iptables-restore --noflush`: what happens to what comes from each of these addresses."""
+    """Input for `iptables-restore --noflush` that does to packets from each address what its condition says."""
     lines = ["*filter", f":{CHAIN} - [0:0]"]
     for address, condition in incoming.items():
         if condition.mode != "open":
@@ -39,7 +39,7 @@ def drop_rules(incoming: Mapping[str, Condition]) -> str:
 
 
 def shaping_commands(interfaces: Sequence[str], outgoing: Mapping[str, Condition]) -> list[str]:
-    """What `tc` is told, so that it happens to what goes to each of these addresses: each has a class."""
+    """Commands for `tc` that do to packets to each address what its condition says; each address has a class."""
     harmed = {address: condition for address, condition in outgoing.items() if condition.bytes_per_s or _netem(condition)}
     lines = []
     for interface in interfaces:

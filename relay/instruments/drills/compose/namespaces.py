@@ -14,12 +14,12 @@ from relay.instruments.drills.executor import PlaceFailed
 from relay.instruments.drills.network import Condition
 from relay.instruments.drills.plan import Action, Drill, parse_link
 
-#: The kernel answers at once, unless somebody else holds the lock of iptables.
+#: Seconds for a command: the kernel answers at once, unless another process holds the lock of iptables.
 _LIMIT_S = 30.0
 
 
 def refuse_links(drill: Drill, netem: bool) -> Iterator[str]:
-    """Which harm to links cannot be done on this machine, in sentences."""
+    """Sentences on harm to links that cannot be done on this machine."""
     detoured = leads_by_proxies(drill, netem)
     between = [action for action in drill.method if action.link and is_between_sites(drill, action.link)]
     inside = [action for action in drill.method if action.link and action not in between]
@@ -34,7 +34,7 @@ def refuse_links(drill: Drill, netem: bool) -> Iterator[str]:
 
 
 def _refuse_tools(packets: Sequence[Action]) -> Iterator[str]:
-    """What harm to packets needs."""
+    """Sentences on the tools and rights that harm to packets needs and this machine lacks."""
     if not packets:
         return
     dropping, shaping = [any(action.do in verbs for action in packets) for verbs in (DROPPING, SHAPING)]
@@ -46,13 +46,13 @@ def _refuse_tools(packets: Sequence[Action]) -> Iterator[str]:
 
 
 def cuts_sites(drill: Drill, action: Action) -> bool:
-    """Whether it cuts off whole sites from each other."""
+    """Whether an action cuts whole sites off from each other, which the engine can do."""
     one, other, both = parse_link(action.link, drill.sites, drill.members)
     return action.do in ("cut", "stall") and both and not one.who and not other.who and one.site != other.site
 
 
 async def has_netem() -> bool:
-    """Whether traffic control can do what `filters` tells it: tried in a network namespace that is thrown away."""
+    """Whether the kernel has sch_netem: tried in a network namespace that is thrown away."""
     if shutil.which("unshare") is None or shutil.which("tc") is None:
         return False
     tried = " && ".join(f"tc {command}" for command in shaping_commands(["lo"], {"192.0.2.1": Condition(delay_s=0.001)})[1:])
@@ -61,13 +61,13 @@ async def has_netem() -> bool:
 
 
 def interfaces(pid: int) -> list[str]:
-    """Those that a process has, without the loopback."""
+    """The network interfaces that a process has, without the loopback."""
     lines = Path(f"/proc/{pid}/net/dev").read_text(encoding="utf-8").splitlines()[2:]
     return [name for line in lines if (name := line.partition(":")[0].strip()) != "lo"]
 
 
 async def filter_packets(pid: int, rules: str) -> None:
-    """Put the rules in force. Raises PlaceFailed."""
+    """Put rules for `iptables-restore` in force. Raises PlaceFailed."""
     await _enter(pid, ["iptables-restore", "--wait", "--noflush"], rules)
     known = await run_command(_inside(pid, ["iptables", "--wait", "-C", "INPUT", "-j", CHAIN]), _LIMIT_S, name="iptables")
     if known.returncode:
@@ -75,7 +75,7 @@ async def filter_packets(pid: int, rules: str) -> None:
 
 
 async def shape_traffic(pid: int, commands: Sequence[str]) -> None:
-    """Carry out what traffic control is told. Raises PlaceFailed."""
+    """Carry out commands of `tc`. Raises PlaceFailed."""
     for command in commands:
         # There may be nothing to delete.
         await _enter(pid, ["tc", *command.split()], check=" del " not in command)

@@ -1,7 +1,7 @@
-"""The compose project of one run: the shipped file as Compose understands it, with what a drill must have of its own. Pure.
+"""The compose project of one run: the shipped compose file with names, networks and configurations of its own. Pure.
 
-Compose resolves the file (`docker compose config --format json`), so there is no second description of the sites: who is in
-which site is read from the services, and everything that is not named here stays as it is.
+The file is the only description of the sites: Compose resolves it (`docker compose config --format json`), the members are read
+from its services, and everything that is not named here stays as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from relay.instruments.drills.compose.detours import Detours
 from relay.instruments.drills.layout import merged
 from relay.instruments.drills.plan import Drill, Seat, seat_members
 
-#: Networks of drills are drawn from here: the range for benchmarks (RFC 2544), which no real network uses.
+#: Range for the networks of drills: that for benchmarks (RFC 2544), which no real network uses.
 _SUBNETS = ipaddress.ip_network("198.19.0.0/16")
 _SUBNET_PREFIX = 24
 _CONFIG = "/etc/relay/relay.yaml"
@@ -26,7 +26,7 @@ _MEMBER_PORT = 7601
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Who is who in a compose file."""
+    """The members, sites and networks of a compose file."""
 
     services: Mapping[Seat, str]
     #: The configuration file of each site on this machine.
@@ -37,7 +37,7 @@ class Topology:
     wan: str
 
     def refuse(self, drill: Drill) -> Iterator[str]:
-        """What of a drill's sites is not there, in sentences."""
+        """A sentence when the file has other sites or members than the drill."""
         if list(self.services) != seat_members(drill.sites, drill.members):
             there = "; ".join(
                 f"{site} with {', '.join(seat.name for seat in self.services if seat.site == site)}" for site in self.files
@@ -47,7 +47,7 @@ class Topology:
 
 
 def read_topology(resolved: Mapping[str, Any], configurations: Mapping[str, Mapping[str, Any]]) -> Topology:
-    """Out of a resolved compose file, and what is in each configuration file that it names.
+    """The topology of a resolved compose file; `configurations` holds what each configuration file in it says.
 
     Raises KeyError, TypeError or ValueError when these are no sites.
     """
@@ -77,9 +77,9 @@ def derive_project(
     subnets: Mapping[str, str],
     detours: Detours | None = None,
 ) -> dict[str, Any]:
-    """The project of a run: the members only, fed by their standard input, on networks and with configurations of their own.
+    """The project of a run: the members only, fed by standard input, on networks and with configurations of the run's own.
 
-    `files` are the configuration files of the sites, `subnets` those of the networks.
+    `files` maps sites to configuration files, `subnets` networks to subnets.
     """
     pools = {name: {"subnet": subnet} for name, subnet in subnets.items()}
     services = {}
@@ -114,9 +114,9 @@ def derive_project(
 
 
 def derive_configuration(base: Mapping[str, Any], drill: Drill, subnet: str, multicast: bool) -> dict[str, Any]:
-    """A site's configuration for a run: the shipped one on the run's network, and what the drill changes.
+    """A site's configuration for a run: the shipped one, moved to the run's network, with the drill's changes.
 
-    Without multicast the members find each other by the name that all of them share.
+    Without multicast the members find each other by a DNS name that all of them share.
     """
     own: dict[str, Any] = {"transport": {"interface": subnet}}
     if not multicast:
@@ -126,7 +126,7 @@ def derive_configuration(base: Mapping[str, Any], drill: Drill, subnet: str, mul
 
 
 def draw_subnets(names: Sequence[str], taken: Sequence[str], rng: random.Random) -> dict[str, str]:
-    """A network for each name that overlaps none of those that there are."""
+    """A random subnet for each name, none of which overlaps a subnet that is taken."""
     used = [ipaddress.ip_network(each, strict=False) for each in taken]
     free = [
         subnet

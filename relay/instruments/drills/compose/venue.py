@@ -29,17 +29,17 @@ from sitestack.model.errors import ConfigurationError
 
 COMPOSE_FILE = "docker-compose.yml"
 _OPTION = "relay drill --on compose"
-#: A project of a drill is named like this, so that what an unclean end left behind can be told from everything else.
+#: Prefix of the names of projects, so that what an unclean end left behind can be told from everything else.
 _PREFIX = "relay-drill-"
-#: An engine that takes longer for what it has all at hand hangs.
+#: Seconds for a command of Compose that fetches nothing; one that takes longer hangs.
 _LIMIT_S = 180.0
-#: A build may have to fetch everything that the image is made of.
+#: Seconds for a build, which may have to fetch all that the image is made of.
 _BUILD_LIMIT_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What all runs share."""
+    """What all runs share: made once by `prepare`."""
 
     engine: Engine
     resolved: Mapping[str, Any]
@@ -76,7 +76,7 @@ class ComposeVenue:
 
 
 def find_project() -> Path:
-    """Where the compose file is, and everything that it names. Raises ConfigurationError."""
+    """The directory of the compose file. Raises ConfigurationError."""
     for directory in (Path.cwd(), Path(relay.__file__).parent.parent):
         if (directory / COMPOSE_FILE).is_file():
             return directory
@@ -84,7 +84,7 @@ def find_project() -> Path:
 
 
 def read_sites(file: Path, resolved: Mapping[str, Any]) -> tuple[Topology, Mapping[str, Mapping[str, Any]]]:
-    """Who is who in a compose file, and what is in the configuration files of its sites.
+    """The topology of a compose file, and the contents of the configuration files of its sites.
 
     Raises ConfigurationError: the file in the working directory may be that of any other project.
     """
@@ -117,7 +117,7 @@ async def _open(ready: _Ready, drill: Drill, directory: Path, journal: Path) -> 
     executor: ComposeExecutor | None = None
     async with trio.open_nursery() as nursery:
         try:
-            # Given up half-way it would leave what is not yet known by its label.
+            # Cancelled half-way, it would leave containers without the label by which `down` finds them.
             with trio.CancelScope(shield=True):
                 await _compose(["--file", str(file), "create", "--no-build", "--quiet-pull"], PlaceFailed)
             executor = await _executor(ready, drill, project, subnets, journal, detours, nursery)
@@ -139,7 +139,7 @@ async def _executor(
     detours: Detours | None,
     nursery: trio.Nursery,
 ) -> ComposeExecutor:
-    """For containers that have been made, and not been started."""
+    """The executor of a project whose containers have been created and not started."""
     topology = ready.topology
     containers = await trio.to_thread.run_sync(ready.engine.containers, project)
     config, _ = fill_in(_derived(ready, drill, drill.sites[0], subnets))
@@ -162,28 +162,30 @@ async def _executor(
 
 
 def _configurations(ready: _Ready, drill: Drill, directory: Path, subnets: Mapping[str, str]) -> dict[str, str]:
-    """The configuration file of each site. JSON is YAML."""
+    """Write the configuration file of each site (as JSON, which is YAML)."""
     files = {}
     for site in drill.sites:
         path = directory / f"{site}.json"
         path.write_text(json.dumps(_derived(ready, drill, site, subnets), indent=2), encoding="utf-8")
-        # Who reads it is the user of the image.
+        # Inside the container another user reads the file.
         path.chmod(0o644)
         files[site] = str(path)
     return files
 
 
 def _derived(ready: _Ready, drill: Drill, site: str, subnets: Mapping[str, str]) -> dict[str, Any]:
-    """Traffic control knows no receivers of a multicast: who is to be harmed by it inside a site is sent copies."""
+    """The configuration of a site. Without multicast where traffic control harms links inside sites: it cannot tell the
+    receivers of one multicast packet apart.
+    """
     shaped = drill.harms_sites and any(action.do in SHAPING for action in drill.method)
     base = ready.configurations[ready.topology.files[site]]
     return derive_configuration(base, drill, subnets[ready.topology.networks[site]], multicast=not shaped)
 
 
 async def _compose(arguments: Sequence[str], error: type[Exception] = ConfigurationError) -> bytes:
-    """`docker compose`, out of reach of the terminal's Ctrl-C, which would end it while it cleans up.
+    """Run `docker compose` out of reach of the terminal's Ctrl-C, which would end it while it cleans up.
 
-    Raises `error` when it fails, PlaceFailed when it does not end.
+    Raises `error` when the command fails, PlaceFailed when it does not end.
     """
     if shutil.which("docker") is None:
         raise ConfigurationError(f"{_OPTION}: there is no docker command on this machine.")

@@ -1,24 +1,21 @@
-"""`kubectl`, the only thing that talks to the cluster: it knows the user's contexts and rights, and no library has to."""
+"""`kubectl`: the only way to the cluster, since it knows the user's contexts and rights."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 from collections.abc import Sequence
-from typing import BinaryIO
-
-import trio
 
 from relay.instruments.drills.commands import run_command
 from relay.instruments.drills.executor import PlaceFailed
 from sitestack.model.errors import ConfigurationError
 
-#: Longer than kubectl itself is ever told to wait for one thing, so that its own words come first.
+#: Seconds for a command: longer than kubectl is ever told to wait, so that its own error comes first.
 _LIMIT_S = 240.0
 
 
 class Kubectl:
-    """The current context. The terminal's Ctrl-C does not reach its processes, which clean up after it."""
+    """`kubectl` in the user's current context. The terminal's Ctrl-C does not reach its processes, which clean up."""
 
     def __init__(self) -> None:
         """Raises ConfigurationError when there is no such command."""
@@ -28,14 +25,14 @@ class Kubectl:
         self._path = path
 
     async def run(self, *arguments: str) -> bytes:
-        """What it prints. Raises PlaceFailed with what it complains of."""
+        """Run a command. Returns its output; raises PlaceFailed with its last line of error."""
         done = await self._call(arguments)
         if done.returncode:
             raise PlaceFailed(f"kubectl {arguments[0]} failed: {_said(done)}")
         return bytes(done.stdout)
 
     async def try_run(self, *arguments: str) -> bytes | None:
-        """What it prints, or None when it fails."""
+        """Run a command. Returns its output, or None when it fails."""
         done = await self._call(arguments)
         return None if done.returncode else bytes(done.stdout)
 
@@ -45,14 +42,12 @@ class Kubectl:
         if done.returncode:
             raise ConfigurationError(f"relay drill --on kubernetes: no cluster answers kubectl ({_said(done)}).")
 
-    async def spawn(self, arguments: Sequence[str], stdout: int | BinaryIO, stderr: int | BinaryIO) -> trio.Process:
-        """One that goes on, with a pipe to its standard input."""
-        return await trio.lowlevel.open_process(
-            [self._path, *arguments], stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, start_new_session=True
-        )
+    def command(self, arguments: Sequence[str]) -> list[str]:
+        """The command line, for processes that go on and are started elsewhere."""
+        return [self._path, *arguments]
 
     async def _call(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-        return await run_command([self._path, *arguments], _LIMIT_S, name=f"kubectl {arguments[0]}", own_session=True)
+        return await run_command(self.command(arguments), _LIMIT_S, name=f"kubectl {arguments[0]}", own_session=True)
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:

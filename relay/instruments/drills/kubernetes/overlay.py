@@ -1,7 +1,7 @@
-"""What a drill changes in a site's manifests: an overlay for kustomize on top of the shipped one. Pure.
+"""What a drill changes in a site's manifests: a kustomize overlay on top of the shipped one. Pure.
 
-The pods stay as they are but for what runs in them: a shell that waits. The member is started in it by `kubectl exec`, whose
-standard input becomes the load; and signals reach it, since it is not the first process of its container.
+The pods run a shell that only waits. `kubectl exec` starts the member in the pod: its standard input carries the load, and
+signals reach the member, since it is not the first process of its container.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from relay.instruments.drills.layout import merged
 from relay.instruments.drills.plan import Drill
 
-#: In the pod.
+#: Paths in the pod, and names in the shipped manifests.
 JOURNAL = "/var/lib/relay/journal"
 PID_FILE = "/run/relay/pid"
 CONFIG = "/etc/relay/relay.yaml"
@@ -21,13 +21,13 @@ STATEFUL_SET = "relay"
 HTTP_PORT = 7800
 _BRIDGE = "relay-bridge"
 _BRIDGE_PORT = 7700
-#: Ends at once when the pod does.
+#: A shell script that waits, and ends at once on SIGTERM.
 _WAIT = 'trap "exit 0" TERM; while :; do sleep 1 & wait $!; done'
 _CONTAINER = "/spec/template/spec/containers/0"
 
 
 def overlay(base: str, base_namespace: str, drill: Drill, site: str, namespaces: Mapping[str, str]) -> dict[str, Any]:
-    """The kustomization of a site. `base` is the way to the shipped one, `namespaces` those of the run by site."""
+    """The kustomization of a site. `base` is the path to the shipped one, `namespaces` maps sites to namespaces."""
     others = " ".join(f"{other}={_BRIDGE}.{namespaces[other]}:{_BRIDGE_PORT}" for other in drill.sites if other != site)
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -56,12 +56,12 @@ def _pods(members: int) -> list[dict[str, Any]]:
 
 
 def configuration(base: Mapping[str, Any], drill: Drill) -> dict[str, Any]:
-    """That of all members of all sites. JSON is YAML."""
+    """The configuration of all members of all sites."""
     return merged(base, drill.config)
 
 
 def run_member(name: str) -> Sequence[str]:
-    """The command in the pod. The shell becomes the member, so its number is the member's."""
+    """The command in the pod that runs a member. The shell becomes the member, so the process id in PID_FILE is right."""
     node = f"relay node {CONFIG} --name {name} --publish - --journal {JOURNAL}/records"
     return ["sh", "-c", f"echo $$ >{PID_FILE}; exec {node}"]
 

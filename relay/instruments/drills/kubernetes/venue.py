@@ -42,13 +42,13 @@ class KubernetesVenue:
         await self._kubectl.reach()
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
-        """A namespace for each site, which are gone afterwards."""
+        """Namespaces for the sites, which are deleted afterwards."""
         assert self._kubectl is not None
         return _open(self._kubectl, drill, directory, journal)
 
 
 def find_manifests() -> Path:
-    """Where they are. Raises ConfigurationError."""
+    """The directory of the manifests. Raises ConfigurationError."""
     for directory in (Path.cwd(), Path(relay.__file__).parent.parent):
         if (directory / _DIRECTORY / "base").is_dir():
             return directory / _DIRECTORY
@@ -58,7 +58,7 @@ def find_manifests() -> Path:
 
 
 def refuse(drill: Drill, manifests: Path) -> Iterator[str]:
-    """What cannot be done in a cluster, in sentences."""
+    """Sentences on what the drill does that cannot be done in a cluster."""
     missing = [site for site in drill.sites if not (manifests / site.lower()).is_dir()]
     if missing:
         yield f"There are no manifests for {', '.join(missing)}."
@@ -67,7 +67,7 @@ def refuse(drill: Drill, manifests: Path) -> Iterator[str]:
     if links:
         yield (
             f"{', '.join(links)} cannot be done here: whether a cluster's network enforces a policy at all, and on open "
-            "connections too, is its own affair. LinkTable can be harmed with --on compose and --on local."
+            "connections too, is its own affair. Links can be harmed with --on compose and --on local."
         )
     if "fill-disk" in verbs:
         yield "fill-disk cannot be done here. It can with --on local."
@@ -85,7 +85,7 @@ async def _open(kubectl: Kubectl, drill: Drill, directory: Path, journal: Path) 
             await _until_running(kubectl, site, namespaces[site])
         seats = seat_members(drill.sites, drill.members)
         pods = {
-            seat: Pod(kubectl, seat, namespaces[seat.site], f"{STATEFUL_SET}-{place % drill.members}", directory)
+            seat: Pod(kubectl, seat, namespaces[seat.site], f"{STATEFUL_SET}-{place % drill.members}", directory, journal)
             for place, seat in enumerate(seats)
         }
         executor = KubernetesExecutor(pods, journal)
@@ -100,7 +100,7 @@ async def _open(kubectl: Kubectl, drill: Drill, directory: Path, journal: Path) 
 
 
 def _write_overlay(drill: Drill, site: str, namespaces: Mapping[str, str], directory: Path) -> Path:
-    """Kustomize takes bases only by relative paths. JSON is YAML."""
+    """Write the overlay of a site. Kustomize takes bases only by relative paths."""
     manifests = find_manifests()
     target = (directory / site.lower()).resolve()
     target.mkdir()

@@ -13,12 +13,12 @@ _SUFFIX = ".yaml"
 
 
 def drill_names() -> list[str]:
-    """All of them, in the order of the alphabet."""
+    """The names of all shipped drills, sorted."""
     return sorted(path.stem for path in _DIRECTORY.glob(f"*{_SUFFIX}"))
 
 
 def find_drill(name: str) -> Drill:
-    """One of these by its name, or one in a file of yours. Raises ConfigurationError with a line for each problem."""
+    """A shipped drill by its name, or the drill in a file. Raises ConfigurationError with a line for each problem."""
     path = Path(name) if name.endswith(_SUFFIX) else _DIRECTORY / f"{name}{_SUFFIX}"
     if path.parent == _DIRECTORY and name not in drill_names():
         raise ConfigurationError(

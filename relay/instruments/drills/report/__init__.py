@@ -9,12 +9,12 @@ from relay.instruments.drills.report.html import html_report
 from relay.instruments.drills.report.markdown import markdown_report
 from relay.instruments.drills.result import DrillResult
 
-#: What a report may be, by the end of its name.
+#: File name suffixes of the formats that a report can have.
 REPORT_SUFFIXES = (".html", ".md")
 
 
 def write_report(suffix: str, drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
-    """The text of the report on all runs; `aborted` are those that came to no result, in a sentence each."""
+    """The text of the report on all runs; `aborted` has a sentence for each run without a result."""
     write = html_report if suffix == ".html" else markdown_report
     return write(drill, place, results, aborted)
 

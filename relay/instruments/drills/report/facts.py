@@ -1,4 +1,4 @@
-"""What every report says, whatever it is written in. Pure."""
+"""The contents of a report that do not depend on its format. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _VERBS: tuple[str, ...] = (*MEMBER_VERBS, *get_args(LinkVerb))
 
 
 class Fact(NamedTuple):
-    """A figure with what it means."""
+    """A figure and its meaning."""
 
     name: str
     value: str
 
 
 def headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[bool, str]:
-    """The verdict, and a sentence on it."""
+    """Whether all runs passed, and a sentence that says so."""
     passed = bool(results) and not aborted and all(result.passed for result in results)
     runs = len(results) + len(aborted)
     failed = len(aborted) + sum(not result.passed for result in results)
@@ -29,7 +29,7 @@ def headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[bo
 
 
 def figures(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]) -> list[Fact]:
-    """Over all runs."""
+    """The figures over all runs."""
     total = summary(drill, results, aborted)
     facts = [Fact("messages sent", f"{total['sent']:,}"), Fact("messages delivered", f"{sum(total['delivered'].values()):,}")]
     facts += [Fact(name, f"{total[name]:,}") for name in ("lost", "duplicated", "reordered")]
@@ -48,7 +48,7 @@ RUN_COLUMNS = ("seed", "verdict", "lost", "duplicated", "reordered", "gaps", "si
 
 
 def runs(results: Sequence[DrillResult]) -> list[tuple[str, ...]]:
-    """A row for each run, where there are several."""
+    """A row for each run; none for a single run, whose figures say the same."""
     if len(results) < 2:
         return []
     return [
@@ -64,19 +64,19 @@ def runs(results: Sequence[DrillResult]) -> list[tuple[str, ...]]:
 
 
 def means(results: Sequence[DrillResult]) -> list[str]:
-    """By what the harm was done, each said once."""
+    """By what means harm was done, each named once."""
     return list(dict.fromkeys(each for result in results for each in result.means))
 
 
 def harm(result: DrillResult) -> list[tuple[float, str]]:
-    """The moments at which something was done, as against those at which something was seen."""
+    """Time and action of each harm: the timeline without what was only observed."""
     return [(each.at_s, each.what) for each in result.timeline if each.what.split()[0] in _VERBS]
 
 
 def silence(result: DrillResult) -> str:
-    """Where it was longest, in a sentence."""
+    """A sentence on the longest silence."""
     found = result.silence
     if found is None:
-        return "No member waited for the other site." if result.failover_s is None else ""
+        return "No member waited for the other site."
     when = f"from {found.begin_s:.2f} s to {found.end_s:.2f} s"
-    return f"Longest silence: {found.member} heard nothing of {found.site} for {found.end_s - found.begin_s:.3f} s, {when}."
+    return f"Longest silence: {found.member} heard nothing of {found.site} for {found.seconds:.3f} s, {when}."

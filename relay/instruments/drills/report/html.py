@@ -10,12 +10,12 @@ from relay.instruments.drills.report.facts import RUN_COLUMNS, figures, harm, he
 from relay.instruments.drills.result import DrillResult
 from relay.instruments.report import Figure, Mark, Span, draw_lines, draw_note, draw_page, draw_table, draw_tiles, draw_verdict
 
-#: Peaks beyond so many times the usual rate are cut off: a replay would make everything else flat.
+#: Charts cut off peaks beyond this many times the usual rate: the burst of a replay would flatten everything else.
 _PEAK_MAX = 3.0
 
 
 def html_report(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
-    """All runs, the failed ones first."""
+    """The page on all runs, the failed ones first."""
     title = f"{drill.name} on {place}"
     parts = [f"<h1>{escape(title)}</h1><p>{escape(drill.why)}</p>", draw_verdict(*headline(results, aborted))]
     parts.append(draw_tiles(figures(drill, results, aborted)))
@@ -41,7 +41,7 @@ def _run(result: DrillResult) -> Iterator[str]:
 
 
 def draw_site(result: DrillResult, site: str) -> str:
-    """What one member of a site delivers, a line for each site that sends, with the harm and its silence."""
+    """A chart of what one member of a site delivers: a line for each sending site, marks for harm, a span for the silence."""
     rates, silent = result.rates, result.silence
     series = {
         f"from {sender}{', its own' if sender == site else ''}": [

@@ -14,7 +14,7 @@ _COLUMNS_MAX = 100
 
 
 def markdown_report(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
-    """All runs, the failed ones first."""
+    """The text on all runs, the failed ones first."""
     passed, told = headline(results, aborted)
     lines = [f"# {drill.name} on {place}", "", drill.why, "", f"**{'PASS' if passed else 'FAIL'}** {told}"]
     lines += ["", *[f"* {each}" for each in aborted]] if aborted else []
@@ -73,5 +73,5 @@ def _chart(result: DrillResult) -> Iterator[str]:
 
 
 def _bar(rate: float, usual: float) -> str:
-    """Half the height is the usual rate; nothing at all is blank."""
+    """A bar of which half the height is the usual rate; blank for none."""
     return _LEVELS[0] if rate <= 0 else _LEVELS[min(max(round(rate / usual * 4), 1), 8)]

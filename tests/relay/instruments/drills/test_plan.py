@@ -52,7 +52,7 @@ def test_an_unknown_drill_is_answered_with_the_known_ones() -> None:
         (drill(load={"rate": 0}), "load: rate"),
         (drill(config={"relay": {"budget": {"entry": 1}}}), "config.relay.budget.entry: unknown key"),
         ({}, "name: the drill has no name."),
-        ([], "the configuration: must be a mapping"),
+        ([], "the file: must be a mapping"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(plain: Any, complaint: str) -> None:

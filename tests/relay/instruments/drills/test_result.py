@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from relay.instruments.check import Report
+from relay.instruments.drills.end_checks import lost_links
 from relay.instruments.drills.executor import Status
 from relay.instruments.drills.plan import Drill, Expectation, Seat
 from relay.instruments.drills.result import DrillResult, Moment, summary
-from relay.instruments.drills.run import lost_links
-from relay.instruments.drills.verdict import MemberVerdict
+from relay.instruments.drills.verdict import MemberVerdict, Silence
 
 REPORT = Report(20, 0, 0, 0, 0, (), {}, quiescent=True, total_order=True, processes=2)
 MEMBERS = tuple(
@@ -23,7 +23,9 @@ SITES = {"NYC": ["A"], "SFO": ["B"]}
 
 def result(expected: Expectation | None = None, **changes: Any) -> DrillResult:
     drill = Drill(name="mine", verdict=expected or Expectation())
-    made = DrillResult(drill, 1, SITES, MEMBERS, REPORT, 1.0, 9.0, 1.5, {}, (Moment(3.0, "kill"),), ())
+    made = DrillResult(
+        drill, 1, SITES, MEMBERS, REPORT, 9.0, 1.5, {}, (Moment(3.0, "kill"),), (), Silence(3.0, 4.0, "B", "NYC")
+    )
     return replace(made, **changes)
 
 
@@ -59,11 +61,12 @@ def test_a_drill_says_which_gaps_and_which_silence_it_expects() -> None:
     assert list(result(exact).faults()) == ["Nothing was declared lost, so the budget was never exceeded."]
     assert result(Expectation(silence_s_max=1.5)).passed
     assert "1.0 s; at most 0.5 s" in "".join(result(Expectation(silence_s_max=0.5)).faults())
-    assert not result(Expectation(silence_s_max=0.5), failover_s=None).passed
+    assert not result(Expectation(silence_s_max=0.5), silence=None).passed
 
 
 def test_runs_are_summed_up_with_median_and_worst() -> None:
-    results = [result(failover_s=silence) for silence in (1.0, 5.0, 2.0, None)]
+    results = [result(silence=Silence(3.0, 3.0 + silence_s, "B", "NYC")) for silence_s in (1.0, 5.0, 2.0)]
+    results.append(result(silence=None))
     told = summary(results[0].drill, results, [])
     assert (told["failover_s"], told["failover_worst_s"]) == (2.0, 5.0)
     assert told["sent"] == 80

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from relay.instruments.drills.executor import MemberDied, Pair, Status
+from relay.instruments.drills.executor import Executor, MemberDied, Pair, Status
 from relay.instruments.drills.plan import Action, Drill, Seat
 from relay.instruments.drills.sites import NotReady, Sites
 
 A, B, C, D, E, F = (Seat("NYC" if name < "D" else "SFO", name) for name in "ABCDEF")
 
 
-class FakePlace:
+class FakePlace(Executor):
     """An executor that only remembers. The first of each site that is there relays, and everybody sees everybody there."""
 
-    same_clock = True
-
     def __init__(self) -> None:
+        super().__init__({})
         self.there: list[Seat] = []
         #: How long it takes to join.
         self.join_s = 0.0
@@ -75,12 +73,6 @@ class FakePlace:
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
         for source, destination in pairs:
             self.links[source.name, destination.name] = do
-
-    def means(self) -> Sequence[str]:
-        return []
-
-    async def journals(self) -> Sequence[Path]:
-        return []
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def test_only_what_goes_to_all_sites_counts() -> None:
 
 
 def silence_s(logs: Sequence[MemberLog], since_ns: int, until_ns: int) -> float | None:
-    silence = longest_silence(logs, since_ns, until_ns)
+    silence = longest_silence(logs, since_ns, until_ns, 0)
     return None if silence is None else silence.seconds
 
 
@@ -118,7 +118,7 @@ def test_the_silence_is_the_longest_wait_that_ended_after_the_fault() -> None:
     logs = [log(B, at_home), log(D, heard)]
     assert silence_s(logs, int(10.2e9), int(20e9)) == pytest.approx(4.5)
     assert silence_s(logs, int(20e9), int(21e9)) is None
-    assert longest_silence(logs, int(10.2e9), int(20e9)) == Silence(int(10e9), int(14.5e9), "D", "NYC")
+    assert longest_silence(logs, int(10.2e9), int(20e9), int(9e9)) == Silence(1.0, 5.5, "D", "NYC")
 
 
 def test_silence_after_the_load_has_ended_is_none() -> None:

@@ -13,7 +13,6 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from relay.instruments.analytics import job
-from relay.instruments.analytics.follow import job as follow_job
 from relay.instruments.analytics.follow import run as follow_run
 from relay.instruments.analytics.follow.judge import FollowError, Progress
 from relay.instruments.analytics.follow.run import run_follow
@@ -107,7 +106,7 @@ def test_a_horizon_that_is_too_short_is_one_sentence_everywhere(
     with pytest.raises(ConfigurationError):
         FollowOptions([str(tmp_path)], tmp_path, short)
     assert run("audit", tmp_path, "--follow", "--horizon", short) == (2, "", sentence)
-    assert follow_job.main([str(tmp_path), "--out", str(tmp_path / "out"), "--horizon", str(short)]) == 2
+    assert job.main([str(tmp_path), "--follow", "--out", str(tmp_path / "out"), "--horizon", str(short)]) == 2
     assert capsys.readouterr().err == sentence
     assert not (tmp_path / "out").exists()
 
@@ -142,9 +141,9 @@ def test_where_java_is_gone_the_rest_of_spark_is_stopped(error: Exception) -> No
     assert session.stops == 2
 
 
-@pytest.mark.parametrize("module", [job, follow_job])
+@pytest.mark.parametrize("options", [(), ("--follow",)])
 def test_a_job_that_cannot_write_is_a_sentence_and_stops_spark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], module: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
     session = Session()
 
@@ -152,10 +151,10 @@ def test_a_job_that_cannot_write_is_a_sentence_and_stops_spark(
         raise OSError(28, "No space left on device", "report.html")
 
     (tmp_path / f"a{SUFFIX}").touch()
-    monkeypatch.setattr(module, "open_session", lambda *_: session)
+    monkeypatch.setattr(job, "open_session", lambda *_: session)
     monkeypatch.setattr(job, "run_audit", run_out_of_space)
     monkeypatch.setattr(follow_run, "follow", run_out_of_space)
-    assert module.main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert job.main([str(tmp_path), *options, "--out", str(tmp_path / "out")]) == 2
     out, err = capsys.readouterr()
     assert (out, err.splitlines()[-1].count("No space left on device"), session.stops) == ("", 1, 1)
-    assert err.count("\n") == (1 if module is job else 2)
+    assert err.count("\n") == (2 if options else 1)

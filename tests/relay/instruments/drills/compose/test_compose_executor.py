@@ -226,7 +226,7 @@ async def test_a_death_that_nobody_ordered_is_told_with_the_last_words(
     executor: ComposeExecutor, containers: dict[Seat, FakeContainer]
 ) -> None:
     containers[B].running = False
-    executor._urls[B] = "http://127.0.0.1:1/status"
+    executor._containers[B].url = "http://127.0.0.1:1/status"
     with pytest.raises(MemberDied, match="Member B of NYC ended with exit code 137: its last words"):
         await executor.status(B)
     containers[A].inputs[1].close()

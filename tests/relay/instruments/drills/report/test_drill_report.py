@@ -11,7 +11,8 @@ from relay.instruments.drills.plan import Drill, DrillLoad
 from relay.instruments.drills.rates import Rates
 from relay.instruments.drills.report import REPORT_SUFFIXES, write_report
 from relay.instruments.drills.report.html import draw_site
-from relay.instruments.drills.result import DrillResult, Moment, SilentTime
+from relay.instruments.drills.result import DrillResult, Moment
+from relay.instruments.drills.verdict import Silence
 from tests.relay.instruments.drills.test_result import MEMBERS, REPORT, SITES
 
 DRILL = Drill(name="mine", why="Somebody & somebody <else> is killed.", load=DrillLoad(rate=100))
@@ -22,13 +23,12 @@ RESULT = DrillResult(
     sites=SITES,
     members=MEMBERS,
     report=REPORT,
-    failover_s=0.4,
     seconds=9.0,
     quiet_s=1.5,
     queues={},
     timeline=(Moment(0.2, "kill NYC.relay (A)"), Moment(0.3, "NYC: nobody relays for NYC")),
     problems=(),
-    silence=SilentTime(0.2, 0.6, "B", "NYC"),
+    silence=Silence(0.2, 0.6, "B", "NYC"),
     rates=Rates(0.0, 0.2, ROWS),
     means=("kill: SIGKILL to the container.",),
 )

@@ -6,8 +6,8 @@ import pytest
 
 from sitestack.layers.sequencer import Forward, Sequenced
 from sitestack.model.frame import Frame
-from sitestack.sim.script import Script
-from sitestack.sim.world import World, site_maker
+from sitestack.sim.world import World
+from tests.harness.script import Script, site_maker
 from tests.harness.stories import SOON, one_each, site
 
 

@@ -19,6 +19,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sitestack.assembly import build_stack
+from sitestack.config import SiteConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
@@ -26,9 +28,10 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Scope
 from sitestack.sim.network_faults import Packet
 from sitestack.sim.process import Process
-from sitestack.sim.transcript import Transcript, texts
-from sitestack.sim.world import World
+from sitestack.sim.world import Maker, World
+from sitestack.stack.layer import Local
 from sitestack.stack.turn import Step
+from tests.harness.transcript import Transcript, texts
 
 #: A process, several of them, or (empty) all.
 Names = str | Collection[str]
@@ -197,3 +200,14 @@ class Script:
     def _at(self, physical: Physical) -> str:
         """Who is there, or was there last."""
         return next((name for name in reversed(self.processes) if self[name].physical == physical), str(physical))
+
+
+def site_maker(config: SiteConfig) -> Maker:
+    """Processes of one site alone, without a bridge."""
+
+    def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
+        local = Local(site, Address.make(rng), name, rng)
+        stack = build_stack(local, config)
+        return Process(local, stack, physical, world.schedule, world.network, world.seed, config.order == "total")
+
+    return make
