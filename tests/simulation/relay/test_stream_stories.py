@@ -87,11 +87,12 @@ def test_what_the_budget_cannot_hold_becomes_a_gap_and_the_rest_goes_on() -> Non
     """R21: neither does the receiver wait for ever, nor does it pass over the hole in silence."""
     script = two_sites(RemoteGap, Data, budget=SMALL)
     stalls = [script.stall("ABC", "DEF"), script.stall("DEF", "ABC")]
-    script.run(5.0)
+    script.run(15.0)  # nobody waits for SFO any more
     say(script, "C", *[f"c{n}" for n in range(1, 21)])
     for mend in stalls:
         mend()
     script.everywhere("DEF", "c20")
+    script.run(1.0)
     say(script, "C", "c21")
     script.everywhere("DEF", "c21")
     gaps = script.gaps("D")
