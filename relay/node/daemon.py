@@ -18,10 +18,12 @@ from relay.events import Gap, GlobalView, Role, Unreachable
 from relay.journal import JournalOptions, JournalStore
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.event_lines import EventLines
+from relay.node.event_output import EventOutput
 from relay.node.lines import LineSink, LineSource
+from relay.node.log_output import LogOutput
 from relay.node.settings import NodeConfig
-from relay.node.status import Identity, NodeStatus
-from relay.node.status_socket import answer_status, open_status_socket, run_directory, socket_path
+from relay.node.status import Identity, NodeStatistics, NodeStatus
+from relay.node.status_socket import Door, answer_status, open_status_socket, run_directory, socket_path
 from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import read_clocks
 from sitestack.journal.recorder import Write
@@ -33,6 +35,8 @@ from sitestack.stack.layer import Local
 
 #: How often a node looks whether everything works.
 WATCH_INTERVAL_S = 1.0
+#: How long a node that has left waits for its last events to be read.
+LAST_EVENTS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +51,17 @@ class NodeOptions:
     status: Path | None = None
 
 
-async def run_node(config: NodeConfig, options: NodeOptions) -> None:
+async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
     """Be a member until SIGTERM or SIGINT; a second signal does not wait for the others.
 
-    Raises LocalError with one sentence when that cannot be.
+    `log` is asked how the log does. Raises LocalError with one sentence when that cannot be.
     """
     config = replace(config, name=config.name or f"{socket.gethostname()}-{os.getpid()}")
     path = options.status or socket_path(run_directory(), config.site, config.name)
-    node = _Node(config, options)
+    node = _Node(config, options, log)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
-            nursery.start_soon(answer_status, listener, node.describe)
+            nursery.start_soon(answer_status, listener, node.describe, node.door)
             if config.http.bind is not None:
                 await _start_http(config, config.http.bind, node.describe, nursery)
             nursery.start_soon(node.obey, signals, nursery)
@@ -68,14 +72,18 @@ async def run_node(config: NodeConfig, options: NodeOptions) -> None:
 class _Node:
     """The tasks of one node, and what they share."""
 
-    def __init__(self, config: NodeConfig, options: NodeOptions) -> None:
+    def __init__(self, config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
+        #: The status socket's.
+        self.door = Door()
         self._config = config
+        self._log_output = log
         self._source = None if options.publish is None else _source(options.publish, config)
         self._sink = None if options.events is None else LineSink(options.events)
         secure = not config.security.insecure
         identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure)
         self._status = NodeStatus(identity, trio.current_time())
         self._channel: RelayChannel | None = None
+        self._events: EventOutput | None = None
         self._store: JournalStore | None = None
         self._role: Role | None = None
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
@@ -87,7 +95,15 @@ class _Node:
             self._status.observe(channel.role)  # in a site where nothing is delivered `_listen` hears of it late
         statistics, levels = (None, {}) if channel is None else (channel.statistics(), channel.levels())
         journal = None if self._store is None else self._store.statistics()
-        return self._status.to_json(statistics, levels, journal, self._problems(channel), trio.current_time())
+        now, process = trio.current_time(), self._statistics()
+        return self._status.to_json(statistics, levels, journal, self._problems(channel), now, process)
+
+    def _statistics(self) -> NodeStatistics:
+        return NodeStatistics(
+            lost_event_lines=0 if self._events is None else self._events.lost_lines,
+            lost_log_lines=0 if self._log_output is None else self._log_output.lost_lines,
+            status_failures=self.door.failures,
+        )
 
     async def run(self) -> None:
         """Join, and serve until this member has left."""
@@ -112,7 +128,14 @@ class _Node:
                 nursery.cancel_scope.cancel()
                 return
             self._status.state = "leaving"
-            nursery.start_soon(self._channel.leave)
+            nursery.start_soon(self._leave, self._channel, nursery)
+
+    async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
+        """Whoever reads the events gets a while for the last ones; he may have stopped reading long ago."""
+        await channel.leave()
+        await trio.sleep(LAST_EVENTS_S)
+        self._log.warning("nobody took the last events")
+        nursery.cancel_scope.cancel()
 
     def _journal(self, local: Local) -> Write:
         """The sink of this member's records."""
@@ -127,7 +150,15 @@ class _Node:
         """What does not work at this moment and is tried again, in sentences."""
         listening = "" if channel is None else channel.listen_error
         journal = "" if self._store is None else self._store.error
-        errors = {"relay.bridge.bind": listening, "journal.directory": journal}
+        events = "" if self._events is None else self._events.trouble
+        log = "" if self._log_output is None else self._log_output.trouble
+        errors = {
+            "relay.bridge.bind": listening,
+            "journal.directory": journal,
+            "--events": events and f"cannot be written: {events}",
+            "log": log and f"cannot be written: {log}",
+            "status socket": self.door.trouble and f"cannot answer: {self.door.trouble}",
+        }
         return [f"{where}: {error}." for where, error in errors.items() if error]
 
     async def _watch(self, channel: RelayChannel) -> None:
@@ -156,6 +187,8 @@ class _Node:
     async def _listen(self, channel: RelayChannel) -> None:
         """Take in everything that the application hears, until this member has left."""
         writer = EventLines(channel.site, channel.address, read_clocks)
+        if self._sink is not None:
+            self._events = EventOutput(self._sink, writer.lost)
         async for item in channel.batches():
             try:
                 await self._hear(item, writer)
@@ -169,8 +202,8 @@ class _Node:
     async def _hear(self, item: Delivery | View | Event, writer: EventLines) -> None:
         self._status.observe(item)
         self._report(item)
-        if self._sink is not None and (lines := writer.lines(item)):
-            await self._sink.write(lines)
+        if self._events is not None and (lines := writer.lines(item)):
+            await self._events.write(lines, trio.current_time())
 
     def _report(self, item: Delivery | View | Event) -> None:
         """Log what is rare."""

@@ -18,6 +18,8 @@ from sitestack.model.address import Address
 from sitestack.model.events import Event
 from sitestack.model.view import View, ViewId
 
+#: `why` of the line that says how many lines are missing.
+WHY_LOST = "events"
 #: Answers with the monotonic and the wall clock, both in nanoseconds.
 Clock = Callable[[], tuple[int, int]]
 
@@ -38,6 +40,10 @@ class EventLines:
             return self._deliver(item)
         record = self._record(item)
         return [] if record is None else list(canonical_lines(self._site, self._address, [record]))
+
+    def lost(self, count: int, why: str) -> list[str]:
+        """The line that says that so many lines could not be written."""
+        return list(canonical_lines(self._site, self._address, [records.Drop(*self._clock(), WHY_LOST, why, count)]))
 
     def _deliver(self, item: Delivery) -> list[str]:
         batch = item.batch

@@ -33,6 +33,18 @@ class Identity:
     secure: bool
 
 
+@dataclass(frozen=True, slots=True)
+class NodeStatistics:
+    """What the process has been through besides its channel."""
+
+    #: Lines of `--events` that could not be written.
+    lost_event_lines: int
+    #: Lines of the log that were thrown away.
+    lost_log_lines: int
+    #: Times that a caller of the status socket could not be let in.
+    status_failures: int
+
+
 class NodeStatus:
     """Counts and remembers what one node hears."""
 
@@ -87,12 +99,18 @@ class NodeStatus:
             self._others += batch.count
 
     def to_json(
-        self, statistics: object, levels: Mapping[str, Level], journal: object, problems: list[str], now: float
+        self,
+        statistics: object,
+        levels: Mapping[str, Level],
+        journal: object,
+        problems: list[str],
+        now: float,
+        node: NodeStatistics | None = None,
     ) -> dict[str, Any]:
         """The status. `statistics` and `levels` are those of the channel, and nothing before it is open.
 
         `journal` are the statistics of the journal, if any; `problems` what does not work at this moment and is tried again, in
-        sentences.
+        sentences; `node` is about the process.
         """
         plain = _plain(statistics) or {}
         return {
@@ -118,6 +136,7 @@ class NodeStatus:
             "drops": plain.get("stack", {}).get("drops", {}),
             "problems": problems,
             "journal": _plain(journal),
+            "node": _plain(node),
             "statistics": plain,
         }
 

@@ -12,6 +12,7 @@ import stat
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +26,8 @@ SUFFIX = ".sock"
 PATH_BYTES_MAX = 107
 #: Who does not read his answer within this time does not get it.
 ANSWER_TIMEOUT_S = 2.0
+#: How long to wait before the next caller is let in when this one could not.
+RETRY_S = 0.5
 ANSWER_BYTES_MAX = 16 << 20
 _READ_BYTES = 64 * 1024
 _WAITING_MAX = 16
@@ -66,10 +69,26 @@ async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
         _remove(path)
 
 
-async def answer_status(listener: trio.SocketListener, status: Callable[[], dict[str, Any]]) -> None:
+@dataclass(slots=True)
+class Door:
+    """How the door of a node does."""
+
+    #: Why the last caller could not be let in; empty when he could.
+    trouble: str = ""
+    #: Times that it was so.
+    failures: int = 0
+
+
+async def answer_status(listener: trio.SocketListener, status: Callable[[], dict[str, Any]], door: Door) -> None:
     """Answer whoever connects, one at a time: the next one waits in the listen queue. Runs until it is cancelled."""
     while True:
-        connection = await listener.accept()
+        try:
+            connection = await listener.accept()
+        except OSError as error:  # no descriptors are left, for instance
+            door.trouble, door.failures = error.strerror or str(error), door.failures + 1
+            await trio.sleep(RETRY_S)
+            continue
+        door.trouble = ""
         with trio.move_on_after(ANSWER_TIMEOUT_S), suppress(trio.BrokenResourceError):
             async with connection:
                 await connection.send_all(json.dumps(status()).encode() + b"\n")

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sitestack.model.address import Address, Physical
+from sitestack.model.printable import escaped
 
 #: Names are shown in logs and tables; longer ones are cut.
 NAME_CHARS_MAX = 64
@@ -40,10 +41,7 @@ def is_reachable(contact: Contact) -> bool:
 
 def printable(name: str) -> str:
     """The name, short, and with everything that could forge a log line or steer a terminal escaped (C25)."""
-    name = name[:NAME_CHARS_MAX]
-    if name.isprintable():
-        return name
-    return "".join([each if each.isprintable() else f"\\u{{{ord(each):x}}}" for each in name])[:NAME_CHARS_MAX]
+    return escaped(name[:NAME_CHARS_MAX])[:NAME_CHARS_MAX]
 
 
 @dataclass(frozen=True, slots=True)
