@@ -18,6 +18,7 @@ from relay.unicast.sender import RemoteUnicastConfig
 from sitestack import config as site_config
 from sitestack.config import UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
 from sitestack.model.address import Physical
+from sitestack.model.host import unfit_host
 from sitestack.wire.schema import ITEMS_MAX
 
 #: Of the logical name of a member, which every HELLO has: longer than what is made out of any host's name.
@@ -166,6 +167,8 @@ def find_problems(config: NodeConfig) -> list[str]:
     ]
     if not config.name.isprintable():
         problems.append("name: has characters that cannot be printed.")
+    if config.http.bind is not None and (why := unfit_host(config.http.bind.host)):
+        problems.append(f"http.bind: {config.http.bind.host!r} {why}")
     if config.name != config.name.strip():
         problems.append("name: has white space around it.")
     if len(config.name) > NAME_CHARS_MAX:
@@ -177,8 +180,8 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
     bridge = relay.bridge
     if bridge.bind is not None and bridge.bind.port == 0:
         yield "relay.bridge.bind: the other sites must know the port, so it cannot be 0."
-    if bridge.bind is not None and not _can_be_host(bridge.bind.host):
-        yield f"relay.bridge.bind: {bridge.bind.host!r} cannot be the name of a host."
+    if bridge.bind is not None and (why := unfit_host(bridge.bind.host)):
+        yield f"relay.bridge.bind: {bridge.bind.host!r} {why}"
     if bridge.unanswered_timeout_s > UNANSWERED_S_MAX:
         yield f"relay.bridge.unanswered_timeout_s: must be at most {UNANSWERED_S_MAX}."
     if bridge.dial_timeout_s == 0:
@@ -193,19 +196,10 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
         for index, place in enumerate(places):
             if place.port == 0:
                 yield f"relay.bridge.peers.{site}[{index}]: the port cannot be 0."
-            if not _can_be_host(place.host):
-                yield f"relay.bridge.peers.{site}[{index}]: {place.host!r} cannot be the name of a host."
+            if why := unfit_host(place.host):
+                yield f"relay.bridge.peers.{site}[{index}]: {place.host!r} {why}"
     if relay.unicast.give_up_s <= relay.unicast.retry_s:
         yield "relay.unicast.give_up_s: must be longer than relay.unicast.retry_s, or nothing is sent again."
-
-
-def _can_be_host(host: str) -> bool:
-    """Whether the system can be asked for this name at all: what it cannot be asked for is no matter of time."""
-    try:
-        host.encode("idna")
-    except UnicodeError:
-        return False
-    return "\0" not in host
 
 
 def _budget_problems(config: NodeConfig) -> Iterator[str]:
