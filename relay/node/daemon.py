@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -17,13 +17,15 @@ import trio
 from relay.events import Gap, GlobalView, Role, Unreachable
 from relay.journal import JournalOptions, JournalStore
 from relay.node.channel import RelayChannel, open_channel
+from relay.node.door import Door
 from relay.node.event_lines import EventLines
 from relay.node.event_output import EventOutput
 from relay.node.lines import LineSink, LineSource
 from relay.node.log_output import LogOutput
+from relay.node.loop_watch import LoopWatch
 from relay.node.settings import NodeConfig
 from relay.node.status import Identity, NodeStatistics, NodeStatus
-from relay.node.status_socket import Door, answer_status, open_status_socket, run_directory, socket_path
+from relay.node.status_socket import answer_status, open_status_socket, run_directory, socket_path
 from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import read_clocks
 from sitestack.journal.recorder import Write
@@ -61,9 +63,10 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
     node = _Node(config, options, log)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
-            nursery.start_soon(answer_status, listener, node.describe, node.door)
+            nursery.start_soon(answer_status, listener, node.describe, node.status_door)
             if config.http.bind is not None:
-                await _start_http(config, config.http.bind, node.describe, nursery)
+                await _start_http(config, config.http.bind, node, nursery)
+            nursery.start_soon(node.loop.run)
             nursery.start_soon(node.obey, signals, nursery)
             await node.run()
             nursery.cancel_scope.cancel()
@@ -73,8 +76,8 @@ class _Node:
     """The tasks of one node, and what they share."""
 
     def __init__(self, config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
-        #: The status socket's.
-        self.door = Door()
+        self.status_door, self.http_door = Door(), Door()
+        self.loop = LoopWatch()
         self._config = config
         self._log_output = log
         self._source = None if options.publish is None else _source(options.publish, config)
@@ -102,7 +105,11 @@ class _Node:
         return NodeStatistics(
             lost_event_lines=0 if self._events is None else self._events.lost_lines,
             lost_log_lines=0 if self._log_output is None else self._log_output.lost_lines,
-            status_failures=self.door.failures,
+            refused_status=self.status_door.refused,
+            refused_http=self.http_door.refused,
+            stalls=self.loop.stalls,
+            stalled_s=round(self.loop.stalled_s, 3),
+            longest_stall_s=round(self.loop.longest_s, 3),
         )
 
     async def run(self) -> None:
@@ -157,7 +164,8 @@ class _Node:
             "journal.directory": journal,
             "--events": events and f"cannot be written: {events}",
             "log": log and f"cannot be written: {log}",
-            "status socket": self.door.trouble and f"cannot answer: {self.door.trouble}",
+            "status socket": _refused(self.status_door),
+            "http": _refused(self.http_door),
         }
         return [f"{where}: {error}." for where, error in errors.items() if error]
 
@@ -221,14 +229,16 @@ class _Node:
             self._log.warning("unreachable", target=str(item.target), reason=item.reason.value, certainty=item.certainty.value)
 
 
-async def _start_http(
-    config: NodeConfig, bind: Physical, describe: Callable[[], dict[str, Any]], nursery: trio.Nursery
-) -> None:
+def _refused(door: Door) -> str:
+    return door.trouble and f"the last caller was turned away: {door.trouble}"
+
+
+async def _start_http(config: NodeConfig, bind: Physical, node: _Node, nursery: trio.Nursery) -> None:
     """A node that nobody asks over HTTP does without what that takes, which is as much as all the rest."""
     from relay.node.http.app import make_app  # noqa: PLC0415
     from relay.node.http.server import serve_http  # noqa: PLC0415
 
-    await nursery.start(serve_http, make_app(describe, config.peer_sites()), bind)
+    await nursery.start(serve_http, make_app(node.describe, config.peer_sites()), bind, node.http_door)
 
 
 def _source(publish: str, config: NodeConfig) -> LineSource:

@@ -41,8 +41,14 @@ class NodeStatistics:
     lost_event_lines: int
     #: Lines of the log that were thrown away.
     lost_log_lines: int
-    #: Times that a caller of the status socket could not be let in.
-    status_failures: int
+    #: Callers of the status socket that could not be let in.
+    refused_status: int
+    #: Callers of HTTP that were turned away: there were too many.
+    refused_http: int
+    #: Times that everything stood still, for how many seconds together, and at most.
+    stalls: int
+    stalled_s: float
+    longest_stall_s: float
 
 
 class NodeStatus:

@@ -12,13 +12,13 @@ import stat
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import trio
 
+from relay.node.door import Door
 from sitestack.model.errors import ConfigurationError
 
 SUFFIX = ".sock"
@@ -69,26 +69,16 @@ async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
         _remove(path)
 
 
-@dataclass(slots=True)
-class Door:
-    """How the door of a node does."""
-
-    #: Why the last caller could not be let in; empty when he could.
-    trouble: str = ""
-    #: Times that it was so.
-    failures: int = 0
-
-
 async def answer_status(listener: trio.SocketListener, status: Callable[[], dict[str, Any]], door: Door) -> None:
     """Answer whoever connects, one at a time: the next one waits in the listen queue. Runs until it is cancelled."""
     while True:
         try:
             connection = await listener.accept()
         except OSError as error:  # no descriptors are left, for instance
-            door.trouble, door.failures = error.strerror or str(error), door.failures + 1
+            door.fail(error)
             await trio.sleep(RETRY_S)
             continue
-        door.trouble = ""
+        door.admit()
         with trio.move_on_after(ANSWER_TIMEOUT_S), suppress(trio.BrokenResourceError):
             async with connection:
                 await connection.send_all(json.dumps(status()).encode() + b"\n")

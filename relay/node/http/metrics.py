@@ -34,7 +34,10 @@ _JOURNAL = {
 _NODE = {
     "lost_event_lines": "Lines of --events that could not be written.",
     "lost_log_lines": "Lines of the log that were thrown away.",
-    "status_failures": "Times that a caller of the status socket could not be let in.",
+    "refused_status": "Callers of the status socket that could not be let in.",
+    "refused_http": "Callers of HTTP that were turned away, being too many.",
+    "stalls": "Times that everything in the process stood still.",
+    "stalled_s": "Seconds that everything in the process stood still.",
 }
 
 _process = ProcessCollector(registry=None)

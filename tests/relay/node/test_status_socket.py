@@ -13,9 +13,9 @@ import pytest
 import trio
 import trio.testing
 
+from relay.node.door import Door
 from relay.node.status_socket import (
     PATH_BYTES_MAX,
-    Door,
     answer_status,
     fetch_status,
     find_sockets,
@@ -110,9 +110,9 @@ async def test_no_descriptors_for_a_caller_ends_nobody(directory: Path, autojump
         broken = cast(trio.SocketListener, cast(Any, NoDescriptors(listener, 3)))
         nursery.start_soon(answer_status, broken, lambda: {"trouble": door.trouble}, door)
         await trio.testing.wait_all_tasks_blocked()
-        assert (door.trouble, door.failures) == ("Too many open files", 1)
+        assert (door.trouble, door.refused) == ("Too many open files", 1)
         assert await fetch_status(path, timeout_s=60) == {"trouble": ""}
-        assert door.failures == 3
+        assert door.refused == 3
         nursery.cancel_scope.cancel()
 
 
