@@ -14,12 +14,12 @@ from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
 from relay.node.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.replica.buffer import BufferConfig
+from relay.replica.held_entries import ENTRIES_MAX
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack import config as site_config
 from sitestack.config import UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
 from sitestack.model.address import Physical
 from sitestack.model.host import unfit_host
-from sitestack.wire.schema import ITEMS_MAX
 
 #: Of the logical name of a member, which every HELLO has: longer than what is made out of any host's name.
 NAME_CHARS_MAX = 128
@@ -45,7 +45,7 @@ _BUFFER = BufferConfig()
 class BudgetSettings:
     """What every member holds for sites that cannot be reached; beyond it the oldest becomes a gap there."""
 
-    #: Batches and views. A joiner is handed all of them in one message, which bounds it.
+    #: Batches and views. Each takes half a kilobyte of memory besides its messages, and all of them a joiner's time.
     entries: int = _BUFFER.budget_entries
     #: Bytes of messages, with an allowance per entry. Without it 64 MiB, or what 16,384 datagrams of
     #: `transport.datagram_bytes_max` carry if that is less.
@@ -204,8 +204,8 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
 
 def _budget_problems(config: NodeConfig) -> Iterator[str]:
     budget = config.relay.budget
-    if not 0 < budget.entries <= ITEMS_MAX:
-        yield f"relay.budget.entries: must be from 1 to {ITEMS_MAX}."
+    if not 0 < budget.entries <= ENTRIES_MAX:
+        yield f"relay.budget.entries: must be from 1 to {ENTRIES_MAX}."
     held = config.held_bytes_max()
     # Half a frame: a merge tells each member what several parts of the site hold.
     frame = config.protocols.fragment.frame_bytes_max // 2
