@@ -64,6 +64,8 @@ class AddressCache:
         self._heard: dict[Address, float] = {}
         self._tombstones: dict[Address, _Tombstone] = {}
         self._pinned: frozenset[Address] = frozenset()
+        #: Who made room for the contact that was taken in last.
+        self.evicted: Address | None = None
 
     def __len__(self) -> int:
         return len(self._contacts)
@@ -112,6 +114,7 @@ class AddressCache:
         known = self._contacts.get(member)
         if known is not None and contact.version <= known.version:
             return False
+        self.evicted = None
         if known is None and len(self._contacts) >= self.contacts_max and not self._make_room(member):
             return False
         self._contacts.pop(member, None)
@@ -155,4 +158,5 @@ class AddressCache:
         if victim is None:
             return member in self._pinned
         del self._contacts[victim], self._heard[victim]
+        self.evicted = victim
         return True
