@@ -6,7 +6,7 @@ A contact is versioned by its owner, who counts its statements: its newest word 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from sitestack.model.address import Address, Physical
@@ -85,6 +85,10 @@ class AddressCache:
     def all(self) -> list[Contact]:
         """Everybody, in the order of their last statements."""
         return list(self._contacts.values())
+
+    def newest(self) -> Iterator[Contact]:
+        """Everybody, the last statement first."""
+        return reversed(self._contacts.values())
 
     def is_removed(self, member: Address, now: float) -> bool:
         """Whether the member was removed a short while ago."""
