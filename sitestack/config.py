@@ -22,6 +22,7 @@ from sitestack.layers.stability import StabilityConfig
 from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.layers.unicast import UnicastConfig
 from sitestack.model.address import Physical
+from sitestack.model.host import unfit_host
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
 Order = Literal["total", "fifo"]
@@ -215,6 +216,11 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
         )
     if discovery.dns is not None and discovery.dns.port == 0:
         yield "discovery.dns: the port cannot be 0; it is the transport.port of all members."
+    for index, place in enumerate(discovery.initial_hosts):
+        if why := unfit_host(place.host):
+            yield f"discovery.initial_hosts[{index}]: {place.host!r} {why}"
+    if discovery.dns is not None and (why := unfit_host(discovery.dns.host)):
+        yield f"discovery.dns: {discovery.dns.host!r} {why}"
     protocols = config.protocols
     detection = protocols.failure_detection
     if config.membership.leader.flush_timeout_s <= detection.timeout_s + detection.verify_timeout_s:

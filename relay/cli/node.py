@@ -85,8 +85,8 @@ def _refuse_without_keys(config: NodeConfig, config_file: Path) -> None:
 
 
 def _run(config: NodeConfig, publish: str | None, events: str | None, status: Path | None) -> None:
-    configure_log(config.log)
+    log = configure_log(config.log)
     try:
-        trio.run(run_node, config, NodeOptions(publish, events, status))
+        trio.run(run_node, config, NodeOptions(publish, events, status), log)
     except BaseExceptionGroup as group:
         raise only_cause(group) from None

@@ -8,6 +8,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from sitestack.model.printable import escaped
+
 
 def status_tables(statuses: Sequence[dict[str, Any]]) -> Iterator[Table]:
     """Tables of the nodes, of the links to other sites, of problems, of queues in use, and of dropped input.
@@ -81,9 +83,5 @@ def _table(title: str, rows: Sequence[Sequence[object]], *columns: str) -> Table
         numeric = all(isinstance(row[place], int) for row in rows)
         table.add_column(column, justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*[Text(_printable(str(cell))) for cell in row])
+        table.add_row(*[Text(escaped(str(cell))) for cell in row])
     return table
-
-
-def _printable(text: str) -> str:
-    return "".join([each if each.isprintable() else f"\\u{{{ord(each):x}}}" for each in text])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -17,10 +17,14 @@ import trio
 from relay.events import Gap, GlobalView, Role, Unreachable
 from relay.journal import JournalOptions, JournalStore
 from relay.node.channel import RelayChannel, open_channel
+from relay.node.door import Door
 from relay.node.event_lines import EventLines
+from relay.node.event_output import EventOutput
 from relay.node.lines import LineSink, LineSource
+from relay.node.log_output import LogOutput
+from relay.node.loop_watch import LoopWatch
 from relay.node.settings import NodeConfig
-from relay.node.status import Identity, NodeStatus
+from relay.node.status import Identity, NodeStatistics, NodeStatus
 from relay.node.status_socket import answer_status, open_status_socket, run_directory, socket_path
 from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import read_clocks
@@ -33,6 +37,8 @@ from sitestack.stack.layer import Local
 
 #: Seconds between two looks at whether everything works.
 WATCH_INTERVAL_S = 1.0
+#: How long a node that has left waits for its last events to be read.
+LAST_EVENTS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +53,20 @@ class NodeOptions:
     status: Path | None = None
 
 
-async def run_node(config: NodeConfig, options: NodeOptions) -> None:
-    """Be a member until SIGTERM or SIGINT; a second signal ends the process without a farewell.
+async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
+    """Be a member until SIGTERM or SIGINT; a second signal does not wait for the others.
 
-    Raises LocalError with one sentence when the member cannot join or go on.
+    `log` is asked how the log does. Raises LocalError with one sentence when the member cannot join or go on.
     """
     config = replace(config, name=config.name or f"{socket.gethostname()}-{os.getpid()}")
     path = options.status or socket_path(run_directory(), config.site, config.name)
-    node = _Node(config, options)
+    node = _Node(config, options, log)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
-            nursery.start_soon(answer_status, listener, node.describe)
+            nursery.start_soon(answer_status, listener, node.describe, node.status_door)
             if config.http.bind is not None:
-                await _start_http(config, config.http.bind, node.describe, nursery)
+                await _start_http(config, config.http.bind, node, nursery)
+            nursery.start_soon(node.loop.run)
             nursery.start_soon(node.obey, signals, nursery)
             await node.run()
             nursery.cancel_scope.cancel()
@@ -68,8 +75,11 @@ async def run_node(config: NodeConfig, options: NodeOptions) -> None:
 class _Node:
     """The tasks of one node, and what they share."""
 
-    def __init__(self, config: NodeConfig, options: NodeOptions) -> None:
+    def __init__(self, config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
+        self.status_door, self.http_door = Door(), Door()
+        self.loop = LoopWatch()
         self._config = config
+        self._log_output = log
         bytes_max = config.protocols.batching.message_bytes_max
         self._source = None if options.publish is None else LineSource(options.publish, bytes_max)
         self._sink = None if options.events is None else LineSink(options.events)
@@ -77,6 +87,7 @@ class _Node:
         identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure)
         self._status = NodeStatus(identity, trio.current_time())
         self._channel: RelayChannel | None = None
+        self._events: EventOutput | None = None
         self._store: JournalStore | None = None
         self._role: Role | None = None
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
@@ -88,7 +99,19 @@ class _Node:
             self._status.observe(channel.role)  # in a site where nothing is delivered `_listen` hears of it late
         statistics, levels = (None, {}) if channel is None else (channel.statistics(), channel.levels())
         journal = None if self._store is None else self._store.statistics()
-        return self._status.to_json(statistics, levels, journal, self._problems(channel), trio.current_time())
+        now, process = trio.current_time(), self._statistics()
+        return self._status.to_json(statistics, levels, journal, self._problems(channel), now, process)
+
+    def _statistics(self) -> NodeStatistics:
+        return NodeStatistics(
+            lost_event_lines=0 if self._events is None else self._events.lost_lines,
+            lost_log_lines=0 if self._log_output is None else self._log_output.lost_lines,
+            refused_status=self.status_door.refused,
+            refused_http=self.http_door.refused,
+            stalls=self.loop.stalls,
+            stalled_s=round(self.loop.stalled_s, 3),
+            longest_stall_s=round(self.loop.longest_s, 3),
+        )
 
     async def run(self) -> None:
         """Join, and serve until this member has left."""
@@ -113,7 +136,14 @@ class _Node:
                 nursery.cancel_scope.cancel()
                 return
             self._status.state = "leaving"
-            nursery.start_soon(self._channel.leave)
+            nursery.start_soon(self._leave, self._channel, nursery)
+
+    async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
+        """Whoever reads the events gets a while for the last ones; he may have stopped reading long ago."""
+        await channel.leave()
+        await trio.sleep(LAST_EVENTS_S)
+        self._log.warning("nobody took the last events")
+        nursery.cancel_scope.cancel()
 
     def _journal(self, local: Local) -> Write:
         """The sink of this member's records."""
@@ -128,7 +158,16 @@ class _Node:
         """Sentences on what does not work now and is tried again."""
         listening = "" if channel is None else channel.listen_error
         journal = "" if self._store is None else self._store.error
-        errors = {"relay.bridge.bind": listening, "journal.directory": journal}
+        events = "" if self._events is None else self._events.trouble
+        log = "" if self._log_output is None else self._log_output.trouble
+        errors = {
+            "relay.bridge.bind": listening,
+            "journal.directory": journal,
+            "--events": events and f"cannot be written: {events}",
+            "log": log and f"cannot be written: {log}",
+            "status socket": _refused(self.status_door),
+            "http": _refused(self.http_door),
+        }
         return [f"{where}: {error}." for where, error in errors.items() if error]
 
     async def _watch(self, channel: RelayChannel) -> None:
@@ -159,6 +198,8 @@ class _Node:
     async def _listen(self, channel: RelayChannel) -> None:
         """Take in all that is delivered, until this member has left."""
         writer = EventLines(channel.site, channel.address, read_clocks)
+        if self._sink is not None:
+            self._events = EventOutput(self._sink, writer.lost)
         async for item in channel.batches():
             try:
                 await self._hear(item, writer)
@@ -172,8 +213,8 @@ class _Node:
     async def _hear(self, item: Delivery | View | Event, writer: EventLines) -> None:
         self._status.observe(item)
         self._report(item)
-        if self._sink is not None and (lines := writer.lines(item)):
-            await self._sink.write(lines)
+        if self._events is not None and (lines := writer.lines(item)):
+            await self._events.write(lines, trio.current_time())
 
     def _report(self, item: Delivery | View | Event) -> None:
         """Log rare events."""
@@ -191,11 +232,13 @@ class _Node:
             self._log.warning("unreachable", target=str(item.target), reason=item.reason.value, certainty=item.certainty.value)
 
 
-async def _start_http(
-    config: NodeConfig, bind: Physical, describe: Callable[[], dict[str, Any]], nursery: trio.Nursery
-) -> None:
+def _refused(door: Door) -> str:
+    return door.trouble and f"the last caller was turned away: {door.trouble}"
+
+
+async def _start_http(config: NodeConfig, bind: Physical, node: _Node, nursery: trio.Nursery) -> None:
     """Serve HTTP. Imported only here: the libraries take as much memory as all the rest of a node."""
     from relay.node.http.app import make_app  # noqa: PLC0415
     from relay.node.http.server import serve_http  # noqa: PLC0415
 
-    await nursery.start(serve_http, make_app(describe, config.peer_sites()), bind)
+    await nursery.start(serve_http, make_app(node.describe, config.peer_sites()), bind, node.http_door)

@@ -17,6 +17,9 @@ from sitestack.model.address import Address
 from sitestack.model.events import Event
 from sitestack.model.view import View
 
+#: `why` of the line that says how many lines are missing.
+WHY_LOST = "events"
+
 
 class EventLines:
     """Makes the lines of one process, which must hand in everything it hears, in order."""
@@ -39,6 +42,11 @@ class EventLines:
         if isinstance(item, Delivery):
             return [_with_text(line, payload) for line, payload in zip(lines, item.payloads(), strict=True)]
         return lines
+
+    def lost(self, count: int, why: str) -> list[str]:
+        """The line that says that so many lines could not be written."""
+        drop = records.Drop(*self._recorder.clock(), WHY_LOST, why, count)
+        return list(canonical_lines(self._recorder.site, self._recorder.address, [drop]))
 
 
 def _with_text(line: str, payload: bytes) -> str:

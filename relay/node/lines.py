@@ -1,6 +1,7 @@
 """Lines in and out of a node: standard input, standard output, files and pipes.
 
-Blocking calls run in threads, which works for all kinds of files and leaves the flags of a terminal alone.
+Blocking calls run in threads, which works for all of them and leaves the flags of a terminal alone. Each direction has its own:
+look-ups of names may keep all threads that are shared for as long as a dead name server is waited for.
 """
 
 from __future__ import annotations
@@ -27,17 +28,22 @@ class LineSource:
         flags = os.O_RDWR if Path(source).is_fifo() else os.O_RDONLY
         # Never closed: a thread may still be waiting in it when the process ends.
         self._descriptor = 0 if source == STANDARD else _open("--publish", source, flags)
+        self._limiter = trio.CapacityLimiter(1)
 
     async def lines(self) -> AsyncIterator[bytes]:
         """All lines, without their line ends; the last line need not have one."""
         rest = b""
-        while chunk := await trio.to_thread.run_sync(os.read, self._descriptor, _READ_BYTES, abandon_on_cancel=True):
+        while chunk := await self._read():
             *lines, rest = (rest + chunk).split(b"\n")
             rest = rest[: self._line_bytes_max + 1]
             for line in lines:
                 yield line
         if rest:
             yield rest
+
+    async def _read(self) -> bytes:
+        read, descriptor = os.read, self._descriptor
+        return await trio.to_thread.run_sync(read, descriptor, _READ_BYTES, abandon_on_cancel=True, limiter=self._limiter)
 
 
 class LineSink:
@@ -47,11 +53,30 @@ class LineSink:
         """A file is appended to. Raises ConfigurationError when it cannot be written."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._descriptor = 1 if target == STANDARD else _open("--events", target, flags)
+        self._limiter = trio.CapacityLimiter(1)
+        #: Of the last line only the beginning was written.
+        self._torn = False
+        #: Lines of which a part, or all, was not written.
+        self.lost_lines = 0
 
     async def write(self, lines: Sequence[str]) -> None:
         """Return when the lines are written. Raises OSError, which is BrokenPipeError when nobody reads any more."""
         data = "".join([f"{line}\n" for line in lines]).encode()
-        await trio.to_thread.run_sync(_write_all, self._descriptor, data, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(self._write, data, abandon_on_cancel=True, limiter=self._limiter)
+
+    def _write(self, data: bytes) -> None:
+        first = int(self._torn)  # of the data without the end of the torn line
+        data = b"\n" * first + data
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(self._descriptor, memoryview(data)[written:])
+        except OSError:
+            self.lost_lines += data.count(b"\n", max(written, first))
+            raise
+        finally:
+            if written:
+                self._torn = not data.startswith(b"\n", written - 1)
 
 
 def _open(option: str, path: str, flags: int) -> int:
@@ -59,9 +84,3 @@ def _open(option: str, path: str, flags: int) -> int:
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise ConfigurationError(f"{option} {path}: {error.strerror}.") from error
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

@@ -52,19 +52,23 @@ class Listener:
         """Bind the port, as soon as the system allows it. An earlier relay on this machine may still hold it, paused or dying,
         so the port is shared: a connection that reaches that process gets no answer, and the other side dials again."""
         while True:
-            sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             try:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-                await sock.bind(place)
-                sock.listen(self._backlog)
+                listener = await self._try(place)
             except (OSError, ValueError) as error:  # a ValueError is for what cannot be the name of a host
-                sock.close()
                 self.error = f"cannot listen on {place}: {getattr(error, 'strerror', None) or error}"
                 await trio.sleep(self._interval_s)
-            except BaseException:
-                sock.close()
-                raise
             else:
                 self.error = ""
-                return trio.SocketListener(sock)
+                return listener
+
+    async def _try(self, place: Physical) -> trio.SocketListener:
+        sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            await sock.bind(place)
+            sock.listen(self._backlog)
+        except BaseException:
+            sock.close()
+            raise
+        return trio.SocketListener(sock)

@@ -3,26 +3,62 @@
 from __future__ import annotations
 
 import logging
-import sys
+import os
+import time
 
 import structlog
+from structlog.typing import EventDict, WrappedLogger
 
+from relay.node.log_output import LogOutput
 from relay.node.settings import LogSettings
+from sitestack.model.printable import escaped
+from sitestack.model.rate_limit import RateLimit
 
 _LEVELS = logging.getLevelNamesMapping()
+_STANDARD_ERROR = 2
+#: Where structlog puts a traceback, whose line ends stay.
+_TRACEBACK = "exception"
+#: What a library says again and again is told once in this time.
+_LIBRARY_INTERVAL_S = 10.0
+_LIBRARIES_MAX = 100
 
 
-def configure_log(settings: LogSettings) -> None:
-    """Set up structlog for this process."""
-    console = sys.stderr.isatty() if settings.format == "auto" else settings.format == "console"
-    renderer = structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer()
+def configure_log(settings: LogSettings, descriptor: int = _STANDARD_ERROR) -> LogOutput:
+    """Set up structlog for this process; the answer knows what could not be written."""
+    console = os.isatty(descriptor) if settings.format == "auto" else settings.format == "console"
+    renderers = [escape_texts, structlog.dev.ConsoleRenderer()] if console else [structlog.processors.JSONRenderer()]
+    output = LogOutput(descriptor)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
-            renderer,
+            *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[settings.level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: output,
     )
+    logging.basicConfig(level=logging.WARNING, handlers=[LibraryLog()], force=True)
+    return output
+
+
+def escape_texts(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    """Whatever another site says may stand in any field, and a terminal obeys some characters. JSON escapes them itself."""
+    for key, value in line.items():
+        if isinstance(value, str):
+            line[key] = "\n".join(map(escaped, value.split("\n"))) if key == _TRACEBACK else escaped(value)
+    return line
+
+
+class LibraryLog(logging.Handler):
+    """What libraries log, such as trio ten times a second while no descriptors are left: one sentence of it now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rate = RateLimit(_LIBRARY_INTERVAL_S, _LIBRARIES_MAX)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A line like those of the node itself."""
+        if self._rate.allow(record.name, time.monotonic()):
+            cause = record.exc_info[1] if record.exc_info else None
+            structlog.get_logger().error(record.getMessage(), library=record.name, why=str(cause or ""))

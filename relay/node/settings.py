@@ -14,11 +14,12 @@ from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
 from relay.node.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.replica.buffer import BufferConfig
+from relay.replica.held_entries import ENTRIES_MAX
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack import config as site_config
 from sitestack.config import UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
 from sitestack.model.address import Physical
-from sitestack.wire.schema import ITEMS_MAX
+from sitestack.model.host import unfit_host
 
 #: Of the logical name of a member, which every HELLO has: longer than what is made out of any host's name.
 NAME_CHARS_MAX = 128
@@ -44,7 +45,7 @@ _BUFFER = BufferConfig()
 class BudgetSettings:
     """What every member holds for sites that cannot be reached; beyond it the oldest becomes a gap there."""
 
-    #: Batches and views. A joiner is handed all of them in one message, which bounds it.
+    #: Batches and views. Each takes half a kilobyte of memory besides its messages, and all of them a joiner's time.
     entries: int = _BUFFER.budget_entries
     #: Bytes of messages, with an allowance per entry. Without it 64 MiB, or what 16,384 datagrams of
     #: `transport.datagram_bytes_max` carry if that is less.
@@ -174,6 +175,8 @@ def find_problems(config: NodeConfig) -> list[str]:
     ]
     if not config.name.isprintable():
         problems.append("name: has characters that cannot be printed.")
+    if config.http.bind is not None and (why := unfit_host(config.http.bind.host)):
+        problems.append(f"http.bind: {config.http.bind.host!r} {why}")
     if config.name != config.name.strip():
         problems.append("name: has white space around it.")
     if len(config.name) > NAME_CHARS_MAX:
@@ -185,8 +188,8 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
     bridge = relay.bridge
     if bridge.bind is not None and bridge.bind.port == 0:
         yield "relay.bridge.bind: the other sites must know the port, so it cannot be 0."
-    if bridge.bind is not None and not _can_be_host(bridge.bind.host):
-        yield f"relay.bridge.bind: {bridge.bind.host!r} cannot be the name of a host."
+    if bridge.bind is not None and (why := unfit_host(bridge.bind.host)):
+        yield f"relay.bridge.bind: {bridge.bind.host!r} {why}"
     if bridge.unanswered_timeout_s > UNANSWERED_S_MAX:
         yield f"relay.bridge.unanswered_timeout_s: must be at most {UNANSWERED_S_MAX}."
     if bridge.dial_timeout_s == 0:
@@ -201,25 +204,16 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
         for index, place in enumerate(places):
             if place.port == 0:
                 yield f"relay.bridge.peers.{site}[{index}]: the port cannot be 0."
-            if not _can_be_host(place.host):
-                yield f"relay.bridge.peers.{site}[{index}]: {place.host!r} cannot be the name of a host."
+            if why := unfit_host(place.host):
+                yield f"relay.bridge.peers.{site}[{index}]: {place.host!r} {why}"
     if relay.unicast.give_up_s <= relay.unicast.retry_s:
         yield "relay.unicast.give_up_s: must be longer than relay.unicast.retry_s, or nothing is sent again."
 
 
-def _can_be_host(host: str) -> bool:
-    """Whether the system can be asked for this name at all: what it cannot be asked for is no matter of time."""
-    try:
-        host.encode("idna")
-    except UnicodeError:
-        return False
-    return "\0" not in host
-
-
 def _budget_problems(config: NodeConfig) -> Iterator[str]:
     budget = config.relay.budget
-    if not 0 < budget.entries <= ITEMS_MAX:
-        yield f"relay.budget.entries: must be from 1 to {ITEMS_MAX}."
+    if not 0 < budget.entries <= ENTRIES_MAX:
+        yield f"relay.budget.entries: must be from 1 to {ENTRIES_MAX}."
     held = config.held_bytes_max()
     # Half a frame: a merge tells each member what several parts of the site hold.
     frame = config.protocols.fragment.frame_bytes_max // 2

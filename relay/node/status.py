@@ -33,6 +33,24 @@ class Identity:
     secure: bool
 
 
+@dataclass(frozen=True, slots=True)
+class NodeStatistics:
+    """What the process has been through besides its channel."""
+
+    #: Lines of `--events` that could not be written.
+    lost_event_lines: int
+    #: Lines of the log that were thrown away.
+    lost_log_lines: int
+    #: Callers of the status socket that could not be let in.
+    refused_status: int
+    #: Callers of HTTP that were turned away: there were too many.
+    refused_http: int
+    #: Times that everything stood still, for how many seconds together, and at most.
+    stalls: int
+    stalled_s: float
+    longest_stall_s: float
+
+
 class NodeStatus:
     """Counts and remembers the events of one node."""
 
@@ -87,12 +105,18 @@ class NodeStatus:
             self._others += batch.count
 
     def to_json(
-        self, statistics: object, levels: Mapping[str, Level], journal: object, problems: list[str], now: float
+        self,
+        statistics: object,
+        levels: Mapping[str, Level],
+        journal: object,
+        problems: list[str],
+        now: float,
+        node: NodeStatistics | None = None,
     ) -> dict[str, Any]:
         """The status. `statistics` and `levels` are those of the channel, None and empty before it is open.
 
         `journal` holds the statistics of the journal, if there is one; `problems` has a sentence for everything that does not
-        work now and is tried again.
+        work now and is tried again; `node` is about the process.
         """
         plain = _plain(statistics) or {}
         return {
@@ -118,6 +142,7 @@ class NodeStatus:
             "drops": plain.get("stack", {}).get("drops", {}),
             "problems": problems,
             "journal": _plain(journal),
+            "node": _plain(node),
             "statistics": plain,
         }
 

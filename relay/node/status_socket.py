@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import trio
 
+from relay.node.door import Door
 from sitestack.model.errors import ConfigurationError
 
 SUFFIX = ".sock"
@@ -25,6 +26,8 @@ SUFFIX = ".sock"
 PATH_BYTES_MAX = 107
 #: Seconds for an answer: a client that does not read it in time does not get it.
 ANSWER_TIMEOUT_S = 2.0
+#: How long to wait before the next caller is let in when this one could not.
+RETRY_S = 0.5
 ANSWER_BYTES_MAX = 16 << 20
 _READ_BYTES = 64 * 1024
 _WAITING_MAX = 16
@@ -66,10 +69,16 @@ async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
         _remove(path)
 
 
-async def answer_status(listener: trio.SocketListener, status: Callable[[], dict[str, Any]]) -> None:
+async def answer_status(listener: trio.SocketListener, status: Callable[[], dict[str, Any]], door: Door) -> None:
     """Answer connections one at a time, until cancelled; others wait in the listen queue."""
     while True:
-        connection = await listener.accept()
+        try:
+            connection = await listener.accept()
+        except OSError as error:  # no descriptors are left, for instance
+            door.fail(error)
+            await trio.sleep(RETRY_S)
+            continue
+        door.admit()
         with trio.move_on_after(ANSWER_TIMEOUT_S), suppress(trio.BrokenResourceError):
             async with connection:
                 await connection.send_all(json.dumps(status()).encode() + b"\n")

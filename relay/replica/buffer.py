@@ -6,18 +6,18 @@ relays next has all that it needs (R3), and a second in line needs no state of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from relay.replica.entries import HeldEntry
+from relay.replica.held_entries import ENTRIES_MAX, HeldEntries, HeldEntry
 from relay.replica.vectors import bound
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.message import Batch
 from sitestack.model.view import View
-from sitestack.wire.schema import ITEMS_MAX
 
 #: What an entry costs besides the body of its batch.
 ENTRY_BYTES = 256
@@ -30,8 +30,8 @@ ON_THEIR_WAY_BYTES = 32 * 1024 * 1024
 class BufferConfig:
     """How much is held for sites that cannot be reached. Beyond it the oldest entries go, and become a gap there."""
 
-    #: Batches and views. A joiner is handed all of them in one message, which bounds it.
-    budget_entries: int = 16_384
+    #: Batches and views, each of which takes half a kilobyte of memory besides its body; so many that the bytes run out first.
+    budget_entries: int = 262_144
     #: Bytes of bodies, with an allowance per entry.
     budget_bytes: int = 64 * 1024 * 1024
     #: Seconds since an entry was delivered here.
@@ -39,17 +39,15 @@ class BufferConfig:
 
     def __post_init__(self) -> None:
         """Raises ConfigurationError for a budget that cannot work."""
-        if not 0 < self.budget_entries <= ITEMS_MAX:
-            raise ConfigurationError(f"the relay budget must be between 1 and {ITEMS_MAX} entries, not {self.budget_entries}")
+        if not 0 < self.budget_entries <= ENTRIES_MAX:
+            raise ConfigurationError(f"the relay budget must be between 1 and {ENTRIES_MAX} entries, not {self.budget_entries}")
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(HeldEntry):
     """A batch of this site, or a view of it; `since` is when this member got it (it differs between members)."""
 
-    batch: Batch | None
-    view: View | None
     size: int
     since: float
     #: What was appended here before it: so what is held from it on is a difference, and nobody has to look at all that.
@@ -80,6 +78,8 @@ class Buffer:
         #: What the budget has taken last of each origin, in a row. Not replicated: it only says why something is gone.
         self._trimmed: dict[Address, Run] = {}
         self._entries: list[Entry] = []
+        #: First and last number of each run that is held, kept up with the entries: a rewind does not walk through them.
+        self._runs: dict[Address, deque[list[int]]] = {}
         #: Index of the first entry, and how many positions went before the list began.
         self._head = 0
         self._offset = 0
@@ -103,13 +103,21 @@ class Buffer:
     @property
     def is_overfull(self) -> bool:
         """More than the budget and what members can have on their way when they are told to wait."""
-        return len(self) >= ITEMS_MAX or self.bytes >= self.config.budget_bytes + ON_THEIR_WAY_BYTES
+        return len(self) >= 2 * ENTRIES_MAX or self.bytes >= self.config.budget_bytes + ON_THEIR_WAY_BYTES
 
     def append(self, batch: Batch | None, view: View | None, now: float) -> int:
         """Add an entry; its position."""
         size = ENTRY_BYTES + (0 if batch is None else len(batch.body))
         self._entries.append(Entry(batch, view, size, now, self._messages, self._bytes))
-        self._messages += 0 if batch is None else batch.count
+        if batch is not None:
+            self._messages += batch.count
+            runs = self._runs.get(batch.origin)
+            if runs is None:
+                self._runs[batch.origin] = deque([[batch.first, batch.last]])
+            elif runs[-1][1] + 1 == batch.first:
+                runs[-1][1] = batch.last
+            else:
+                runs.append([batch.first, batch.last])
         self._bytes += size
         self.bytes += size
         self.bytes_high = max(self.bytes_high, self.bytes)
@@ -155,6 +163,8 @@ class Buffer:
     def _drop_first(self) -> None:
         entry = self._entries[self._head]
         self.bytes -= entry.size
+        if entry.batch is not None:
+            self._drop_numbers(entry.batch)
         if entry.view is not None and (self.base_view is None or self.base_view.id < entry.view.id):
             self.base_view = entry.view
         self._head += 1
@@ -162,6 +172,16 @@ class Buffer:
             del self._entries[: self._head]
             self._offset += self._head
             self._head = 0
+
+    def _drop_numbers(self, batch: Batch) -> None:
+        """What is dropped first was appended first: it begins the first run of its origin."""
+        runs = self._runs[batch.origin]
+        if runs[0][1] > batch.last:
+            runs[0][0] = batch.last + 1
+        elif len(runs) > 1:
+            runs.popleft()
+        else:
+            del self._runs[batch.origin]
 
     def excess(self, now: float) -> int | None:
         """The position up to which entries must go for the budget to hold; None when it holds.
@@ -195,15 +215,7 @@ class Buffer:
 
         After a merge there may be holes, also at the end: a part that was away brings back what the others have let go.
         """
-        runs: dict[Address, list[Run]] = {}
-        for entry in self._entries[self._head :]:
-            batch = entry.batch
-            if batch is None:
-                continue
-            known = runs.setdefault(batch.origin, [])
-            first = known.pop().first if known and known[-1].last + 1 == batch.first else batch.first
-            known.append(Run(first, batch.last))
-        return runs
+        return {origin: [Run(*run) for run in runs] for origin, runs in self._runs.items()}
 
     def reasons(self, origin: Address, first: int, last: int) -> list[tuple[Run, str]]:
         """Why these numbers, which are not held, are gone, lowest first: `budget` or `not_held`."""
@@ -215,16 +227,17 @@ class Buffer:
         )
         return [(run, reason) for run, reason in parts if run.first <= run.last]
 
-    def give(self) -> tuple[HeldEntry, ...]:
+    def give(self) -> HeldEntries:
         """All entries, for a joiner."""
-        return tuple([HeldEntry(entry.batch, entry.view) for entry in self._entries[self._head :]])
+        return HeldEntries.of(self._entries[self._head :])
 
-    def take(self, first: int, entries: Sequence[HeldEntry], base_view: View | None, now: float) -> None:
+    def take(self, first: int, entries: Iterable[HeldEntry], base_view: View | None, now: float) -> None:
         """Start from what another member holds."""
         self._offset, self._head, self._entries, self.bytes = first, 0, [], 0
+        self._runs = {}
         self.base_view = base_view
         for entry in entries:
             self.append(entry.batch, entry.view, now)
-        held = self.runs()
-        for origin in [each for each in held if each in self._trimmed and self._trimmed[each].last >= held[each][0].first]:
+        held = self._runs
+        for origin in [each for each in held if each in self._trimmed and self._trimmed[each].last >= held[each][0][0]]:
             del self._trimmed[origin]  # another part of the site had it still: that part knows why it goes

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
-from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
 
 
@@ -189,14 +189,6 @@ class UnicastReply(Header):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldEntry:
-    """One entry of the buffer: a batch, or a view of the site."""
-
-    batch: Batch | None
-    view: View | None
-
-
-@dataclass(frozen=True, slots=True)
 class LineageState:
     """What a joiner needs to know about one lineage of another site."""
 
@@ -226,7 +218,7 @@ class RelayState(Header):
 
     view: ViewId | None
     first: int
-    entries: tuple[HeldEntry, ...]
+    entries: HeldEntries
     base_view: View | None
     produced: dict[Address, int]
     remotes: tuple[RemoteState, ...]

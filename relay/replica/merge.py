@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from relay.replica.entries import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
+from relay.replica.entries import LineageState, RelayState, RemoteState, SiteVector
+from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.vectors import later, lower_of, raise_to
 from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
@@ -60,22 +61,23 @@ def _merge(one: RelayState, other: RelayState) -> RelayState:
     return RelayState(other.view, 0, entries, base, produced, tuple(remotes), held_for)
 
 
-def _merge_entries(one: tuple[HeldEntry, ...], other: tuple[HeldEntry, ...]) -> tuple[HeldEntry, ...]:
+def _merge_entries(one: HeldEntries, other: HeldEntries) -> HeldEntries:
     """Each origin's batches in order, each once: what only the other has goes before the next higher number, else to the end.
 
     To the front what is below all numbers here. Between them goes what a third part held and these two had let go.
     """
-    held = {_name(entry): None for entry in one}
+    mine = list(one)
+    held = {_name(entry): None for entry in mine}
     places: dict[Address, list[tuple[int, int]]] = {}
-    for place, entry in enumerate(one):
+    for place, entry in enumerate(mine):
         if entry.batch is not None:
             places.setdefault(entry.batch.origin, []).append((entry.batch.first, place))
     new: dict[int, list[HeldEntry]] = {}
     for entry in other:
         if _name(entry) not in held:
             new.setdefault(_place(entry, places, len(one)), []).append(entry)
-    merged = [each for place, entry in enumerate(one) for each in (*new.get(place, ()), entry)]
-    return (*merged, *new.get(len(one), ()))
+    merged = [each for place, entry in enumerate(mine) for each in (*new.get(place, ()), entry)]
+    return HeldEntries.of([*merged, *new.get(len(one), ())])
 
 
 def _place(entry: HeldEntry, places: dict[Address, list[tuple[int, int]]], end: int) -> int:

@@ -15,6 +15,9 @@ from sitestack.model.roster import NOBODY, Roster
 from sitestack.model.view import View, ViewId
 
 E = TypeVar("E")
+#: What a delivery takes besides its body: its objects and their place in the queue, as measured on 64 bits. Without it a
+#: backlog of tiny messages would take sixteen times what its bound says.
+DELIVERY_BYTES = 250
 
 
 @fast_frozen
@@ -44,6 +47,11 @@ class Delivery:
             yield Message(self.source, payload, MessageId(batch.site, batch.origin, batch.scope, n), roster)
 
 
+def cost_bytes(item: object) -> int:
+    """What an item takes while it waits; what is no delivery is rare, and free."""
+    return DELIVERY_BYTES + len(item.batch.body) if isinstance(item, Delivery) else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """The place right before a view: where the application's state is given, or taken, if it is wanted there."""
@@ -70,14 +78,12 @@ class Inbox(Generic[E]):
         if self._abandoned:
             return
         self._items.append(item)
-        if isinstance(item, Delivery):
-            self.backlog_bytes.add(len(item.batch.body))
+        self.backlog_bytes.add(cost_bytes(item))
 
     def take(self) -> Delivery | E:
         """The oldest; there must be one."""
         item = self._items.popleft()
-        if isinstance(item, Delivery):
-            self.backlog_bytes.now -= len(item.batch.body)
+        self.backlog_bytes.now -= cost_bytes(item)
         return item
 
     def abandon(self) -> None:
@@ -100,6 +106,6 @@ class Inbox(Generic[E]):
         view = self.take()
         for kept in reversed(before):
             self._items.appendleft(kept)
-            self.backlog_bytes.now += len(kept.batch.body) if isinstance(kept, Delivery) else 0
+            self.backlog_bytes.now += cost_bytes(kept)
         self._items.appendleft(view)
         self._items.appendleft(item)

@@ -7,7 +7,7 @@ member whose address is unknown until discovery has found it. It knows addresses
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from sitestack.model.address import Address, Physical
@@ -96,7 +96,9 @@ class Resolver(Layer):
         self._failures: dict[Address, int] = {}
         #: What follows from the cache, so that sending costs one look-up.
         self._picked: dict[Address, Physical] = {}
-        self._everybody: tuple[Physical, ...] = ()
+        #: Where a multicast goes: what all hear that are known, and what only members may hear. None: to be found out.
+        self._everybody: tuple[Physical, ...] | None = ()
+        self._fellows: tuple[Physical, ...] | None = ()
         #: In order of `asked_at`: the first is due first.
         self._waiting: dict[Address, _Waiting] = {}
         self._queued_bytes = Level(config.queued_bytes_max)
@@ -124,7 +126,7 @@ class Resolver(Layer):
         if dest is None:
             if self.config.multicast:
                 return [Transmit(None, frame)]
-            return [Transmit(to, frame) for to in self._everybody]
+            return [Transmit(to, frame) for to in self._fan_out(frame)]
         if not isinstance(dest, Address):
             return [Transmit(dest, frame)]
         picked = self._picked.get(dest)
@@ -140,8 +142,34 @@ class Resolver(Layer):
         if before is not None and before.physical == contact.physical:
             return []
         self._failures.pop(member, None)
-        self._refresh()
+        self._pick(contact)
         return self._release(member)
+
+    def _pick(self, contact: Contact) -> None:
+        """Pick for one that is new, or has moved. Strangers come in numbers: nothing here looks at all that are known."""
+        if self._contacts.evicted is not None:
+            self._picked.pop(self._contacts.evicted, None)
+        if contact.address != self.local.address:
+            self._picked[contact.address] = self.config.picker(contact.address, contact.physical, 0)
+        self._everybody = self._fellows = None
+
+    def _fan_out(self, frame: Frame) -> tuple[Physical, ...]:
+        """A stream is for the members of the view. Anybody may say where he is, and even where somebody else is: he hears that
+        others search, and no message."""
+        if frame.unreliable or not self._members:
+            if self._everybody is None:
+                self._everybody = self._places(self._picked)
+            return self._everybody
+        if self._fellows is None:
+            self._fellows = self._places(self._members)
+        return self._fellows
+
+    def _places(self, members: Iterable[Address]) -> tuple[Physical, ...]:
+        """A host and port gets one copy of a multicast, whoever was there before (LA-19); I get none."""
+        mine = self._contacts.get(self.local.address)
+        own = () if mine is None else mine.physical
+        places = [self._picked[each] for each in members if each in self._picked]
+        return tuple(dict.fromkeys([each for each in places if each not in own]))
 
     def _release(self, member: Address) -> list[Effect]:
         """The member is found: send what waited for it, in order, once."""
@@ -152,7 +180,7 @@ class Resolver(Layer):
         return [Transmit(self._picked[member], frame) for frame in waiting.frames]
 
     def _refresh(self) -> None:
-        """Pick for everybody anew. A host and port gets one copy of a multicast, whoever was there before (LA-19)."""
+        """Pick for everybody anew."""
         picker, failures, me = self.config.picker, self._failures, self.local.address
         self._picked = {
             each.address: picker(each.address, each.physical, failures.get(each.address, 0))
@@ -161,9 +189,7 @@ class Resolver(Layer):
         }
         if len(failures) > len(self._picked):
             self._failures = {member: count for member, count in failures.items() if member in self._picked}
-        mine = self._contacts.get(me)
-        own = () if mine is None else mine.physical
-        self._everybody = tuple(dict.fromkeys([each for each in self._picked.values() if each not in own]))
+        self._everybody = self._fellows = None
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
@@ -254,7 +280,7 @@ class Resolver(Layer):
 
     def statistics(self) -> ResolverStatistics:
         """Counters since the start, and what is known."""
-        return ResolverStatistics(self._contacts.tombstones, len(self._everybody), self._asked, self._unresolved)
+        return ResolverStatistics(self._contacts.tombstones, len(self._places(self._picked)), self._asked, self._unresolved)
 
     def levels(self) -> dict[str, Level]:
         """The cache, and what waits for it; the frames are those of the member for which most wait."""

@@ -6,10 +6,11 @@ A contact is versioned by its owner, who counts its statements: its newest word 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from sitestack.model.address import Address, Physical
+from sitestack.model.printable import escaped
 
 #: Names are shown in logs and tables; longer ones are cut.
 NAME_CHARS_MAX = 64
@@ -40,10 +41,7 @@ def is_reachable(contact: Contact) -> bool:
 
 def printable(name: str) -> str:
     """The name, short, and with everything that could forge a log line or steer a terminal escaped (C25)."""
-    name = name[:NAME_CHARS_MAX]
-    if name.isprintable():
-        return name
-    return "".join([each if each.isprintable() else f"\\u{{{ord(each):x}}}" for each in name])[:NAME_CHARS_MAX]
+    return escaped(name[:NAME_CHARS_MAX])[:NAME_CHARS_MAX]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +64,8 @@ class AddressCache:
         self._heard: dict[Address, float] = {}
         self._tombstones: dict[Address, _Tombstone] = {}
         self._pinned: frozenset[Address] = frozenset()
+        #: Who made room for the contact that was taken in last.
+        self.evicted: Address | None = None
 
     def __len__(self) -> int:
         return len(self._contacts)
@@ -85,6 +85,10 @@ class AddressCache:
     def all(self) -> list[Contact]:
         """Everybody, in the order of their last statements."""
         return list(self._contacts.values())
+
+    def newest(self) -> Iterator[Contact]:
+        """Everybody, the last statement first."""
+        return reversed(self._contacts.values())
 
     def is_removed(self, member: Address, now: float) -> bool:
         """Whether the member was removed a short while ago."""
@@ -114,6 +118,7 @@ class AddressCache:
         known = self._contacts.get(member)
         if known is not None and contact.version <= known.version:
             return False
+        self.evicted = None
         if known is None and len(self._contacts) >= self.contacts_max and not self._make_room(member):
             return False
         self._contacts.pop(member, None)
@@ -157,4 +162,5 @@ class AddressCache:
         if victim is None:
             return member in self._pinned
         del self._contacts[victim], self._heard[victim]
+        self.evicted = victim
         return True

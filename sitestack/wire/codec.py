@@ -18,7 +18,7 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import UNICASTS, Batch, Scope
-from sitestack.wire.schema import INT_MAX, TEXT_BYTES_MAX, Converter, Schema
+from sitestack.wire.schema import INT_MAX, ITEMS_MAX, TEXT_BYTES_MAX, Converter, Schema
 
 MAGIC = b"\xb7R"
 VERSION = 2
@@ -27,6 +27,11 @@ _PREFIX = MAGIC + bytes([VERSION])
 HEADERS_MAX = 24
 #: Frames in one datagram: the smallest frame has a few bytes, so this bounds the work a datagram can cause.
 FRAMES_MAX = 4_096
+#: Lists in what is larger than a datagram, having come in pieces or over a bridge: as many fields of lists as no header has. In
+#: a datagram there is no room for more than that.
+LISTS_MAX = 5 * ITEMS_MAX
+#: More than any frame, and the most that msgpack takes.
+SCANNED_BYTES_MAX = (1 << 31) - 1
 #: What one frame adds to a datagram besides its headers' fields and its body: generous, used for size estimates only.
 FRAME_OVERHEAD_BYTES = 128
 #: What the datagram itself adds: prefix, cluster name, addresses.
@@ -57,6 +62,7 @@ class Codec:
         self.cluster = cluster
         self.schema = Schema(headers, {Batch: Converter(_pack_batch, self._parse_batch)})
         self._parse_address = self.schema.parse_address
+        self._scanner = _scanner()
 
     def encode_frame(self, frame: Frame) -> bytes:
         """One frame as it stands in a datagram. Made once per frame, also when it goes to many addresses."""
@@ -114,6 +120,8 @@ class Codec:
         unreliable, headers, batch = value
         if type(unreliable) is not bool or type(headers) is not list or len(headers) > HEADERS_MAX:
             raise ProtocolError("malformed")
+        if not headers and batch is None:  # nobody sends it, and thousands of them fit into a datagram
+            raise ProtocolError("malformed")
         parse = self.schema.parse_header
         parsed = tuple([parse(header) for header in headers])
         return Frame(source, dest, parsed, None if batch is None else self._parse_batch(batch), unreliable)
@@ -148,24 +156,50 @@ class Codec:
             raise ProtocolError("malformed")
         return self._parse_address(value)
 
-    @staticmethod
-    def unpack(data: bytes | memoryview) -> Any:
+    def unpack(self, data: bytes | memoryview) -> Any:
         """Plain values from msgpack; every limit explicit. Raises ProtocolError("malformed")."""
         size = len(data)
         try:
+            self._require_whole(data)
             return msgpack.unpackb(
                 data,
                 raw=False,
                 strict_map_key=True,
                 use_list=True,
+                list_hook=None if size <= LISTS_MAX else _ListCounter(LISTS_MAX),
                 max_str_len=min(size, 4 * TEXT_BYTES_MAX),
                 max_bin_len=size,
                 max_array_len=size,
                 max_map_len=0,
                 max_ext_len=0,
             )
-        except (ValueError, RecursionError) as error:  # msgpack's own errors and bad UTF-8 are ValueErrors
+        except (ValueError, RecursionError, msgpack.OutOfData) as error:  # msgpack's own and bad UTF-8 are ValueErrors
+            self._scanner = _scanner()
             raise ProtocolError("malformed") from error
+
+    def _require_whole(self, data: bytes | memoryview) -> None:
+        """Walk over the values without making them. An array that says it is longer than what follows is found out here, before
+        room is made for it: a thousand of them inside each other take less than a datagram."""
+        scanner = self._scanner if len(data) <= DATAGRAM_BYTES_MAX else _scanner()
+        scanner.feed(data)
+        scanner.skip()
+
+
+class _ListCounter:
+    """Refuses a list too many. An empty one takes a byte on the wire and seventy in memory."""
+
+    def __init__(self, lists_max: int) -> None:
+        self._left = lists_max
+
+    def __call__(self, value: list[Any]) -> list[Any]:
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError("too many lists")
+        return value
+
+
+def _scanner() -> msgpack.Unpacker:
+    return msgpack.Unpacker(read_size=DATAGRAM_BYTES_MAX, max_buffer_size=SCANNED_BYTES_MAX)
 
 
 def _pack_batch(batch: Batch) -> list[Any]:

@@ -154,7 +154,7 @@ class Schema:
         if origin in (Union, types.UnionType):
             return self._optional(args)
         if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
-            return self._sequence(self.converter(args[0]))
+            return self._sequence(self.converter(args[0]), ITEMS_MAX)
         if origin is tuple:
             return self._record(tuple, [self.converter(arg) for arg in args])
         if origin is dict:
@@ -188,11 +188,11 @@ class Schema:
         )
 
     @staticmethod
-    def _sequence(item: Converter) -> Converter:
+    def _sequence(item: Converter, items_max: int) -> Converter:
         pack, parse = item
 
         def parse_sequence(value: Any) -> tuple[Any, ...]:
-            if type(value) is not list or len(value) > ITEMS_MAX:
+            if type(value) is not list or len(value) > items_max:
                 raise ProtocolError("field")
             return tuple([parse(each) for each in value])
 
@@ -227,10 +227,17 @@ class Schema:
         same = all(converter.pack is _same for converter in converters)
         return Converter(_same if same else pack, _maker(make, [converter.parse for converter in converters]))
 
+    def _field(self, kind: type, hint: Any) -> Converter:
+        """A class whose sequences may be longer than others says so in `items_max`."""
+        args = get_args(hint)
+        if hasattr(kind, "items_max") and get_origin(hint) is tuple and args[1:] == (Ellipsis,):
+            return self._sequence(self.converter(args[0]), kind.items_max)
+        return self.converter(hint)
+
     def _dataclass(self, kind: type) -> Converter:
         hints = get_type_hints(kind)
         names = [field.name for field in fields(kind) if field.init]
-        converters = [self.converter(hints[name]) for name in names]
+        converters = [self._field(kind, hints[name]) for name in names]
         pairs = list(zip(names, [each.pack for each in converters], strict=True))
 
         def pack(value: Any) -> list[Any]:

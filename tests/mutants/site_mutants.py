@@ -8,6 +8,8 @@ FAILOVER = "tests/simulation/test_coordinator_failover.py"
 SENDERS = "tests/simulation/test_senders.py"
 RESETS = "tests/simulation/test_resets.py"
 PLACES = "tests/simulation/test_places.py"
+RESOLVER = "tests/sitestack/layers/test_resolver.py"
+REFUSALS = "tests/sitestack/layers/membership/test_membership_refusals.py"
 
 #: The second wall behind S1, S2 and S4: a member admits the next number only. Without it a hole is passed over.
 _ADMIT_HOLES = Edit(
@@ -231,6 +233,39 @@ UNICAST = (
             ),
         ),
         (f"{RESETS}::test_an_acknowledgement_of_the_old_connection_settles_nothing_of_the_new_one",),
+    ),
+)
+
+STRANGERS = (
+    Mutant(
+        "C15",
+        "without multicast whoever says where he is hears everything",
+        (
+            Edit(
+                "sitestack/layers/resolver.py",
+                "        if frame.unreliable or not self._members:",
+                "        if True:",
+            ),
+        ),
+        (f"{RESOLVER}::test_without_multicast_a_stranger_hears_that_others_are_looked_for_and_no_message",),
+    ),
+    Mutant(
+        "C4-prepare",
+        "the view in force is prepared again, outside of every flush",
+        (
+            Edit(
+                "sitestack/layers/membership/promises.py",
+                " and prepare.base is not None and self.blocked_since is not None",
+                " and prepare.base is not None",
+            ),
+        ),
+        (f"{REFUSALS}::test_the_view_in_force_is_not_prepared_again",),
+    ),
+    Mutant(
+        "C12",
+        "room is made for an array before its elements are counted",
+        (Edit("sitestack/wire/codec.py", "            self._require_whole(data)\n", ""),),
+        ("tests/sitestack/wire/test_codec.py::test_what_is_refused_takes_no_more_room_than_a_few_times_its_bytes",),
     ),
 )
 

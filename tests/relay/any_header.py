@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from relay.gateway.wire import FRAMES
 from relay.layer import RelayLayer
 from relay.node.settings import NodeConfig
+from relay.replica.held_entries import HeldEntries, HeldEntry
 from sitestack.assembly import build_stack
 from sitestack.config import lan
 from sitestack.model.address import Address, Physical, ProxyUUID
@@ -43,6 +44,20 @@ EVERY: dict[int, type[Header]] = {**collect_headers(product_stack().layers), **F
 
 
 Known = Mapping[Any, st.SearchStrategy[Any]]
+
+
+@st.composite
+def held_entries(draw: st.DrawFn) -> HeldEntries:
+    """Any entries of one buffer."""
+    rows = draw(
+        st.lists(st.builds(HeldEntry, batches(), st.none()) | st.builds(HeldEntry, st.none(), values(View)), max_size=3)
+    )
+    ours = [each if each.batch is None else HeldEntry(Batch("NYC", *_numbers(each.batch)), None) for each in rows]
+    return HeldEntries.of(ours)
+
+
+def _numbers(batch: Batch) -> tuple[Address, Scope, int, int, bytes]:
+    return batch.origin, Scope.ALL, batch.first, batch.count, batch.body
 
 
 @st.composite
@@ -102,6 +117,7 @@ KNOWN: dict[Any, st.SearchStrategy[Any]] = {
     ProxyUUID: st.builds(ProxyUUID, addresses, texts, st.none() | addresses),
     Physical: st.builds(Physical, texts, st.integers(1, 65_535)),
     Batch: batches(),
+    HeldEntries: held_entries(),
 }
 #: What stands for "any header" inside another one.
 SMALL = tuple([EVERY[number] for number in (0x73, 0x74, 0x102)])

@@ -31,7 +31,7 @@ frames = st.builds(
     st.lists(any_header, max_size=3),
     st.none() | batches(),
     st.booleans(),
-)
+).filter(lambda frame: frame.headers or frame.batch)
 #: What msgpack can hold, whether it means anything or not.
 plain = st.recursive(
     st.none()

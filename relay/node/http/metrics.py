@@ -31,6 +31,14 @@ _JOURNAL = {
     "written_bytes": "Bytes written to the journal.",
     "lost_records": "Records that could not be written to the journal.",
 }
+_NODE = {
+    "lost_event_lines": "Lines of --events that could not be written.",
+    "lost_log_lines": "Lines of the log that were thrown away.",
+    "refused_status": "Callers of the status socket that could not be let in.",
+    "refused_http": "Callers of HTTP that were turned away, being too many.",
+    "stalls": "Times that everything in the process stood still.",
+    "stalled_s": "Seconds that everything in the process stood still.",
+}
 
 _process = ProcessCollector(registry=None)
 
@@ -120,12 +128,13 @@ def _queues(queues: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
 
 
 def _machinery(status: Mapping[str, Any]) -> Iterator[Metric]:
-    """Retransmissions, the bridge, the journal."""
+    """Retransmissions, the bridge, the journal, the process."""
     statistics = status["statistics"]
-    stack, bridge, journal = statistics.get("stack", {}), statistics.get("bridge", {}), status["journal"] or {}
+    stack, bridge = statistics.get("stack", {}), statistics.get("bridge", {})
+    journal, node = status["journal"] or {}, status["node"] or {}
     again = {layer: stack[layer]["retransmitted"] for layer in _RETRANSMITTING if layer in stack}
     yield _counters("retransmitted", "Frames that were sent again.", "layer", again)
-    for prefix, numbers, names in (("bridge", bridge, _BRIDGE), ("journal", journal, _JOURNAL)):
+    for prefix, numbers, names in (("bridge", bridge, _BRIDGE), ("journal", journal, _JOURNAL), ("node", node, _NODE)):
         for name, help_text in names.items():
             if name in numbers:
                 yield _counter(f"{prefix}_{name}", help_text, numbers[name])

@@ -1,27 +1,42 @@
-"""The server: hypercorn inside the node's own event loop, on a socket that this file opens."""
+"""The server: hypercorn's HTTP inside the node's own event loop, on connections that this file lets in."""
 
 from __future__ import annotations
 
 import socket
 import sys
-from typing import cast
+from contextlib import suppress
+from typing import TypeAlias, cast
 
 import structlog
 import trio
-from hypercorn.config import Config, Sockets
-from hypercorn.trio import serve
-from hypercorn.typing import ASGIFramework
+from hypercorn.config import Config
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework, ConnectionState
+from hypercorn.utils import wrap_app
 from starlette.applications import Starlette
 
+from relay.node.door import Door
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
+
+SSLStream: TypeAlias = "trio.SSLStream[trio.SocketStream]"
 
 #: Seconds after which the kernel cuts off a client that takes no data, so that a leaving node does not wait for it.
 UNTAKEN_TIMEOUT_S = 5.0
 BACKLOG = 64
+#: Those who watch a node, several times over.
+CONNECTIONS_MAX = 32
+TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+#: Who is turned away has so long to take in that he is.
+REFUSE_TIMEOUT_S = 1.0
+#: How long to wait before the next caller is let in when this one could not.
+RETRY_S = 0.5
 
 
-async def serve_http(app: Starlette, bind: Physical, task_status: trio.TaskStatus[Physical] = trio.TASK_STATUS_IGNORED) -> None:
+async def serve_http(
+    app: Starlette, bind: Physical, door: Door, task_status: trio.TaskStatus[Physical] = trio.TASK_STATUS_IGNORED
+) -> None:
     """Serve until cancelled; started once the socket listens, with its address.
 
     Raises ConfigurationError when it cannot be had.
@@ -29,26 +44,73 @@ async def serve_http(app: Starlette, bind: Physical, task_status: trio.TaskStatu
     with _open(bind) as sock:
         address = Physical(*sock.getsockname())
         structlog.get_logger().info("http", address=str(address))
-        # Both follow the ASGI standard, each with types of its own.
-        framework, config = cast(ASGIFramework, app), _Config(sock)
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         async with trio.open_nursery() as nursery:
-            await nursery.start(lambda task_status: serve(framework, config, task_status=task_status, mode="asgi"))
             task_status.started(address)
+            await _Server(app, door).accept(listener, nursery)
+
+
+class _Server:
+    """Lets in so many connections at a time. Each answer is made in the loop of the member: what all of them ask for at once
+    must take much less than others wait for a heartbeat."""
+
+    def __init__(self, app: Starlette, door: Door) -> None:
+        self._door = door
+        self._open = self._refusing = 0
+        self._config = _Config()
+        self._context = WorkerContext(None)
+        # Both follow the ASGI standard, each with types of its own.
+        self._app = wrap_app(cast(ASGIFramework, app), self._config.wsgi_max_body_size, "asgi")
+
+    async def accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
+        """Let in whoever comes, until cancelled."""
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                self._door.fail(error)
+                await trio.sleep(RETRY_S)
+                continue
+            if self._open < CONNECTIONS_MAX:
+                self._door.admit()
+                self._open += 1
+                nursery.start_soon(self._serve, stream)
+            else:
+                self._door.refuse(f"there are {CONNECTIONS_MAX} connections already")
+                if self._refusing < CONNECTIONS_MAX:
+                    self._refusing += 1
+                    nursery.start_soon(self._refuse, stream)
+                else:
+                    await trio.aclose_forcefully(stream)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        # It takes connections without TLS too, which its types do not say.
+        server = TCPServer(self._app, self._config, self._context, ConnectionState({}), cast(SSLStream, stream))
+        try:
+            await server.run()
+        finally:
+            stream.socket.close()  # which hypercorn does not when it is cancelled
+            self._open -= 1
+
+    async def _refuse(self, stream: trio.SocketStream) -> None:
+        """Say so, and take in what was asked: unread, it would make the system take back the answer."""
+        try:
+            with trio.move_on_after(REFUSE_TIMEOUT_S), suppress(trio.BrokenResourceError):
+                async with stream:
+                    await stream.send_all(TOO_MANY)
+                    await stream.send_eof()
+                    async for _ in stream:
+                        pass
+        finally:
+            self._refusing -= 1
 
 
 class _Config(Config):
     """Makes hypercorn serve on a given socket. The caller closes it, since hypercorn does not when it is cancelled early."""
 
-    backlog = BACKLOG
     include_server_header = False
     #: What goes wrong in the application is in the node's own log.
     errorlog = None
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
-
-    def create_sockets(self) -> Sockets:
-        return Sockets([], [self._socket], [])
 
 
 def _open(bind: Physical) -> socket.socket:

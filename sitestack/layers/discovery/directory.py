@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import AddressCache, Contact, is_reachable, printable
@@ -80,10 +81,10 @@ class Directory:
         view = self.view
         if view is not None and view.rank(self.address) >= TELLERS:
             return ()
-        members = () if view is None else view.members
-        strangers = [each for each in reversed(self.contacts.all()) if each.address not in (*members, asker)]
+        known = {asker, *(() if view is None else view.members)}
+        strangers = islice((each for each in self.contacts.newest() if each.address not in known), CONTACTS_PER_FRAME // 2)
         fellows = [each for each in self.fellows() if each.address != asker]
-        chosen = fellows[:1] + strangers[: CONTACTS_PER_FRAME // 2] + fellows[1:]
+        chosen = [*fellows[:1], *strangers, *fellows[1:]]
         return tuple(chosen[:CONTACTS_PER_FRAME])
 
     def tells_of(self, member: Address) -> bool:

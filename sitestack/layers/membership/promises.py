@@ -53,7 +53,8 @@ class Promises:
         proposal = prepare.view.id
         if self.view is None and prepare.base is None:
             return proposal >= self.promised and me in prepare.view.members
-        return proposal == self.promised and prepare.base is not None
+        # Outside of a flush the view in force is what was promised last, and nobody prepares that again.
+        return proposal == self.promised and prepare.base is not None and self.blocked_since is not None
 
     def ready_for(self, proposal: ViewId) -> Prepare | None:
         """What is prepared for this proposal, unless a higher one has been promised since."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from typing import ClassVar
 
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastConfig, UnicastData, UnicastSync
@@ -22,6 +23,11 @@ from sitestack.model.level import Level
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 __all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
+
+#: With more connections than a large site has, a walk over all of them is followed by a rest, of so many seconds for each that
+#: is too many: some tenth of the time is for walking, however many strangers there are.
+MANY_PEERS = 512
+REST_S = 20e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,8 @@ class Unicast(Layer):
         self._mids_used = 0
         #: Not later than the earliest deadline of all; senders and receivers are looked through only then.
         self._due: float | None = None
+        #: Not before this time: with thousands of peers a walk over all of them takes its time, and one of them is always due.
+        self._walk_from = -inf
         self._opened = self._acks_sent = self._asked_first = self._given_up = self._retransmitted = 0
         self._window_bytes_high = self._queue_bytes_high = self._reorder_bytes_high = 0
 
@@ -129,6 +137,7 @@ class Unicast(Layer):
         if self._due is None or now < self._due:
             return []
         self._due = None
+        self._walk_from = now + REST_S * max(0, len(self._senders) + len(self._receivers) - MANY_PEERS)
         effects: list[Effect] = []
         for peer, sender in list(self._senders.items()):
             if sender.is_hopeless(now) or sender.is_idle(now):
@@ -237,6 +246,7 @@ class Unicast(Layer):
                 self._arm(self._senders[member].deadline())
 
     def _arm(self, due: float) -> None:
+        due = max(due, self._walk_from)
         if self._due is None or due < self._due:
             self._due = due
 

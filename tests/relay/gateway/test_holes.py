@@ -8,7 +8,8 @@ from relay.gateway.sender import LinkSender
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Data, FrameParser
 from relay.replica.buffer import BufferConfig
-from relay.replica.entries import HeldEntry, LineageState, RelayState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
+from relay.replica.entries import LineageState, RelayState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
+from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.merge import merge_parts
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
@@ -25,7 +26,7 @@ def holding(
 ) -> ReplicatedState:
     """SFO as it goes on from a merge: it holds these, in this order, and its origins had come so far."""
     state = ReplicatedState("SFO", config or BufferConfig(), ("NYC",))
-    held = tuple([HeldEntry(batch(n, origin), None) for origin, n in entries])
+    held = HeldEntries.of([HeldEntry(batch(n, origin), None) for origin, n in entries])
     state.take(RelayState(None, 100, held, None, produced, (), ("NYC",)), 0.0)
     return state
 
@@ -138,7 +139,7 @@ def test_who_knows_nothing_of_the_site_begins_behind_the_last_hole(produced: int
 
 
 def part(view: int, entries: list[tuple[Address, int]], produced: dict[Address, int]) -> RelayState:
-    held = tuple([HeldEntry(batch(n, origin), None) for origin, n in entries])
+    held = HeldEntries.of([HeldEntry(batch(n, origin), None) for origin, n in entries])
     return RelayState(ViewId(view, D), 100 * view, held, None, produced, (), ("NYC",))
 
 
@@ -154,7 +155,15 @@ def test_what_the_other_site_has_is_not_held_again_because_a_returned_part_did()
     """F held 1..5 all the while; meanwhile NYC has got, and acknowledged, everything."""
     state = holding([], {E: 10})
     linked = LineageState(ViewId(1, D), ViewId(1, D), None, SiteVector({E: 10}, ViewId(9, D)))
-    ours = RelayState(ViewId(9, E), 100, (), None, {E: 10}, (RemoteState("NYC", True, False, {}, (linked,), {}, {}),), ("NYC",))
+    ours = RelayState(
+        ViewId(9, E),
+        100,
+        HeldEntries.of(()),
+        None,
+        {E: 10},
+        (RemoteState("NYC", True, False, {}, (linked,), {}, {}),),
+        ("NYC",),
+    )
     state.take(ours, 0.0)
     state.view = remote_view(9, E)
     theirs = part(8, [(E, n) for n in range(1, 6)], {E: 5})

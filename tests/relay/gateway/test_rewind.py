@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from relay.replica.entries import HeldEntry, SiteVector
+from relay.replica.entries import SiteVector
+from relay.replica.held_entries import HeldEntry
 from tests.harness.relay.puppet import D, E, remote_view
 from tests.relay.gateway.test_holes import Link, holding
 

@@ -33,6 +33,7 @@ SHOWN = {
     "batching.silent": "batching.credit_bytes",
     "batching.early": "batching.early_bytes",
     "relay.replica.state.buffer.entries": "relay.buffer_bytes",
+    "relay.replica.state.buffer.runs": "relay.buffer_entries",
     "relay.replica.state.buffer.trimmed": "origins, at most ORIGINS_MAX of them",
     "relay.replica.state.produced": "relay.origins",
     "relay.replica.state.remotes": "relay.lineages",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -215,6 +216,25 @@ async def test_a_port_of_somebody_else_is_told_and_tried_again() -> None:
                 await until(lambda: "cannot listen" in nyc.bridge.statistics().listen_error)
             await until(lambda: nyc.bridge.statistics().listening)
             assert nyc.bridge.statistics().listen_error == ""
+            nursery.cancel_scope.cancel()
+
+
+async def test_without_a_descriptor_it_listens_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that has none left when it becomes the relay is told so, and goes on."""
+    make = trio.socket.socket
+
+    def refuse(*_: object) -> trio.socket.SocketType:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nyc = Site(BridgeConfig(bind=Physical("127.0.0.1", 0), listen_interval_s=0.01), nursery)
+            monkeypatch.setattr(trio.socket, "socket", refuse)
+            nyc.bridge.carry_out(Listen())
+            await until(lambda: nyc.bridge.listen_error == "cannot listen on 127.0.0.1:0: Too many open files")
+            monkeypatch.setattr(trio.socket, "socket", make)
+            await until(lambda: nyc.bridge.statistics().listening)
+            assert nyc.bridge.listen_error == ""
             nursery.cancel_scope.cancel()
 
 

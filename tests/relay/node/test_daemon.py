@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import urlopen
 
@@ -24,13 +23,6 @@ from relay.node.status_socket import fetch_status
 LIMIT_S = 30.0
 
 
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """Short: the path of a socket has little room."""
-    with TemporaryDirectory(prefix="relay-") as name:
-        yield Path(name)
-
-
 def configure(directory: Path, **settings: Any) -> Path:
     """The configuration of a site that nobody else is in, and that does not look long for others."""
     group, port = draw_group()
@@ -41,11 +33,11 @@ def configure(directory: Path, **settings: Any) -> Path:
 
 
 @contextmanager
-def node(directory: Path, config: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """A running node with pipes; it is gone after the block."""
+def node(directory: Path, config: Path, *options: str, log: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
+    """A running node with pipes, its log perhaps elsewhere; it is gone after the block."""
     command = [sys.executable, "-m", "relay", "node", str(config), "--status", str(directory / "a.sock"), *options]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True)
     try:
         yield process
     finally:

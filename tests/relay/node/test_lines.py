@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -59,6 +60,29 @@ async def test_lines_are_appended_to_a_file(tmp_path: Path) -> None:
     for text in ("one", "two"):
         await LineSink(str(tmp_path / "events")).write([text, "é"])
     assert (await trio.Path(tmp_path / "events").read_text()).splitlines() == ["one", "é", "two", "é"]
+
+
+async def test_a_line_that_was_cut_off_does_not_spoil_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk takes a line and a half, and later everything."""
+    sink, room = LineSink(str(tmp_path / "events")), [10]
+    write = os.write
+
+    def write_what_fits(descriptor: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = write(descriptor, data[: room[0]])
+        room[0] -= written
+        return written
+
+    monkeypatch.setattr(os, "write", write_what_fits)
+    with pytest.raises(OSError, match="No space"):
+        await sink.write(["first", "second", "third"])
+    with pytest.raises(OSError, match="No space"):
+        await sink.write(["fourth"])
+    assert sink.lost_lines == 3
+    room[0] = 1000
+    await sink.write(["fifth"])
+    assert (await trio.Path(tmp_path / "events").read_text()).splitlines() == ["first", "seco", "fifth"]
 
 
 async def test_a_pipe_that_nobody_reads_any_more_is_an_error(tmp_path: Path) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import pytest
 import trio
 import trio.testing
 
+from relay.node.door import Door
 from relay.node.status_socket import (
     PATH_BYTES_MAX,
     answer_status,
@@ -26,17 +27,10 @@ from relay.node.status_socket import (
 from sitestack.model.errors import ConfigurationError
 
 
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """Short: the path of a socket has little room."""
-    with TemporaryDirectory(prefix="relay-") as name:
-        yield Path(name)
-
-
 async def test_whoever_connects_gets_one_json_object(directory: Path) -> None:
     path = socket_path(directory / "run", "NYC", "A")
     async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
-        nursery.start_soon(answer_status, listener, lambda: {"name": "A"})
+        nursery.start_soon(answer_status, listener, lambda: {"name": "A"}, Door())
         with trio.fail_after(5):
             assert await fetch_status(path) == {"name": "A"}
             assert await fetch_status(path) == {"name": "A"}
@@ -63,7 +57,7 @@ async def test_a_socket_left_by_a_crash_is_replaced(directory: Path) -> None:
 async def test_a_second_node_of_the_same_name_is_refused(directory: Path) -> None:
     path = directory / "a.sock"
     async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
-        nursery.start_soon(answer_status, listener, dict)
+        nursery.start_soon(answer_status, listener, dict, Door())
         with trio.fail_after(5), pytest.raises(ConfigurationError, match="running already"):
             async with open_status_socket(path):
                 pass
@@ -89,10 +83,36 @@ async def test_a_reader_that_does_not_read_stops_nobody(directory: Path, autojum
     path = directory / "a.sock"
     large = {"text": "x" * (1 << 22)}
     async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
-        nursery.start_soon(answer_status, listener, lambda: large)
+        nursery.start_soon(answer_status, listener, lambda: large, Door())
         async with await trio.open_unix_socket(path):
             await trio.testing.wait_all_tasks_blocked()
             assert await fetch_status(path, timeout_s=60) == large
+        nursery.cancel_scope.cancel()
+
+
+class NoDescriptors:
+    """A listener that can let in nobody for a while, in front of one that can."""
+
+    def __init__(self, listener: trio.SocketListener, failures: int) -> None:
+        self._listener = listener
+        self._failures = failures
+
+    async def accept(self) -> trio.SocketStream:
+        if self._failures:
+            self._failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await self._listener.accept()
+
+
+async def test_no_descriptors_for_a_caller_ends_nobody(directory: Path, autojump_clock: trio.testing.MockClock) -> None:
+    path, door = directory / "a.sock", Door()
+    async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
+        broken = cast(trio.SocketListener, cast(Any, NoDescriptors(listener, 3)))
+        nursery.start_soon(answer_status, broken, lambda: {"trouble": door.trouble}, door)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (door.trouble, door.refused) == ("Too many open files", 1)
+        assert await fetch_status(path, timeout_s=60) == {"trouble": ""}
+        assert door.refused == 3
         nursery.cancel_scope.cancel()
 
 

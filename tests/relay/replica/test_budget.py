@@ -239,7 +239,7 @@ def test_a_trim_is_an_entry_of_the_stream() -> None:
 
 
 def test_an_impossible_budget_is_refused_in_one_sentence() -> None:
-    with pytest.raises(ConfigurationError, match="between 1 and 20000 entries"):
+    with pytest.raises(ConfigurationError, match="between 1 and 1000000 entries"):
         BufferConfig(budget_entries=0)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from relay.events import Baseline, Gap
 from relay.replica.buffer import BufferConfig
-from relay.replica.entries import HeldEntry, LineageState, RelayState, RemoteState, SiteVector
+from relay.replica.entries import LineageState, RelayState, RemoteState, SiteVector
+from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.merge import merge_parts
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address, ProxyUUID
@@ -198,7 +199,7 @@ def test_a_part_that_did_not_get_the_merge_view_is_held_for_again() -> None:
 def part(view: int, creator: Address, entries: list[HeldEntry], admitted: dict[Address, int]) -> RelayState:
     remote = RemoteState("NYC", True, False, admitted, (), {}, {})
     produced = {each.batch.origin: each.batch.last for each in entries if each.batch}
-    return RelayState(ViewId(view, creator), 10 * view, tuple(entries), None, produced, (remote,), ())
+    return RelayState(ViewId(view, creator), 10 * view, HeldEntries.of(entries), None, produced, (remote,), ())
 
 
 def test_the_order_of_the_parts_does_not_matter() -> None:
@@ -226,7 +227,7 @@ def test_what_one_part_has_seen_go_down_does_not_come_back_by_a_merge() -> None:
         lineage = LineageState(ViewId(1, D), None, view, SiteVector({}, None))
         known = {} if reached is None else {ViewId(1, D): reached.id}
         remote = RemoteState("NYC", True, down, {}, () if forgotten else (lineage,), known, {})
-        return RelayState(ViewId(3, creator), 0, (), None, {}, (remote,), ())
+        return RelayState(ViewId(3, creator), 0, HeldEntries.of(()), None, {}, (remote,), ())
 
     def merged(before: View | None, down: bool, other: View, forgotten: bool = False) -> RemoteState:
         return merge_parts([state(E, None, before, down, forgotten), state(F, other, other, False, False)], {}).remotes[0]

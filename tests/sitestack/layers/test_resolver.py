@@ -19,6 +19,7 @@ from tests.harness.messages import drops
 
 A, B, C, D = map(address, "ABCD")
 EVERYBODY = Frame(A, None)
+SEARCH = Frame(A, None, (), None, True)
 
 
 def make(config: ResolverConfig | None = None) -> Resolver:
@@ -142,6 +143,18 @@ def test_without_multicast_each_known_member_gets_one_copy_and_i_get_none() -> N
 
 
 @pytest.mark.conforms("LA-4", "LA-19")
+def test_without_multicast_a_stranger_hears_that_others_are_looked_for_and_no_message() -> None:
+    """Anybody may say where he is, and name somebody else's address."""
+    resolver = fan_out()
+    resolver.down(set_b(1), 0.0)
+    resolver.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
+    resolver.down(SetPhysical(C, (place("C"),), 1), 0.0)
+    assert [to for to, _ in sent(resolver.down(EVERYBODY, 0.0))] == [place("B")]
+    assert [to for to, _ in sent(resolver.down(SEARCH, 0.0))] == [place("B"), place("C")]
+    resolver.up(ViewInstalled(view_of(2, "ABC"), view_of(1, "AB")), 0.0)
+    assert [to for to, _ in sent(resolver.down(EVERYBODY, 0.0))] == [place("B"), place("C")]
+
+
 def test_a_predecessor_at_the_same_place_costs_no_second_copy() -> None:
     resolver = fan_out()
     resolver.down(set_b(1), 0.0)
@@ -228,7 +241,7 @@ def test_the_cache_is_bounded_and_keeps_the_view() -> None:
         stranger = Address(number.to_bytes(16, "big"))
         resolver.down(SetPhysical(stranger, (Physical("s", number + 1),), 1), 0.0)
     assert resolver.levels()["contacts"].now == 3
-    assert [to for to, _ in sent(resolver.down(EVERYBODY, 0.0))] == [place("B"), Physical("s", 50)]
+    assert [to for to, _ in sent(resolver.down(SEARCH, 0.0))] == [place("B"), Physical("s", 50)]
 
 
 def test_nothing_is_sent_to_oneself() -> None:

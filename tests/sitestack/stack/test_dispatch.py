@@ -15,7 +15,7 @@ from sitestack.layers.fragment import Fragment
 from sitestack.model.address import Physical
 from sitestack.model.events import Blocked, Event
 from sitestack.model.frame import Destination, Frame, Header
-from sitestack.model.message import Batch, Scope
+from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Transmit, Up
 from sitestack.stack.stack import Stack, collect_headers
 from sitestack.wire.codec import Codec
@@ -111,7 +111,8 @@ def test_up_goes_a_frame_to_those_who_see_all_and_to_the_owner_of_its_last_heade
 ) -> None:
     stack, log = noting_stack()
     stack.codec = Codec("NYC", {1: Own, 2: Foreign})
-    data = stack.codec.encode_datagram(B, None, [stack.codec.encode_frame(Frame(B, None, headers))])
+    batch = Batch("NYC", B, Scope.ALL, 1, 1, pack_body([b"x"]))
+    data = stack.codec.encode_datagram(B, None, [stack.codec.encode_frame(Frame(B, None, headers, batch))])
     stack.receive(data, SOMEBODY, 0.0)
     assert " ".join(log) == seen
 

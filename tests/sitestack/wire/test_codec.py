@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -106,7 +107,7 @@ frames = st.builds(
     st.lists(everythings | smalls, max_size=3),
     st.none() | batches,
     st.booleans(),
-)
+).filter(lambda frame: frame.headers or frame.batch)
 
 
 def encode(*items: Frame, dest: Address | Physical | None = B) -> bytes:
@@ -221,6 +222,43 @@ def test_a_bomb_is_refused_without_being_unpacked(bomb: bytes) -> None:
         CODEC.decode(MAGIC + bytes([VERSION]) + bomb)
 
 
+def nested(depth: int, size: int) -> bytes:
+    """Arrays inside each other, each of which says that it is about as long as all of the input."""
+    return (b"\xdd" + size.to_bytes(4, "big")) * depth + b"\xc0" * (size - 5 * depth)
+
+
+def lists(count: int) -> bytes:
+    """An array of empty arrays."""
+    return b"\xdd" + count.to_bytes(4, "big") + b"\x90" * count
+
+
+@pytest.mark.parametrize("bomb", [nested(1_000, 60_000), nested(250, 1_400), nested(1_000, 1 << 20), lists(1 << 21)])
+def test_what_is_refused_takes_no_more_room_than_a_few_times_its_bytes(bomb: bytes) -> None:
+    """An array may say that it is long, and an empty one takes seventy bytes: before that is made it has to be counted."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError, match="malformed"):
+            CODEC.decode(MAGIC + bytes([VERSION]) + bomb)
+        with pytest.raises(ProtocolError, match=r"malformed|header"):
+            CODEC.parse(bomb)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * len(bomb) + 300_000
+
+
+def test_after_refused_input_the_next_datagram_is_read() -> None:
+    for bad in (nested(10, 1_000), lists(60_000), b"\x95\xc0", b"\xc0\xc0", b"\xc1"):
+        with pytest.raises(ProtocolError):
+            CODEC.decode(MAGIC + bytes([VERSION]) + bad)
+        assert CODEC.decode(encode(Frame(A, B, (Small(1),)))).frames == (Frame(A, B, (Small(1),)),)
+
+
+def test_frames_that_say_nothing_are_refused() -> None:
+    with pytest.raises(ProtocolError, match="malformed"):
+        CODEC.decode(spoilt([[False, [], None]] * (FRAMES_MAX - 1)))
+
+
 @pytest.mark.parametrize(
     "header",
     [[], [99], [2], [2, 1, 1], [2, "1"], [2, True], [2, 1.0], [2, 1 << 63], ["2", 1], 2, [2, None], [True, 1]],
@@ -234,7 +272,7 @@ def test_the_number_of_headers_and_frames_is_bounded() -> None:
     with pytest.raises(ProtocolError):
         CODEC.decode(spoilt([[False, [[2, 1]] * (HEADERS_MAX + 1), None]]))
     with pytest.raises(ProtocolError):
-        CODEC.decode(spoilt([[False, [], None]] * (FRAMES_MAX + 1)))
+        CODEC.decode(spoilt([[False, [[2, 1]], None]] * (FRAMES_MAX + 1)))
 
 
 def test_the_largest_batch_of_a_datagram_is_read_without_a_copy_too_many() -> None:

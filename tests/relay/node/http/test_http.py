@@ -15,10 +15,11 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from relay.events import Duty, GlobalView, Role
+from relay.node.door import Door
 from relay.node.http import probe, server
 from relay.node.http.app import make_app
 from relay.node.http.server import serve_http
-from relay.node.status import Identity, NodeStatus
+from relay.node.status import Identity, NodeStatistics, NodeStatus
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.level import Level
@@ -41,6 +42,9 @@ LINK = {
     "behind_s": 1.5,
     "lost_parts_entries": 4,
 }
+NODE = NodeStatistics(
+    lost_event_lines=1, lost_log_lines=2, refused_status=3, refused_http=4, stalls=5, stalled_s=6.5, longest_stall_s=3.0
+)
 
 
 class FakeNode:
@@ -50,6 +54,7 @@ class FakeNode:
         self.status = NodeStatus(Identity("NYC", "A", 42, "1.0", secure=False), started=0.0)
         self.linked = True
         self.broken = False
+        self.door = Door()
 
     def join(self) -> None:
         self.status.joined(A)
@@ -60,7 +65,7 @@ class FakeNode:
         assert not self.broken
         stack = {"relay": {"sites": [{**LINK, "linked": self.linked}]}, "drops": {"late": 3}}
         levels = {"stack.nakack.held": Level.of(2, 10, high=5), "stack.batching.open_bytes": Level.of(7, None)}
-        return self.status.to_json({"stack": {**stack, "nakack": {"retransmitted": 9}}}, levels, None, [], now=2.0)
+        return self.status.to_json({"stack": {**stack, "nakack": {"retransmitted": 9}}}, levels, None, [], 2.0, NODE)
 
 
 @asynccontextmanager
@@ -68,7 +73,7 @@ async def served(node: FakeNode) -> AsyncIterator[Physical]:
     """Where the node answers."""
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            yield await nursery.start(serve_http, make_app(node.describe, ["SFO"]), ANY_PORT)
+            yield await nursery.start(serve_http, make_app(node.describe, ["SFO"]), ANY_PORT, node.door)
             nursery.cancel_scope.cancel()
 
 
@@ -153,6 +158,12 @@ EXPECTED: dict[tuple[str, ...], float] = {
     ("relay_queue", "stack.batching.open_bytes"): 7,
     ("relay_dropped_total", "late"): 3,
     ("relay_retransmitted_total", "nakack"): 9,
+    ("relay_node_lost_event_lines_total",): 1,
+    ("relay_node_lost_log_lines_total",): 2,
+    ("relay_node_refused_status_total",): 3,
+    ("relay_node_refused_http_total",): 4,
+    ("relay_node_stalls_total",): 5,
+    ("relay_node_stalled_s_total",): 6.5,
 }
 
 
@@ -184,7 +195,27 @@ async def test_a_busy_port_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = Physical(*taken.getsockname())
         with pytest.raises(ConfigurationError, match=rf"http\.bind: cannot listen on {bind}: Address already in use\."):
-            await serve_http(make_app(FakeNode().describe, []), bind)
+            await serve_http(make_app(FakeNode().describe, []), bind, Door())
+
+
+async def test_one_connection_too_many_is_told_so_and_gets_in_when_another_ends() -> None:
+    """All that may be open at a time, each of them asked something and kept open."""
+    node, ask = FakeNode(), b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    async with served(node) as place:
+        guests = [await trio.open_tcp_stream(*place) for _ in range(server.CONNECTIONS_MAX)]
+        for guest in guests:
+            await guest.send_all(ask)
+            assert b" 200 " in await guest.receive_some()
+        for _ in range(3):
+            status, _, answer = await get(place, "/healthz")
+            assert (status, answer.headers["connection"]) == (503, "close")
+        assert (node.door.refused, node.door.trouble) == (3, "there are 32 connections already")
+        await guests.pop().aclose()
+        while (await get(place, "/healthz"))[0] != 200:
+            pass
+        assert node.door.trouble == ""
+        for guest in guests:
+            await guest.aclose()
 
 
 @pytest.mark.slow
@@ -194,7 +225,7 @@ async def test_a_client_that_takes_nothing_holds_up_the_end_no_longer_than_confi
     node.join()
     with trio.fail_after(15):
         async with trio.open_nursery() as nursery:
-            place = await nursery.start(serve_http, make_app(node.describe, ["SFO"]), ANY_PORT)
+            place = await nursery.start(serve_http, make_app(node.describe, ["SFO"]), ANY_PORT, node.door)
             stream = await trio.open_tcp_stream(*place)
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             with trio.move_on_after(0.5):

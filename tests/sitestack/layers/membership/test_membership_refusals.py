@@ -94,6 +94,12 @@ def test_what_belongs_to_nothing_that_goes_on_is_dropped(reason: str, source: Ad
     assert coordinator.statistics() == before
 
 
+def test_the_view_in_force_is_not_prepared_again() -> None:
+    """It was promised, but there is no flush any more: the streams are running, and a cut of them cannot be reached."""
+    layer = member("B")
+    assert hear(layer, A, Prepare(VIEW.id, VIEW, {A: 10**6}, {}, False, ())) == [Dropped("stale_prepare")]
+
+
 def test_who_has_no_view_lets_nobody_in_and_nobody_out() -> None:
     layer = fresh("B")
     assert hear(layer, C, JoinRequest("C", False)) == [Dropped("join_without_view")]

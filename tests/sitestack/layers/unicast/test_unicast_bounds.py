@@ -8,11 +8,12 @@ import pytest
 
 from sitestack.layers.unicast import Unicast, UnicastConfig
 from sitestack.layers.unicast.headers import FRAME_COST_BYTES, SendFirst, UnicastAck, UnicastData, UnicastSync
+from sitestack.layers.unicast.layer import MANY_PEERS, REST_S
 from sitestack.model.address import Address
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Dropped, Up
+from sitestack.stack.layer import Down, Dropped, Up
 from tests.harness.addresses import address, local_of
 from tests.harness.messages import unicast_of
 from tests.harness.talkers import Talkers
@@ -236,3 +237,19 @@ def test_after_a_refused_frame_nothing_is_taken_until_the_queue_is_empty() -> No
     group.send("A", "B", "5", "6")
     group.run(1)
     assert group["B"].texts["A"] == ["1", "2", "5", "6"]
+
+
+def test_thousands_of_silent_peers_are_walked_over_seldom_and_each_is_still_sent_to() -> None:
+    """Strangers that ask once: one of them is always due, and each walk looks at all of them."""
+    layer, peers = Unicast(local_of("A"), UnicastConfig()), 4 * MANY_PEERS
+    for number in range(peers):
+        layer.down(Frame(A, Address(number.to_bytes(16, "big")), ()), number / peers)
+    now, walks, again = 1.0, 0, set[object]()
+    while now < 11.0:
+        due = layer.deadline()
+        assert due is not None
+        now = max(now, due)
+        effects, walks = layer.expire(now), walks + 1
+        again |= {each.event.dest for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)}
+    assert walks <= 10.0 / (REST_S * (peers - MANY_PEERS)) + 2
+    assert len(again) == peers
