@@ -7,7 +7,7 @@ do not handle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.fast_frozen import fast_frozen
@@ -107,6 +107,20 @@ class Unsuspect(Event):
     """Travels up from failure detection: these members were heard again."""
 
     members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached(Event):
+    """Up from membership to the shell of a leader: these do not answer, so they, or all of their part, stay out of its view.
+
+    Once for each attempt that came to nothing; attempts become rarer.
+    """
+
+    members: tuple[Address, ...]
+    #: Their logical names.
+    names: tuple[str, ...]
+    #: What was tried: to merge with their part, or to let them in.
+    attempt: Literal["merge", "join"]
 
 
 @fast_frozen
