@@ -116,7 +116,7 @@ def test_parts_that_no_coordinator_reaches_whole_stay_apart_at_work_until_a_hole
     assert told[-1].names == (theirs,)
     for each in healing:
         script.world.network.cuts.remove(each)
-    script.view(*"ABCDE", within=2 * MINUTE_S)
+    script.view(*"ABCDE", within=5.0)
     verdict(script)
 
 
