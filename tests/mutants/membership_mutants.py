@@ -81,4 +81,16 @@ MEMBERSHIP = (
         (Edit(LEADER, "                    self._vain.failed(joiner, now)", "                    pass"),),
         (f"{HOLES}::test_a_joiner_that_is_ready_too_late_each_time_stops_the_site_seldom",),
     ),
+    Mutant(
+        "HOLE-deaf",
+        "a coordinator asks whether it is heard only when the other one has judged that it is not",
+        (
+            Edit(
+                "sitestack/layers/failure_detection/layer.py",
+                "self._check_deaf(source, now) if coordinates and source in self._heard else []",
+                "[]",
+            ),
+        ),
+        (f"{HOLES}::test_who_does_not_hear_the_coordinator_is_left_out_hardly_later_than_one_that_is_dead",),
+    ),
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.layers.membership import Membership
 from sitestack.layers.membership.headers import FlushReply, Prepared
 from sitestack.model.events import Unreached
@@ -18,6 +19,8 @@ LOOK_S = 0.02
 MINUTE_S = 60.0
 #: One stop a minute is what a hole may cost.
 STANDING_S_MAX = 6.0
+#: A round of answers, and what is collected before the view changes.
+MOMENT_S = 0.1
 #: Longer than anybody waits for one step of a merge or of a join.
 LATE_S = 6.0
 
@@ -166,4 +169,18 @@ def test_a_merge_that_takes_too_long_each_time_stops_its_parts_seldom() -> None:
     assert max(standing.values()) <= 2 * STANDING_S_MAX
     late.stop()
     script.view(*"ABCDE", within=MINUTE_S + 10.0)
+    verdict(script)
+
+
+def test_who_does_not_hear_the_coordinator_is_left_out_hardly_later_than_one_that_is_dead() -> None:
+    """All wait for its credit meanwhile. Its second question tells the coordinator that the first was answered in vain."""
+    script = site("A", "B", "C")
+    cut(script, "A", "C", ways="there")
+    detection = FailureDetectionConfig()
+    silence_s = detection.timeout_s + detection.verify_timeout_s
+    script.view("A", "B", within=silence_s + detection.verify_timeout_s / detection.verify_attempts + MOMENT_S)
+    standing = stand_still(script, "ABC", 10.0)
+    assert max(standing.values()) < MOMENT_S
+    script.world.network.cuts.clear()
+    script.view("A", "B", "C", within=7.0)
     verdict(script)
