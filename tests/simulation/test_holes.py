@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
+from itertools import combinations
 
 import pytest
 
@@ -183,4 +185,38 @@ def test_who_does_not_hear_the_coordinator_is_left_out_hardly_later_than_one_tha
     assert max(standing.values()) < MOMENT_S
     script.world.network.cuts.clear()
     script.view("A", "B", "C", within=7.0)
+    verdict(script)
+
+
+def broken(seed: int) -> Script:
+    """A site of three to six that was in two or three parts and has holes left, of one way or two; sometimes somebody joins."""
+    rng = random.Random(seed)
+    names = "ABCDEF"[: rng.randint(3, 6)]
+    script = site(*names, seed=seed)
+    count = rng.randint(2, 3)
+    parts = [names[part::count] for part in range(count)]
+    for one, other in combinations(parts, 2):
+        cut(script, one, other)
+    for part in parts:
+        script.view(*part)
+    script.world.network.cuts.clear()
+    if rng.random() < 0.4:
+        script.start("NYC", "X")
+    pairs = list(combinations(script.processes, 2))
+    for one, other in rng.sample(pairs, rng.randint(1, len(pairs) // 2)):
+        cut(script, one, other, ways=rng.choice(["both", "there", "back"]))
+    return script
+
+
+@pytest.mark.parametrize("seed", range(11, 19))
+def test_whatever_the_holes_are_a_site_stands_for_one_detection_and_then_goes_on(seed: int) -> None:
+    """Holes that are as young as the merge which they disturb are met once; those that stay stop nobody."""
+    script = broken(seed)
+    members = "".join([name for name in script.processes if name != "X"])
+    standing = stand_still(script, members)
+    assert max(standing.values()) <= STANDING_S_MAX
+    standing = stand_still(script, members)
+    assert max(standing.values()) == 0.0
+    script.world.network.cuts.clear()
+    script.view(*script.processes, within=10.0)
     verdict(script)
