@@ -93,4 +93,10 @@ MEMBERSHIP = (
         ),
         (f"{HOLES}::test_who_does_not_hear_the_coordinator_is_left_out_hardly_later_than_one_that_is_dead",),
     ),
+    Mutant(
+        "HOLE-joiner",
+        "a joiner asks the coordinator of the newest view again and again, whether it answers or not",
+        (Edit("sitestack/layers/membership/joining.py", "            self._silent.append(self._asked)", "            pass"),),
+        (f"{HOLES}::test_a_joiner_joins_the_part_whose_coordinator_answers_it",),
+    ),
 )

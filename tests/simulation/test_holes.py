@@ -9,9 +9,10 @@ from itertools import combinations
 import pytest
 
 from sitestack.layers.failure_detection import FailureDetectionConfig
-from sitestack.layers.membership import Membership
+from sitestack.layers.membership import Membership, MembershipConfig
 from sitestack.layers.membership.headers import FlushReply, Prepared
 from sitestack.model.events import Unreached
+from sitestack.model.view import View
 from sitestack.sim.process import Process
 from tests.harness.script import Script, WithheldDatagram
 from tests.harness.stories import site, verdict
@@ -76,11 +77,16 @@ def unreached(script: Script, name: str) -> list[Unreached]:
     return [event for event in script[name].events if isinstance(event, Unreached)]
 
 
+def view_of(script: Script, name: str) -> View:
+    """The view in which this member stands."""
+    view = script[name].view
+    assert view is not None
+    return view
+
+
 def coordinator(script: Script, part: str) -> str:
     """Who coordinates this part."""
-    view = script[part[0]].view
-    assert view is not None
-    return next(name for name in part if script[name].local.address == view.coordinator)
+    return next(name for name in part if script[name].local.address == view_of(script, part[0]).coordinator)
 
 
 def leader_first(script: Script, *parts: str) -> list[str]:
@@ -219,4 +225,16 @@ def test_whatever_the_holes_are_a_site_stands_for_one_detection_and_then_goes_on
     assert max(standing.values()) == 0.0
     script.world.network.cuts.clear()
     script.view(*script.processes, within=10.0)
+    verdict(script)
+
+
+def test_a_joiner_joins_the_part_whose_coordinator_answers_it() -> None:
+    """The other part has the higher view, and a member of it tells of its coordinator, which the joiner does not reach."""
+    script = split("AB", "CDE")
+    first, second = sorted(("AB", "CDE"), key=lambda part: view_of(script, part[0]).id)
+    script.start("NYC", "X")
+    cut(script, coordinator(script, second), "X")
+    script.view(*first, "X", within=3 * MembershipConfig().join_timeout_s)
+    script.world.network.cuts.clear()
+    script.view(*"ABCDE", "X", within=10.0)
     verdict(script)
