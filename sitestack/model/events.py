@@ -113,11 +113,12 @@ class Unsuspect(Event):
 class Unreached(Event):
     """Up from membership to the shell of a leader: these do not answer, so they, or all of their part, stay out of its view.
 
-    Once for each attempt that came to nothing; attempts become rarer.
+    Once for each attempt to merge, or to let somebody in, that came to nothing, and attempts become rarer; else at most once a
+    minute.
     """
 
     members: tuple[Address, ...]
-    #: Their logical names.
+    #: Their logical names; the short hex form of one that only others have heard.
     names: tuple[str, ...]
     #: What was tried: to merge with their part, or to let them in.
     attempt: Literal["merge", "join"]

@@ -143,8 +143,10 @@ def test_parts_merge_without_the_coordinator_that_neither_reaches() -> None:
     script.world.network.cuts.clear()
     cut(script, x, a + b)
     script.view(a, b, within=15.0)
-    standing = stand_still(script, "PQRS", 10.0)
+    standing = stand_still(script, "PQRS", 20.0)
     assert max(standing.values()) == 0.0
+    leader = coordinator(script, a + b)
+    assert [event.members for event in unreached(script, leader)] == [(script[x].local.address,)], "people are told"
     script.world.network.cuts.clear()
     script.view(*"PQRS", within=15.0)
     verdict(script)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.backoff import Backoff
+from sitestack.layers.membership.entrance import Entrance
 from sitestack.layers.membership.flush import Flush, Part, Stage
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
@@ -37,6 +38,8 @@ class LeaderTimes:
     retry_s: float = 8.0
     #: It is never put off for longer.
     retry_s_max: float = 60.0
+    #: Of a joiner that does not hear the leader people are told at most this often.
+    told_interval_s: float = 60.0
     #: Joiners that wait for a view; beyond, they are ignored and ask again. So many attempts that failed are remembered.
     joiners_max: int = 1_024
 
@@ -49,12 +52,12 @@ class Leader:
         self.suspected: list[Address] = []
         #: Members that refuse me as leader, or do not answer: to them I am gone, so to me they are.
         self._refusing: list[Address] = []
-        self._joiners: dict[Address, str] = {}
         self._leavers: list[Address] = []
         #: Members of this view that have asked to be let in since it was installed here.
         self._unaware: list[Address] = []
         #: Joiners, and pairs of parts, for which all have stood still in vain.
         self._vain = Backoff(times.retry_s, times.retry_s_max, times.joiners_max)
+        self._entrance = Entrance(local.address, self._vain, times.joiners_max, times.told_interval_s)
         self._local = local
         self._member = member
         self._times = times
@@ -67,7 +70,7 @@ class Leader:
     @property
     def joiners(self) -> int:
         """How many wait to be let in."""
-        return len(self._joiners)
+        return len(self._entrance.waiting)
 
     @property
     def failed_changes(self) -> int:
@@ -102,14 +105,8 @@ class Leader:
             return [self._say(joiner, wire.JoinRedirect(self.candidate() or view.coordinator))]
         if joiner in view.members:
             return self._join_of_member(joiner, now)
-        if self._vain.waits(joiner, now):
-            return [Dropped("join_too_soon")]
-        if joiner not in self._joiners and len(self._joiners) >= self._times.joiners_max:
-            return [Dropped("joiners")]
-        if not request.hears:
-            return [self._say(joiner, wire.JoinOffer())]
-        self._joiners[joiner] = request.name
-        return self._want_change(now, self._times.batch_s)
+        effects = self._entrance.ask(joiner, request, now)
+        return effects or self._want_change(now, self._times.batch_s)
 
     def _join_of_member(self, member: Address, now: float) -> list[Effect]:
         """A member asks to be let in: it has not seen the commit that admitted it. The first time the commit may still come.
@@ -138,7 +135,7 @@ class Leader:
             return []
         fresh = tuple([m for m in members if m in view.members and m != self._local.address])
         self.suspected += [m for m in fresh if m not in self.suspected]
-        self._joiners = {m: name for m, name in self._joiners.items() if m not in members}
+        self._entrance.discard(members)
         if not fresh:
             return []
         if not self.leads():
@@ -217,11 +214,11 @@ class Leader:
         gone = (*self.suspected, *self._refusing)
         survivors = tuple([m for m in view.members if m not in gone])
         leaving = tuple([m for m in survivors if m in self._leavers])
-        if not self._joiners and len(leaving) == len(survivors):
+        if not self._entrance.waiting and len(leaving) == len(survivors):
             leaving = tuple([m for m in leaving if m != self._local.address])  # the last one turns off the light
-        if survivors == view.members and not leaving and not self._joiners and self._member.blocked_since is None:
+        if survivors == view.members and not leaving and not self._entrance.waiting and self._member.blocked_since is None:
             return []  # what it was for has settled itself
-        flush = Flush((Part(view, survivors),), self._propose(view), leaving, self._joiners)
+        flush = Flush((Part(view, survivors),), self._propose(view), leaving, self._entrance.waiting)
         return self._begin(flush, survivors, now)
 
     def start_merge(self, others: tuple[View, ...], now: float) -> list[Effect]:
@@ -263,7 +260,7 @@ class Leader:
                     self._vain.failed(joiner, now)
                 effects.append(Up(Unreached(missing, flush.names(missing), "join")))
             self._refusing += [m for m in missing if m in flush.survivors and m != self._local.address]
-        self._joiners = {m: name for m, name in self._joiners.items() if m not in missing}
+        self._entrance.discard(missing)
         return [*effects, *self._restart(now)]
 
     def replied(self, source: Address, reply: wire.FlushReply, now: float) -> list[Effect]:
@@ -363,7 +360,7 @@ class Leader:
 
     def view_installed(self, view: View, now: float) -> None:
         """Forget what this view settles; carry over what it does not."""
-        self._joiners = {m: name for m, name in self._joiners.items() if m not in view.members}
+        self._entrance.discard(view.members)
         self._leavers = [m for m in self._leavers if m in view.members]
         self.suspected = [m for m in self.suspected if m in view.members]
         self._refusing = []
@@ -372,7 +369,7 @@ class Leader:
             self._flush = None
         self._flush_due = None
         self._change_due = None
-        if self.leads() and (self._joiners or self._leavers or self.suspected):
+        if self.leads() and (self._entrance.waiting or self._leavers or self.suspected):
             self._change_due = now + self._times.batch_s
 
     def _say(self, to: Address, header: Header) -> Effect:

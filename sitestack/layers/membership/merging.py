@@ -25,6 +25,7 @@ from sitestack.layers.membership.survey import Survey
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, SeenView, Unreached
 from sitestack.model.frame import Frame, Header
+from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
@@ -53,6 +54,10 @@ class MergeTimes:
     follow_s: float = 7.0
     #: How long companions may be seen in another view before this member believes that they have gone without it.
     elsewhere_s: float = 2.0
+    #: How long others may tell of a coordinator that does not answer itself, before people are told of it.
+    heard_of_s: float = 10.0
+    #: Of one such coordinator people are told at most this often.
+    told_interval_s: float = 60.0
     #: Views that one merge joins at most; the rest are joined by the next.
     parts_max: int = 32
 
@@ -80,6 +85,9 @@ class Merging:
         self._silent: dict[Address, Address] = {}
         #: Coordinators with lower addresses that leave the lead to this one, because they do not reach all of its members.
         self._entrusted: list[Address] = []
+        #: Coordinators that others tell of, and that do not answer themselves, since when.
+        self._heard_of: dict[Address, float] = {}
+        self._told = RateLimit(times.told_interval_s, times.apart_max)
         #: To whom this coordinator has agreed last, and until when.
         self._consent: tuple[Address, float] | None = None
         #: It has passed a request of that one on.
@@ -142,6 +150,18 @@ class Merging:
         if view is None or not self._quiet() or self._replies_due is not None or self._survey is not None:
             return []
         speaking = {peer.address for peer in found.peers if peer.coordinator == peer.address}
+        coordinators = {peer.coordinator for peer in found.peers if peer.coordinator is not None}
+        return [*self._tell(coordinators.difference(speaking, view.members), now), *self._approach(speaking, view, now)]
+
+    def _tell(self, silent: set[Address], now: float) -> list[Effect]:
+        """Of coordinators that others have heard for a while, and this one has not."""
+        self._heard_of = {other: self._heard_of.get(other, now) for other in sorted(silent)}
+        long = [other for other, since in self._heard_of.items() if now - since >= self._times.heard_of_s]
+        news = tuple([other for other in long if self._told.allow(other, now)])
+        return [Up(Unreached(news, tuple(map(repr, news)), "merge"))] if news else []
+
+    def _approach(self, speaking: set[Address], view: View, now: float) -> list[Effect]:
+        """Leave the lead to the lowest coordinator, or ask the others for it."""
         others = sorted([other for other in speaking.difference(view.members) if not self._apart.waits(other, now)])
         lower = [other for other in others if other < self._local.address and other not in self._entrusted]
         if lower:

@@ -93,15 +93,16 @@ def test_a_new_leader_hears_of_all_that_is_suspected() -> None:
 
 
 def test_who_wants_in_shows_first_that_it_can_be_reached() -> None:
-    """The offer costs nobody anything; a flush with somebody who does not answer stops the whole site."""
+    """The offer costs nobody anything; a flush with somebody who does not answer stops all. People hear who asks twice."""
     leader = leader_of("A")
-    for now in (1.0, 5.0):
-        assert leader.join(E, JoinRequest("E", False), now) == [Down(Frame(A, E, (JoinOffer(),)))]
+    told = [Up(Unreached((E,), ("E",), "join"))]
+    for now, also in ((1.0, []), (5.0, told), (9.0, []), (5.0 + LeaderTimes().told_interval_s, told)):
+        assert leader.join(E, JoinRequest("E", False), now) == [Down(Frame(A, E, (JoinOffer(),))), *also]
         assert leader.joiners == 0
         assert leader.deadline() is None
-    assert leader.join(E, JoinRequest("E", True), 5.1) == []
+    assert leader.join(E, JoinRequest("E", True), 70.1) == []
     assert leader.joiners == 1
-    assert leader.deadline() == 5.1 + BATCH_S
+    assert leader.deadline() == 70.1 + BATCH_S
 
 
 def test_a_member_that_asks_twice_to_be_let_in_is_excluded() -> None:

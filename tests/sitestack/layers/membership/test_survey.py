@@ -118,3 +118,15 @@ def test_who_only_others_tell_of_is_not_waited_for() -> None:
     of_a = Peer(B, "B", A, ViewId(3, A))
     assert c.finds(of_a) == []
     assert c.finds(of_a, coordinates("E")) == c.asks(E)
+
+
+def test_people_are_told_of_a_coordinator_that_only_others_hear_for_long() -> None:
+    c = Coordinator("C", view_of(2, "CD"))
+    of_a, told = Peer(B, "B", A, ViewId(3, A)), [Up(Unreached((A,), (repr(A),), "merge"))]
+    assert c.finds(of_a, now=1.0) == []
+    assert c.finds(of_a, now=1.0 + TIMES.heard_of_s) == told
+    assert c.finds(of_a, now=2.0 + TIMES.heard_of_s) == []
+    again = 1.0 + TIMES.heard_of_s + TIMES.told_interval_s
+    assert c.finds(of_a, now=again) == told
+    assert c.finds(of_a, coordinates("A"), now=again + 1.0) == [c.says(A, MergeHint(c.view.id))]
+    assert c.finds(of_a, now=again + TIMES.told_interval_s) == [], "it has answered in between"
