@@ -33,7 +33,7 @@ from sitestack.channel.state_handover import SharedState
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.journal.recorder import Recorder
 from sitestack.model.errors import unwrapped
-from sitestack.model.events import Event, OtherParameters
+from sitestack.model.events import Event, OtherParameters, Unreached
 from sitestack.model.level import Level
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
@@ -69,6 +69,7 @@ class RelayChannel(Channel[BetweenSites]):
             GlobalView: self._note_global_view,
             Role: self._note_role,
             OtherParameters: self._log_stranger,
+            Unreached: self._log_unreached,
             Misconfigured: self._log_misconfigured,
             Pacing: self._pace,
             SlowSite: self._log_slow,
@@ -143,6 +144,9 @@ class RelayChannel(Channel[BetweenSites]):
                 name=event.name,
                 parameters=event.parameters,
             )
+
+    def _log_unreached(self, event: Unreached) -> None:
+        log.warning("who does not answer stays outside the view", attempt=event.attempt, names=list(event.names))
 
     def _log_misconfigured(self, event: Misconfigured) -> None:
         log.error("bridge misconfigured", site=event.site, problem=event.sentence)

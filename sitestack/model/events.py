@@ -7,7 +7,7 @@ do not handle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.fast_frozen import fast_frozen
@@ -107,6 +107,21 @@ class Unsuspect(Event):
     """Travels up from failure detection: these members were heard again."""
 
     members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached(Event):
+    """Up from membership to the shell of a leader: these do not answer, so they, or all of their part, stay out of its view.
+
+    Once for each attempt to merge, or to let somebody in, that came to nothing, and attempts become rarer; else at most once a
+    minute.
+    """
+
+    members: tuple[Address, ...]
+    #: Their logical names; the short hex form of one that only others have heard.
+    names: tuple[str, ...]
+    #: What was tried: to merge with their part, or to let them in.
+    attempt: Literal["merge", "join"]
 
 
 @fast_frozen

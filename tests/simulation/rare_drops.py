@@ -104,6 +104,12 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "::test_who_has_no_view_lets_nobody_in_and_nobody_out",
         "late_invalidate": "sitestack/layers/discovery/test_discovery.py"
         "::test_a_late_invalidate_does_not_hurt_who_has_come_back",
+        "join_too_soon": "sitestack/layers/membership/test_leader.py"
+        "::test_a_joiner_for_which_all_stood_still_in_vain_is_not_let_in_again_soon",
+        "merge_answer": "sitestack/layers/membership/test_membership_refusals.py"
+        "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
+        "merge_refusal": "sitestack/layers/membership/test_membership_refusals.py"
+        "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
         "merge_reply": "sitestack/layers/membership/test_membership_refusals.py"
         "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
         "order_hole": "sitestack/layers/sequencer/test_sequencer.py"

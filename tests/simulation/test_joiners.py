@@ -7,6 +7,7 @@ import pytest
 from sitestack.journal import records
 from sitestack.layers.membership import Membership, MembershipConfig
 from sitestack.layers.membership.headers import Commit, Prepared
+from sitestack.model.events import Unreached
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 from tests.harness.script import Script
@@ -104,6 +105,8 @@ def test_a_joiner_that_the_coordinator_hears_and_cannot_reach_stops_nobody() -> 
     script.run(3 * JOIN_TIMEOUT_S)
     assert layer(script, "C", Membership).statistics().join_attempts > 2
     assert layer(script, "A", Membership).statistics().flushes_started == flushes
+    told = [event for event in script["A"].events if isinstance(event, Unreached)]
+    assert [(event.names, event.attempt) for event in told] == [(("C",), "join")]
     silence.stop()
     script.view("A", "B", "C", within=2 * JOIN_TIMEOUT_S)
     verdict(script)

@@ -9,8 +9,9 @@ Besides, each member has a TCP connection to the coordinator, to the next in lin
 process is noticed by its kernel closing the connection, within milliseconds; the shell makes sure and says `Gone`. Where the
 port cannot be reached nothing of the kind happens, and silence decides (FD_SOCK in JGroups).
 
-Any frame is a sign of life. But nobody can follow a coordinator that it does not hear. It says so to the coordinator
-(`NotHeard`), which puts the question to it; from then on only an answer shows that both hear each other.
+Any frame is a sign of life. But nobody can follow a coordinator that it does not hear. The coordinator learns of it when a
+question is put to it a second time, or from `NotHeard`, and asks back; from then on only an answer shows that both hear each
+other. It does not wait for the other's verdict: what is not heard is not acknowledged, and everybody waits for that.
 
 Members are told apart by UUID, never by address, so a restarted process does not keep its
 predecessor alive: what is sent to the predecessor comes back as `NotHere`, which is as good as an obituary (A3).
@@ -157,9 +158,13 @@ class FailureDetection(Layer):
         if isinstance(header, Alive):
             return self._compare_view(source, header.view, now)
         if isinstance(header, AreYouThere):
-            # Whoever has to ask twice may not get what I send to the address that I use.
-            turn: list[Effect] = [Down(TryNextPhysical(source))] if header.attempt > 1 else []
-            return [*turn, self._send(source, IAmAlive())]
+            answer = self._send(source, IAmAlive())
+            if header.attempt == 1:
+                return [answer]
+            # Whoever has to ask twice may not get what I send to the address that I use, nor anything else of mine.
+            coordinates = self._view is not None and self._view.coordinator == self.local.address
+            deaf = self._check_deaf(source, now) if coordinates and source in self._heard else []
+            return [Down(TryNextPhysical(source)), answer, *deaf]
         if isinstance(header, NotHere):
             if header.wanted not in self._heard:
                 return [Dropped("not_monitored")]

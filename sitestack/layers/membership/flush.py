@@ -76,6 +76,13 @@ class Flush:
             return tuple([member for member in self.survivors if member not in self.replies])
         return tuple([member for member in self.everybody if member not in self.done])
 
+    def names(self, members: tuple[Address, ...]) -> tuple[str, ...]:
+        """The logical names of some that take part."""
+        known = dict(self.joiners)
+        for part in self.parts:
+            known.update(part.view.named())
+        return tuple([known[member] for member in members])
+
     def only_joiners_missing(self) -> bool:
         """Whether the old members are ready and wait for joiners, who may have died unnoticed."""
         return self.stage is Stage.PREPARING and all(member in self.done for member in self.survivors)

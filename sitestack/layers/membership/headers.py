@@ -141,7 +141,7 @@ class MergeHint(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest(Header):
-    """The coordinator with the lowest address to another one: shall we merge?"""
+    """A coordinator, of those that see each other the one with the lowest address, to another one: shall we merge?"""
 
     view: ViewId
 
@@ -151,6 +151,31 @@ class MergeReply(Header):
     """Yes: this is my view, and I pass a flush request on if it comes soon and nothing else goes on here."""
 
     view: View
+
+
+@dataclass(frozen=True, slots=True)
+class MergeQuestion(Header):
+    """Leader of a merge to the members of the other parts, before anybody is stopped: do you hear me?"""
+
+    survey: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergeAnswer(Header):
+    """Yes. That it comes shows the rest."""
+
+    survey: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRefusal(Header):
+    """Leader of a merge to a coordinator that agreed: go on without me.
+
+    `silent` are members of yours that do not answer me, so lead yourself if you reach all of mine; empty: there was no answer
+    in time while all stood still.
+    """
+
+    silent: tuple[Address, ...]
 
 
 HEADERS: dict[int, type[Header]] = {
@@ -172,4 +197,7 @@ HEADERS: dict[int, type[Header]] = {
     0xC0: MergeHint,
     0xC1: MergeRequest,
     0xC2: MergeReply,
+    0xC3: MergeQuestion,
+    0xC4: MergeAnswer,
+    0xC5: MergeRefusal,
 }

@@ -9,7 +9,8 @@ When many processes start at once none has a coordinator; the one with the lowes
 in their next round (A13). Two founders that did not hear each other merge later.
 
 A joiner asks twice: the coordinator's offer in between shows that both hear each other. One that is heard and cannot be reached
-would stop the whole site with each attempt.
+would stop the whole site with each attempt. In a site of several parts a coordinator that offers nothing is asked after the
+others.
 
 Whoever stands ready may count as a member already, by a commit that is on its way. So its time begins anew, and is longer than
 the coordinator takes to notice that nothing is heard of a member. One that is heard and asks twice is excluded, and let in when
@@ -24,6 +25,7 @@ from sitestack.layers.membership.headers import JoinRedirect, JoinRequest
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found
 from sitestack.model.frame import Frame
+from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Effect, Local
 
 
@@ -51,6 +53,8 @@ class Joining:
         self._due: float | None = None
         #: The coordinator that was asked and has not offered anything yet.
         self._asked: Address | None = None
+        #: Coordinators that have been asked and offered nothing: others go before them. As many as one search finds, at most.
+        self._silent: list[Address] = []
 
     def deadline(self) -> float | None:
         """When a coordinator that says nothing more is given up and discovery starts again."""
@@ -72,11 +76,15 @@ class Joining:
         """What to do about who answered; None means: found the site yourself."""
         if self.phase is not Phase.DISCOVERING:
             return []
-        placed = [peer for peer in found.peers if peer.coordinator is not None and peer.view is not None]
-        if placed:
-            best = max(placed, key=lambda peer: (peer.view, peer.address))
-            assert best.coordinator is not None
-            return self._ask(best.coordinator, now)
+        views: dict[Address, ViewId] = {}
+        for peer in found.peers:
+            if peer.coordinator is not None and peer.view is not None:
+                views[peer.coordinator] = max(peer.view, views.get(peer.coordinator, peer.view))
+        if views:
+            self._silent = [coordinator for coordinator in views if coordinator in self._silent]
+            if len(self._silent) == len(views):
+                self._silent = []  # all of them have been asked in vain: once more from the newest on
+            return self._ask(max(views, key=lambda each: (each not in self._silent, views[each], each)), now)
         lowest = min([peer.address for peer in found.peers], default=None)
         if lowest is None or self._local.address < lowest:
             return None
@@ -104,6 +112,8 @@ class Joining:
         """No answer in time: the coordinator may be dead, or may have given this attempt up."""
         if self._due is None or now < self._due:
             return []
+        if self.phase is Phase.ASKING and self._asked is not None:
+            self._silent.append(self._asked)
         return self.start()
 
     def _ask(self, coordinator: Address, now: float) -> list[Effect]:

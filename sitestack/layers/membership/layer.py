@@ -113,6 +113,9 @@ class Membership(Layer):
             wire.MergeHint: lambda source, header, now: merging.hinted(now),
             wire.MergeRequest: lambda source, header, now: merging.requested(source, now),
             wire.MergeReply: merging.replied,
+            wire.MergeQuestion: lambda source, header, now: [self._say(source, wire.MergeAnswer(header.survey))],
+            wire.MergeAnswer: merging.answered,
+            wire.MergeRefusal: merging.refused,
         }
 
     # -- the contract ----------------------------------------------------------------------------------------------
@@ -188,6 +191,12 @@ class Membership(Layer):
             "suspected": Level.of(len(self._leader.suspected), None),
             "held_frames": Level.of(len(self._tags), self._config.held_frames_max),
             "joiners": Level.of(self._leader.joiners, self._config.leader.joiners_max),
+            "failed_changes": Level.of(
+                self._leader.failed_changes, self._config.leader.joiners_max, "joins and merges that are not tried again soon"
+            ),
+            "silent_parts": Level.of(
+                self._merging.silent_parts, self._config.merge.apart_max, "coordinators that are not asked again soon"
+            ),
         }
 
     # -- frames ----------------------------------------------------------------------------------------------------
@@ -259,7 +268,7 @@ class Membership(Layer):
 
     def _view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         self._leader.view_installed(event.view, now)
-        self._merging.view_installed(now)
+        self._merging.view_installed(event.view, now)
         effects = self._tags.release()
         if self._leave_due is not None:
             effects += self._ask_to_leave(now)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sitestack.layers.membership import headers as wire
+from sitestack.layers.membership.backoff import Backoff
+from sitestack.layers.membership.entrance import Entrance
 from sitestack.layers.membership.flush import Flush, Part, Stage
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
-from sitestack.model.events import CheckMember
+from sitestack.model.events import CheckMember, Unreached
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Down, Dropped, Effect, Local
+from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,14 @@ class LeaderTimes:
     joiner_timeout_s: float = 4.0
     #: How long a merge may bring nobody forward before every part goes its own way again and a later attempt is made.
     merge_timeout_s: float = 5.0
-    #: Joiners that wait for a view; beyond, they are ignored and ask again.
+    #: A join or a merge for which all stood still until it was given up is not tried again for so long; then for twice as
+    #: long, and so on.
+    retry_s: float = 8.0
+    #: It is never put off for longer.
+    retry_s_max: float = 60.0
+    #: Of a joiner that does not hear the leader people are told at most this often.
+    told_interval_s: float = 60.0
+    #: Joiners that wait for a view; beyond, they are ignored and ask again. So many attempts that failed are remembered.
     joiners_max: int = 1_024
 
 
@@ -43,10 +52,12 @@ class Leader:
         self.suspected: list[Address] = []
         #: Members that refuse me as leader, or do not answer: to them I am gone, so to me they are.
         self._refusing: list[Address] = []
-        self._joiners: dict[Address, str] = {}
         self._leavers: list[Address] = []
         #: Members of this view that have asked to be let in since it was installed here.
         self._unaware: list[Address] = []
+        #: Joiners, and pairs of parts, for which all have stood still in vain.
+        self._vain = Backoff(times.retry_s, times.retry_s_max, times.joiners_max)
+        self._entrance = Entrance(local.address, self._vain, times.joiners_max, times.told_interval_s)
         self._local = local
         self._member = member
         self._times = times
@@ -59,7 +70,12 @@ class Leader:
     @property
     def joiners(self) -> int:
         """How many wait to be let in."""
-        return len(self._joiners)
+        return len(self._entrance.waiting)
+
+    @property
+    def failed_changes(self) -> int:
+        """How many joins and merges, for which all have stood still in vain, are remembered."""
+        return len(self._vain)
 
     # -- who wants what --------------------------------------------------------------------------------------------
 
@@ -89,13 +105,8 @@ class Leader:
             return [self._say(joiner, wire.JoinRedirect(self.candidate() or view.coordinator))]
         if joiner in view.members:
             return self._join_of_member(joiner, now)
-        if joiner not in self._joiners and len(self._joiners) >= self._times.joiners_max:
-            return [Dropped("joiners")]
-        if not request.hears:
-            return [self._say(joiner, wire.JoinOffer())]
-        self._joiners[joiner] = request.name
-        self._want_change(now, self._times.batch_s)
-        return []
+        effects = self._entrance.ask(joiner, request, now)
+        return effects or self._want_change(now, self._times.batch_s)
 
     def _join_of_member(self, member: Address, now: float) -> list[Effect]:
         """A member asks to be let in: it has not seen the commit that admitted it. The first time the commit may still come.
@@ -115,8 +126,7 @@ class Leader:
             return [Dropped("leave_of_stranger")]
         if leaver not in self._leavers:
             self._leavers.append(leaver)
-        self._want_change(now, self._times.batch_s)
-        return []
+        return self._want_change(now, self._times.batch_s)
 
     def suspect(self, members: tuple[Address, ...], now: float) -> list[Effect]:
         """Failure detection has given these up."""
@@ -125,7 +135,7 @@ class Leader:
             return []
         fresh = tuple([m for m in members if m in view.members and m != self._local.address])
         self.suspected += [m for m in fresh if m not in self.suspected]
-        self._joiners = {m: name for m, name in self._joiners.items() if m not in members}
+        self._entrance.discard(members)
         if not fresh:
             return []
         if not self.leads():
@@ -134,8 +144,7 @@ class Leader:
                 return []  # this process has committed its leave, and nobody else is left
             # All of them: whoever heard of the earlier ones may have died with its knowledge.
             return [self._say(leader, wire.SuspectReport(tuple(self.suspected)))]
-        self._want_change(now, 0.0 if view.coordinator in self.suspected else self._times.batch_s)
-        return []
+        return self._want_change(now, 0.0 if view.coordinator in self.suspected else self._times.batch_s)
 
     def unsuspect(self, members: tuple[Address, ...]) -> None:
         """These were heard again."""
@@ -147,14 +156,13 @@ class Leader:
         known = () if view is None else view.members
         return [Down(CheckMember(m)) for m in members if m in known and m not in self.suspected]
 
-    def _want_change(self, now: float, delay_s: float) -> None:
+    def _want_change(self, now: float, delay_s: float) -> list[Effect]:
         if self._flush is not None and self._flush.stage is not Stage.COMMITTED:
-            gone = [m for m in self._flush.everybody if m in self.suspected]
-            if not gone:
-                return  # the next flush takes it along
-            self._restart(now)  # it waits for the dead
-        elif self._change_due is None:
+            # Else the next flush takes it along; but this one waits for the dead.
+            return self._restart(now) if any(m in self.suspected for m in self._flush.everybody) else []
+        if self._change_due is None:
             self._change_due = now + delay_s
+        return []
 
     # -- flushes ---------------------------------------------------------------------------------------------------
 
@@ -189,6 +197,16 @@ class Leader:
         """Another coordinator is about to lead a merge: start nothing before this time, then look whether it came to be."""
         self._change_due = until
 
+    def go_on(self, now: float) -> None:
+        """The merge that was held still for comes to nothing: look at once what is to do here."""
+        if self._change_due is not None:
+            self._change_due = min(self._change_due, now)
+
+    def may_merge(self, other: View, now: float) -> bool:
+        """Whether a merge with this part is not one for which all have just stood still in vain."""
+        view = self._member.view
+        return view is not None and not self._vain.waits((view.members, other.members), now)
+
     def _start(self, now: float) -> list[Effect]:
         view = self._member.view
         if view is None or not self.leads():
@@ -196,11 +214,11 @@ class Leader:
         gone = (*self.suspected, *self._refusing)
         survivors = tuple([m for m in view.members if m not in gone])
         leaving = tuple([m for m in survivors if m in self._leavers])
-        if not self._joiners and len(leaving) == len(survivors):
+        if not self._entrance.waiting and len(leaving) == len(survivors):
             leaving = tuple([m for m in leaving if m != self._local.address])  # the last one turns off the light
-        if survivors == view.members and not leaving and not self._joiners and self._member.blocked_since is None:
+        if survivors == view.members and not leaving and not self._entrance.waiting and self._member.blocked_since is None:
             return []  # what it was for has settled itself
-        flush = Flush((Part(view, survivors),), self._propose(view), leaving, self._joiners)
+        flush = Flush((Part(view, survivors),), self._propose(view), leaving, self._entrance.waiting)
         return self._begin(flush, survivors, now)
 
     def start_merge(self, others: tuple[View, ...], now: float) -> list[Effect]:
@@ -229,11 +247,21 @@ class Leader:
         assert flush is not None, "a deadline without a flush"
         assert flush.stage is not Stage.COMMITTED, "a committed flush has no deadline"
         missing = flush.missing()
-        self._joiners = {m: name for m, name in self._joiners.items() if m not in missing}
-        if not flush.merges:
+        effects: list[Effect] = [Dropped("flush_timeout", len(missing))]
+        if flush.merges:
+            late = [part for part in flush.parts if any(m in missing for m in part.survivors)]
+            for part in flush.parts[1:]:
+                if part in late or flush.parts[0] in late:
+                    self._vain.failed((flush.parts[0].view.members, part.view.members), now)
+            effects.append(Up(Unreached(missing, flush.names(missing), "merge")))
+        else:
+            if flush.only_joiners_missing():
+                for joiner in missing:
+                    self._vain.failed(joiner, now)
+                effects.append(Up(Unreached(missing, flush.names(missing), "join")))
             self._refusing += [m for m in missing if m in flush.survivors and m != self._local.address]
-        self._restart(now)
-        return [Dropped("flush_timeout", len(missing))]
+        self._entrance.discard(missing)
+        return [*effects, *self._restart(now)]
 
     def replied(self, source: Address, reply: wire.FlushReply, now: float) -> list[Effect]:
         """One more member stands still; when all do, say how far everybody goes."""
@@ -247,8 +275,7 @@ class Leader:
         strangers = flush.strangers()
         if strangers:
             self._refusing += [m for m in strangers if m not in self._refusing]
-            self._restart(now)
-            return []
+            return self._restart(now)
         flush.enter(Stage.PREPARING)
         return [self._say(member, prepare) for member, prepare in flush.prepares()]
 
@@ -267,17 +294,20 @@ class Leader:
         if reject.refused and source not in self._refusing and not flush.merges:
             self._refusing.append(source)
         self._highest = max(self._highest, reject.promised.counter)
-        self._restart(now + self._times.batch_s * 10 * self._local.rng.random())
-        return []
+        return self._restart(now + self._times.batch_s * 10 * self._local.rng.random())
 
     def _be_patient(self, flush: Flush, now: float) -> None:
         """A merge has come forward. What the parts tell each other can be large, and is on its way to many."""
         if flush.merges:
             self._flush_due = now + self._times.merge_timeout_s
 
-    def _restart(self, at: float) -> None:
+    def _restart(self, at: float) -> list[Effect]:
+        """Give the flush up, for another one at this time. The other parts of a merge need not wait to find out."""
+        flush = self._flush
         self._flush = self._flush_due = None
         self._change_due = at
+        others = () if flush is None else flush.parts[1:]
+        return [self._say(part.view.coordinator, wire.MergeRefusal(())) for part in others]
 
     def prepared(self, source: Address, header: wire.Prepared, now: float) -> list[Effect]:
         """One more is ready; when all are, share what the parts of a merge know, or install."""
@@ -330,7 +360,7 @@ class Leader:
 
     def view_installed(self, view: View, now: float) -> None:
         """Forget what this view settles; carry over what it does not."""
-        self._joiners = {m: name for m, name in self._joiners.items() if m not in view.members}
+        self._entrance.discard(view.members)
         self._leavers = [m for m in self._leavers if m in view.members]
         self.suspected = [m for m in self.suspected if m in view.members]
         self._refusing = []
@@ -339,7 +369,7 @@ class Leader:
             self._flush = None
         self._flush_due = None
         self._change_due = None
-        if self.leads() and (self._joiners or self._leavers or self.suspected):
+        if self.leads() and (self._entrance.waiting or self._leavers or self.suspected):
             self._change_due = now + self._times.batch_s
 
     def _say(self, to: Address, header: Header) -> Effect:

@@ -19,8 +19,9 @@ from sitestack.config import ProtocolsConfig
 from sitestack.journal import records
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.layers.failure_detection import FailureDetectionConfig
-from sitestack.model.address import Physical, ProxyUUID
+from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
+from sitestack.model.events import Unreached
 from sitestack.model.message import Message, Scope
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.sockets import free_port
@@ -242,6 +243,15 @@ async def test_a_process_with_other_parameters_is_logged_for_the_operator() -> N
                     pass
     [line] = logs
     assert (line["log_level"], line["name"], line["parameters"]) == ("error", "B", "order fifo, agreement survivors")
+
+
+async def test_members_that_do_not_answer_are_logged_for_the_operator() -> None:
+    async with two_sites() as (_, channels):
+        with capture_logs() as logs:
+            stranger = Address(bytes(16))
+            channels["A"]._hand_over([Unreached((stranger,), ("Z",), "merge")])
+    [line] = [each for each in logs if each.get("names") == ["Z"]]
+    assert (line["log_level"], line["attempt"]) == ("warning", "merge")
 
 
 async def test_a_configuration_with_problems_is_refused() -> None:

@@ -292,6 +292,18 @@ def test_an_answer_shows_that_the_coordinator_is_heard_again() -> None:
     assert live(detector, 8.0, B, C, start=1.1) == []
 
 
+def test_a_coordinator_that_is_asked_twice_asks_back_and_nobody_else_does() -> None:
+    """Its first answer did not arrive. Another member may go on without being heard, and a stranger is not monitored."""
+    coordinator, plain = make(), FailureDetection(local_of("B"), FailureDetectionConfig())
+    plain.up(ViewInstalled(VIEW, None), 0.0)
+    for detector, asked_back in ((coordinator, [(C, AreYouThere(1))]), (plain, [])):
+        assert datagrams(hear(detector, C, 1.0, AreYouThere(1))) == [(C, IAmAlive())]
+        assert datagrams(hear(detector, C, 1.3, AreYouThere(2))) == [(C, IAmAlive()), *asked_back]
+        assert datagrams(hear(detector, D, 1.3, AreYouThere(2))) == [(D, IAmAlive())]
+    assert [report for _, report in live(plain, 2.5, A, C, start=1.4)] == []
+    assert live(coordinator, 2.5, B, C, start=1.4) == [(pytest.approx(2.3), Suspect((C,)))]
+
+
 def test_a_deaf_member_that_a_new_view_keeps_is_suspected_until_it_answers() -> None:
     detector = make()
     assert doubts(detector, 2.5, start=1.0) == [(pytest.approx(2.0), Suspect((C,)))]

@@ -36,6 +36,24 @@ def test_the_coordinator_of_the_newest_view_is_asked() -> None:
     assert looking().found(Found((peer("A", "A", 3), peer("C", "C", 7))), 1.0) == asks(C)
 
 
+def test_a_coordinator_that_offers_nothing_is_asked_after_the_others() -> None:
+    """It is heard, or heard of, and does not hear the joiner. When all are like that, it begins again with the newest."""
+    joining, now = looking(), 1.0
+    for coordinator in (C, A, C):
+        assert joining.found(Found((peer("A", "A", 3), peer("D", "C", 7))), now) == asks(coordinator)
+        now += TIMEOUT_S
+        assert joining.expire(now) == LOOK
+
+
+def test_a_coordinator_that_offered_and_took_too_long_is_asked_again() -> None:
+    joining = looking()
+    found = Found((peer("A", "A", 3), peer("C", "C", 7)))
+    joining.found(found, 1.0)
+    joining.offered(C)
+    joining.expire(1.0 + TIMEOUT_S)
+    assert joining.found(found, 6.0) == asks(C)
+
+
 def test_of_joiners_alone_the_first_founds_the_site_and_the_others_look_again() -> None:
     assert looking().found(Found(()), 1.0) is None
     assert looking().found(Found((peer("C"),)), 1.0) is None

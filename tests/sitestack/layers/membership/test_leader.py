@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from sitestack.layers.membership.headers import (
     Commit,
+    FlushReject,
     FlushReply,
     FlushRequest,
     JoinOffer,
     JoinRequest,
+    MergeRefusal,
     Prepare,
     Prepared,
     Share,
@@ -17,9 +19,10 @@ from sitestack.layers.membership.headers import (
 from sitestack.layers.membership.leader import Leader, LeaderTimes
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
+from sitestack.model.events import Unreached
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
-from sitestack.stack.layer import Down, Dropped, Effect
+from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of
 from tests.harness.messages import frames_in
 
@@ -90,15 +93,16 @@ def test_a_new_leader_hears_of_all_that_is_suspected() -> None:
 
 
 def test_who_wants_in_shows_first_that_it_can_be_reached() -> None:
-    """The offer costs nobody anything; a flush with somebody who does not answer stops the whole site."""
+    """The offer costs nobody anything; a flush with somebody who does not answer stops all. People hear who asks twice."""
     leader = leader_of("A")
-    for now in (1.0, 5.0):
-        assert leader.join(E, JoinRequest("E", False), now) == [Down(Frame(A, E, (JoinOffer(),)))]
+    told = [Up(Unreached((E,), ("E",), "join"))]
+    for now, also in ((1.0, []), (5.0, told), (9.0, []), (5.0 + LeaderTimes().told_interval_s, told)):
+        assert leader.join(E, JoinRequest("E", False), now) == [Down(Frame(A, E, (JoinOffer(),))), *also]
         assert leader.joiners == 0
         assert leader.deadline() is None
-    assert leader.join(E, JoinRequest("E", True), 5.1) == []
+    assert leader.join(E, JoinRequest("E", True), 70.1) == []
     assert leader.joiners == 1
-    assert leader.deadline() == 5.1 + BATCH_S
+    assert leader.deadline() == 70.1 + BATCH_S
 
 
 def test_a_member_that_asks_twice_to_be_let_in_is_excluded() -> None:
@@ -152,3 +156,72 @@ def test_a_merge_is_not_committed_before_all_have_what_the_other_parts_bring() -
     for member in members[1:]:
         assert leader.shared(member, Shared(proposal), 1.3) == []
     assert said(leader.shared(A, Shared(proposal), 1.4), Commit) == [*members[1:], A]
+
+
+def flush_for(leader: Leader, joiner: str, now: float) -> None:
+    """A joiner is let in; all members stand ready and wait for it."""
+    assert leader.join(address(joiner), JoinRequest(joiner, True), now) == []
+    started = leader.expire(now + BATCH_S)
+    frame = next(each.event for each in started if isinstance(each, Down) and isinstance(each.event, Frame))
+    request = frame.top(FlushRequest)
+    assert request is not None
+    leader._member.promise(request.proposal, now)
+    for member in (A, B, C, D):
+        leader.replied(member, FlushReply(request.proposal, view_of(1, "ABCD").id, None, {}), now + BATCH_S)
+    for member in (A, B, C, D):
+        leader.prepared(member, Prepared(request.proposal, ()), now + BATCH_S)
+
+
+def test_a_joiner_for_which_all_stood_still_in_vain_is_not_let_in_again_soon() -> None:
+    leader = leader_of("A")
+    now, times = 1.0, LeaderTimes()
+    for wait_s in (times.retry_s, 2 * times.retry_s):
+        flush_for(leader, "E", now)
+        now += BATCH_S + times.joiner_timeout_s
+        effects = leader.expire(now)
+        assert effects[:2] == [Dropped("flush_timeout", 1), Up(Unreached((E,), ("E",), "join"))]
+        assert asked(effects) == [A, B, C, D], "and the others go on without it at once"
+        for hears in (False, True):
+            assert leader.join(E, JoinRequest("E", hears), now + wait_s - 0.1) == [Dropped("join_too_soon")]
+        leader._member.install(view_of(1, "ABCD"))
+        leader.view_installed(view_of(1, "ABCD"), now)
+        now += wait_s
+
+
+def test_a_joiner_is_not_blamed_for_a_member_that_does_not_answer() -> None:
+    leader = leader_of("A")
+    leader.join(E, JoinRequest("E", True), 1.0)
+    leader.expire(1.0 + BATCH_S)
+    leader.expire(1.0 + BATCH_S + LeaderTimes().flush_timeout_s)
+    assert leader.join(E, JoinRequest("E", False), 10.0) == [Down(Frame(A, E, (JoinOffer(),)))]
+
+
+def test_parts_for_which_all_stood_still_in_vain_are_told_and_not_merged_again_soon() -> None:
+    leader, times = leader_of("A"), LeaderTimes()
+    other, third = view_of(7, "EF"), view_of(8, "G")
+    leader.start_merge((other, third), 1.0)
+    leader._member.promise(ViewId(9, A), 1.0)
+    for member in (A, B, C, D, E, third.coordinator):
+        part = next(view for view in (view_of(1, "ABCD"), other, third) if member in view.members)
+        leader.replied(member, FlushReply(ViewId(9, A), part.id, None, {}), 1.0)
+    now = 1.0 + times.merge_timeout_s
+    effects = leader.expire(now)
+    assert Up(Unreached((F,), ("F",), "merge")) in effects
+    assert said(effects, MergeRefusal) == [E, third.coordinator], "they go on at once, too"
+    assert asked(effects) == [A, B, C, D]
+    assert leader.may_merge(third, now), "it has answered"
+    assert not leader.may_merge(other, now + times.retry_s - 0.1)
+    assert leader.may_merge(view_of(9, "E"), now), "the one that did not answer is gone"
+    assert leader.may_merge(other, now + times.retry_s)
+
+
+def test_parts_are_told_of_a_merge_that_a_death_or_a_refusal_ends() -> None:
+    for end in ("death", "refusal"):
+        leader = leader_of("A")
+        leader.start_merge((view_of(7, "EF"),), 1.0)
+        if end == "death":
+            effects = leader.suspect((B,), 1.1)
+        else:
+            effects = leader.rejected(F, FlushReject(ViewId(8, A), ViewId(9, E), False), 1.1)
+        assert effects == [Down(Frame(A, E, (MergeRefusal(()),)))]
+        assert leader.may_merge(view_of(7, "EF"), 1.1), "nobody stood still for long"

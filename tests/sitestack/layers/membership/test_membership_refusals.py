@@ -12,6 +12,8 @@ from sitestack.layers.membership.headers import (
     FlushRequest,
     JoinRequest,
     LeaveRequest,
+    MergeAnswer,
+    MergeRefusal,
     MergeReply,
     MergeRequest,
     Prepare,
@@ -84,6 +86,8 @@ def promise(layer: Membership, proposal: ViewId) -> None:
         ("merge_request", B, MergeRequest(ViewId(9, B))),
         ("merge_request", X, MergeRequest(ViewId(9, X))),
         ("merge_reply", X, MergeReply(view_of(9, "X"))),
+        ("merge_answer", X, MergeAnswer(1)),
+        ("merge_refusal", X, MergeRefusal((C,))),
         ("old_view", B, ViewTag(ViewId(2, A))),
     ],
 )

@@ -6,68 +6,31 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layers.membership.headers import FlushRequest, JoinRequest, MergeHint, MergeReply, MergeRequest
+from sitestack.layers.membership.headers import FlushRequest, JoinRequest, MergeHint, MergeReply
 from sitestack.layers.membership.leader import Leader, LeaderTimes
-from sitestack.layers.membership.merging import MergeTimes, Merging
+from sitestack.layers.membership.merging import Merging
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
-from sitestack.model.events import FindMembers, Found, Peer, SeenView
-from sitestack.model.frame import Frame, Header
-from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Down, Dropped, Effect
+from sitestack.model.events import Found, Peer, SeenView
+from sitestack.model.frame import Frame
+from sitestack.model.view import ViewId
+from sitestack.stack.layer import Down, Dropped
 from tests.harness.addresses import address, local_of, view_of
-from tests.harness.messages import frames_in
-
-A, B, C, D, E, F = map(address, "ABCDEF")
-TIMES = MergeTimes()
-REFUSED = [Dropped("merge_request")]
-LOOK = [Down(FindMembers())]
-#: By then everybody has looked around once.
-AGES_S = 2 * TIMES.look_interval_s
-
-
-class Coordinator:
-    """One process with its view, and the three halves of membership that have to do with merging."""
-
-    def __init__(self, me: str, view: View, times: MergeTimes = TIMES) -> None:
-        self.view = view
-        self.member = Promises()
-        self.member.install(view)
-        self.leader = Leader(local_of(me), self.member, LeaderTimes())
-        self.merging = Merging(local_of(me), self.member, self.leader, times)
-        self.me = address(me)
-        self.merging.view_installed(0.0)
-
-    def finds(self, *peers: Peer, now: float = 1.0) -> list[Effect]:
-        return self.merging.found(Found(peers), now)
-
-    def says(self, to: Address, header: Header) -> Effect:
-        return Down(Frame(self.me, to, (header,)))
-
-    def asks(self, *others: Address) -> list[Effect]:
-        return [self.says(other, MergeRequest(self.view.id)) for other in others]
-
-    def disturb(self, how: str) -> None:
-        """Something goes on in its view that goes before a merge."""
-        match how:
-            case "blocked":
-                self.member.promise(ViewId(self.view.id.counter + 1, self.view.members[1]), 1.0)
-            case "busy":
-                self.leader.join(E, JoinRequest("E", True), 1.0)
-            case _:
-                self.leader.suspected.append(self.view.members[1])
-
-
-def coordinates(name: str, counter: int = 1) -> Peer:
-    """An answer of a coordinator."""
-    return Peer(address(name), name, address(name), ViewId(counter, address(name)))
-
-
-def flush_requests(effects: list[Effect]) -> list[Address]:
-    """Who is asked to stop for the merge."""
-    frames = frames_in(effects, Down)
-    return [each.dest for each in frames if isinstance(each.headers[-1], FlushRequest) and isinstance(each.dest, Address)]
-
+from tests.sitestack.layers.membership.coordinators import (
+    AGES_S,
+    LOOK,
+    REFUSED,
+    TIMES,
+    A,
+    B,
+    C,
+    Coordinator,
+    D,
+    E,
+    F,
+    coordinates,
+    flush_requests,
+)
 
 DISTURBED = pytest.mark.parametrize("how", ["blocked", "busy", "suspicious"])
 
@@ -186,7 +149,7 @@ def test_as_long_as_nothing_was_passed_on_the_last_one_who_asks_leads() -> None:
 def test_a_new_view_ends_the_consent() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
-    c.merging.view_installed(1.5)
+    c.merging.view_installed(c.view, 1.5)
     assert not c.merging.forwards(A, 1.5)
 
 
@@ -234,7 +197,9 @@ def test_when_all_have_agreed_the_merge_begins_at_once_above_all_their_views() -
     a = Coordinator("A", view_of(3, "AB"))
     a.finds(coordinates("C", 9), coordinates("E"))
     assert a.merging.replied(C, MergeReply(view_of(9, "CD")), 1.1) == []
-    begun = a.merging.replied(E, MergeReply(view_of(1, "EF")), 1.2)
+    assert a.merging.replied(E, MergeReply(view_of(1, "EF")), 1.2) == a.questions(D, F)
+    assert a.answers(D) == []
+    begun = a.answers(F)
     assert begun == [a.says(to, FlushRequest(ViewId(10, A))) for to in (A, B, C, E)], "coordinators pass it on"
     assert a.merging.merges_started == 1
     assert a.merging.expire(1.0 + TIMES.reply_timeout_s) == []
@@ -245,7 +210,8 @@ def test_who_does_not_agree_in_time_is_left_for_the_next_merge() -> None:
     a.finds(coordinates("C"), coordinates("E"))
     a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.1)
     assert a.merging.deadline() == 1.0 + TIMES.reply_timeout_s
-    assert flush_requests(a.merging.expire(1.0 + TIMES.reply_timeout_s)) == [A, B, C]
+    assert a.merging.expire(1.0 + TIMES.reply_timeout_s) == a.questions(D)
+    assert flush_requests(a.answers(D, now=2.05)) == [A, B, C]
     assert a.merging.replied(E, MergeReply(view_of(1, "EF")), 2.1) == [Dropped("merge_reply")], "too late"
 
 
@@ -279,7 +245,7 @@ def test_what_has_come_up_at_home_meanwhile_goes_first(how: str) -> None:
 def test_a_view_that_comes_meanwhile_ends_the_attempt() -> None:
     a = Coordinator("A", view_of(3, "AB"))
     a.finds(coordinates("C"))
-    a.merging.view_installed(1.1)
+    a.merging.view_installed(a.view, 1.1)
     assert a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.2) == [Dropped("merge_reply")]
 
 
@@ -294,7 +260,8 @@ def test_of_views_that_overlap_one_is_taken(own: str, parts: list[str], asked: l
     a.finds(*[coordinates(part[0]) for part in parts if address(part[0]) not in a.view.members])
     a.merging._asked = [address(part[0]) for part in parts]
     effects = [a.merging.replied(address(part[0]), MergeReply(view_of(2, part)), 1.1) for part in parts]
-    assert flush_requests(effects[-1]) == asked
+    members = [each.event.dest for each in effects[-1] if isinstance(each, Down) and isinstance(each.event, Frame)]
+    assert flush_requests(a.answers(*members) if asked else effects[-1]) == asked
     assert a.merging.merges_started == (1 if asked else 0)
 
 

@@ -1,0 +1,37 @@
+"""Attempts that came to nothing, and until when each is not made again: twice as long each time. A helper of membership."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+
+class Backoff:
+    """Bounded: with more than `keys_max` attempts the one that failed longest ago is forgotten, and may be made early."""
+
+    def __init__(self, first_s: float, wait_s_max: float, keys_max: int) -> None:
+        self._first_s = first_s
+        self._wait_s_max = wait_s_max
+        self._keys_max = keys_max
+        #: How long each attempt waits in all, and until when; whatever failed last stands last.
+        self._failed: dict[Hashable, tuple[float, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._failed)
+
+    def failed(self, key: Hashable, now: float) -> None:
+        """It has come to nothing once more. What went well for longer than the longest wait begins anew."""
+        wait_s, until = self._failed.pop(key, (0.0, now))
+        again = wait_s > 0.0 and now - until <= self._wait_s_max
+        wait_s = min(2 * wait_s, self._wait_s_max) if again else self._first_s
+        self._failed[key] = (wait_s, now + wait_s)
+        if len(self._failed) > self._keys_max:
+            del self._failed[next(iter(self._failed))]
+
+    def waits(self, key: Hashable, now: float) -> bool:
+        """Whether it is too early to try this again."""
+        _, until = self._failed.get(key, (0.0, now))
+        return now < until
+
+    def forget(self, key: Hashable) -> None:
+        """There is an answer: nothing is known against the next attempt."""
+        self._failed.pop(key, None)

@@ -1,0 +1,50 @@
+"""Who wants to be let in, as the leader sees it: offered, waiting for a view, or put off. A helper of membership."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sitestack.layers.membership.backoff import Backoff
+from sitestack.layers.membership.headers import JoinOffer, JoinRequest
+from sitestack.model.address import Address
+from sitestack.model.events import Unreached
+from sitestack.model.frame import Frame
+from sitestack.model.rate_limit import RateLimit
+from sitestack.stack.layer import Down, Dropped, Effect, Up
+
+
+class Entrance:
+    """Lets nobody wait for a view who has not shown that it hears the leader. `vain` are joins that stopped all for nothing."""
+
+    def __init__(self, me: Address, vain: Backoff, joiners_max: int, told_interval_s: float) -> None:
+        """Of a joiner that does not answer people are told at most once in `told_interval_s`."""
+        self.waiting: dict[Address, str] = {}
+        self._me = me
+        self._vain = vain
+        self._joiners_max = joiners_max
+        #: Whoever was offered to be let in and has not answered; beyond `joiners_max` the oldest is forgotten.
+        self._offered: dict[Address, None] = {}
+        self._told = RateLimit(told_interval_s, joiners_max)
+
+    def ask(self, joiner: Address, request: JoinRequest, now: float) -> list[Effect]:
+        """Somebody asks; afterwards it is among those `waiting`, or it is answered, or dropped."""
+        if self._vain.waits(joiner, now):
+            return [Dropped("join_too_soon")]
+        if joiner not in self.waiting and len(self.waiting) >= self._joiners_max:
+            return [Dropped("joiners")]
+        again = joiner in self._offered
+        self._offered.pop(joiner, None)
+        if request.hears:
+            self.waiting[joiner] = request.name
+            return []
+        self._offered[joiner] = None
+        if len(self._offered) > self._joiners_max:
+            del self._offered[next(iter(self._offered))]
+        # Who asks again has not heard the last offer.
+        told = again and self._told.allow(joiner, now)
+        offer = Down(Frame(self._me, joiner, (JoinOffer(),)))
+        return [offer, Up(Unreached((joiner,), (request.name,), "join"))] if told else [offer]
+
+    def discard(self, members: Collection[Address]) -> None:
+        """These do not wait any more: they are in, dead, or did not answer."""
+        self.waiting = {joiner: name for joiner, name in self.waiting.items() if joiner not in members}

@@ -1,0 +1,102 @@
+"""The mutants of membership in a network with holes (decision 13): whoever cannot be reached stops the others again."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Edit, Mutant
+
+MERGING = "sitestack/layers/membership/merging.py"
+LEADER = "sitestack/layers/membership/leader.py"
+HOLES = "tests/simulation/test_holes.py"
+
+MEMBERSHIP = (
+    Mutant(
+        "HOLE-survey",
+        "a merge stops members before it is known whether they hear its leader",
+        (
+            Edit(
+                "sitestack/layers/membership/survey.py",
+                "        return tuple([part for part in self.parts if part not in silent])",
+                "        return self.parts",
+            ),
+        ),
+        (f"{HOLES}::test_parts_that_no_coordinator_reaches_whole_stay_apart_at_work_until_a_hole_is_gone",),
+    ),
+    Mutant(
+        "HOLE-lead",
+        "only the coordinator with the lowest address leads merges, reach whom it may",
+        (
+            Edit(
+                MERGING,
+                "source < self._local.address or (source in self._silent.values() and not attempts)",
+                "source < self._local.address",
+            ),
+        ),
+        (f"{HOLES}::test_a_merge_whose_leader_does_not_reach_a_member_is_led_by_the_other_coordinator",),
+    ),
+    Mutant(
+        "HOLE-apart",
+        "a part that did not answer whole is asked again at each heartbeat",
+        (Edit(MERGING, "            self._apart.failed(other, now)\n", ""),),
+        (f"{HOLES}::test_parts_that_no_coordinator_reaches_whole_stay_apart_at_work_until_a_hole_is_gone",),
+    ),
+    Mutant(
+        "HOLE-late-answer",
+        "a part is left alone for a minute though its silent member has answered",
+        (Edit(MERGING, "        if other is not None:\n            self._apart.forget(other)\n", ""),),
+        (f"{HOLES}::test_parts_that_no_coordinator_reaches_whole_stay_apart_at_work_until_a_hole_is_gone",),
+    ),
+    Mutant(
+        "HOLE-hearsay",
+        "the lead is left to a coordinator that only others have heard",
+        (
+            Edit(
+                MERGING,
+                "{peer.address for peer in found.peers if peer.coordinator == peer.address}",
+                "{peer.coordinator for peer in found.peers if peer.coordinator is not None}",
+            ),
+        ),
+        (f"{HOLES}::test_parts_merge_without_the_coordinator_that_neither_reaches",),
+    ),
+    Mutant(
+        "HOLE-merge-again",
+        "a merge for which all stood still in vain is made again at once",
+        (
+            Edit(
+                LEADER,
+                "                    self._vain.failed((flush.parts[0].view.members, part.view.members), now)",
+                "                    pass",
+            ),
+        ),
+        (f"{HOLES}::test_a_merge_that_takes_too_long_each_time_stops_its_parts_seldom",),
+    ),
+    Mutant(
+        "HOLE-merge-end",
+        "the other parts of a merge that is given up stand still until they lose patience",
+        (Edit(MERGING, "        if self._follows:\n            self._leader.go_on(now)\n", ""),),
+        (f"{HOLES}::test_a_merge_that_takes_too_long_each_time_stops_its_parts_seldom",),
+    ),
+    Mutant(
+        "HOLE-join-again",
+        "a joiner for which all stood still in vain is let in again at once",
+        (Edit(LEADER, "                    self._vain.failed(joiner, now)", "                    pass"),),
+        (f"{HOLES}::test_a_joiner_that_is_ready_too_late_each_time_stops_the_site_seldom",),
+    ),
+    Mutant(
+        "HOLE-deaf",
+        "a coordinator asks whether it is heard only when the other one has judged that it is not",
+        (
+            Edit(
+                "sitestack/layers/failure_detection/layer.py",
+                "self._check_deaf(source, now) if coordinates and source in self._heard else []",
+                "[]",
+            ),
+        ),
+        (f"{HOLES}::test_who_does_not_hear_the_coordinator_is_left_out_hardly_later_than_one_that_is_dead",),
+    ),
+    Mutant(
+        "HOLE-joiner",
+        "a joiner asks the coordinator of the newest view again and again, whether it answers or not",
+        (Edit("sitestack/layers/membership/joining.py", "            self._silent.append(self._asked)", "            pass"),),
+        (f"{HOLES}::test_a_joiner_joins_the_part_whose_coordinator_answers_it",),
+    ),
+)

@@ -1,0 +1,242 @@
+"""A network that stays broken between two processes: who cannot be reached is left out, and the others hardly stand still."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from itertools import combinations
+
+import pytest
+
+from sitestack.layers.failure_detection import FailureDetectionConfig
+from sitestack.layers.membership import Membership, MembershipConfig
+from sitestack.layers.membership.headers import FlushReply, Prepared
+from sitestack.model.events import Unreached
+from sitestack.model.view import View
+from sitestack.sim.process import Process
+from tests.harness.script import Script, WithheldDatagram
+from tests.harness.stories import site, verdict
+
+#: How often it is looked who stands.
+LOOK_S = 0.02
+MINUTE_S = 60.0
+#: One stop a minute is what a hole may cost.
+STANDING_S_MAX = 6.0
+#: A round of answers, and what is collected before the view changes.
+MOMENT_S = 0.1
+#: Longer than anybody waits for one step of a merge or of a join.
+LATE_S = 6.0
+
+
+def hosts(script: Script, names: Iterable[str]) -> frozenset[str]:
+    return frozenset([script[name].physical.host for name in names])
+
+
+def cut(script: Script, one: str, other: str, *, ways: str = "both") -> None:
+    """Nothing gets through between these: both ways, or only "there" or "back"."""
+    there, back = (hosts(script, one), hosts(script, other)), (hosts(script, other), hosts(script, one))
+    script.world.network.cuts += {"both": [there, back], "there": [there], "back": [back]}[ways]
+
+
+def is_blocked(process: Process) -> bool:
+    (membership,) = [each for each in process.stack.layers if isinstance(each, Membership)]
+    return bool(membership.levels()["blocked"].now)
+
+
+def stand_still(
+    script: Script, names: str, seconds: float = MINUTE_S, late: WithheldDatagram | None = None
+) -> dict[str, float]:
+    """Let time pass, with a message of everybody in each second; how long each of these was blocked meanwhile, in seconds.
+
+    What is `late` arrives when it has been on its way for `LATE_S`.
+    """
+    standing = dict.fromkeys(names, 0.0)
+    for look in range(round(seconds / LOOK_S)):
+        if look % round(1.0 / LOOK_S) == 0:
+            for name in names:
+                script.send(name, f"{name} {script.world.now:.2f}")
+        script.run(LOOK_S)
+        if late is not None:
+            script.release(late, sum(packet.sent <= script.world.now - LATE_S for packet in late.packets))
+        for name in names:
+            standing[name] += LOOK_S * is_blocked(script[name])
+    return standing
+
+
+def split(one: str, other: str, seed: int = 1) -> Script:
+    """A site that fell apart into two, each led by its member with the lowest address."""
+    script = site(*sorted(one + other), seed=seed)
+    cut(script, one, other)
+    script.view(*one)
+    script.view(*other)
+    return script
+
+
+def unreached(script: Script, name: str) -> list[Unreached]:
+    """Whom this member has told of."""
+    return [event for event in script[name].events if isinstance(event, Unreached)]
+
+
+def view_of(script: Script, name: str) -> View:
+    """The view in which this member stands."""
+    view = script[name].view
+    assert view is not None
+    return view
+
+
+def coordinator(script: Script, part: str) -> str:
+    """Who coordinates this part."""
+    return next(name for name in part if script[name].local.address == view_of(script, part[0]).coordinator)
+
+
+def leader_first(script: Script, *parts: str) -> list[str]:
+    """The parts in order of the addresses of their coordinators."""
+    return sorted(parts, key=lambda part: script[coordinator(script, part)].local.address)
+
+
+@pytest.mark.parametrize("ways", ["both", "there", "back"])
+def test_a_merge_whose_leader_does_not_reach_a_member_is_led_by_the_other_coordinator(ways: str) -> None:
+    script = split("AB", "CDE")
+    lower, higher = leader_first(script, "AB", "CDE")
+    leader, other = coordinator(script, lower), coordinator(script, higher)
+    plain = next(name for name in higher if name != other)
+    script.world.network.cuts.clear()
+    cut(script, leader, plain, ways=ways)
+    standing = stand_still(script, "ABCDE")
+    script.view(*"ABCDE", within=0.0)
+    assert coordinator(script, "ABCDE") == other
+    assert max(standing.values()) < 1.0
+    verdict(script)
+
+
+def test_parts_that_no_coordinator_reaches_whole_stay_apart_at_work_until_a_hole_is_gone() -> None:
+    """Neither leader reaches one member of the other part. Nobody is stopped for that, it is told, and tried less and less."""
+    script = split("AB", "CDE")
+    leader, other = coordinator(script, "AB"), coordinator(script, "CDE")
+    plain, theirs = next(name for name in "AB" if name != leader), next(name for name in "CDE" if name != other)
+    script.world.network.cuts.clear()
+    cut(script, leader, theirs)
+    healing = list(script.world.network.cuts)
+    cut(script, other, plain)
+    standing = stand_still(script, "ABCDE", 2 * MINUTE_S)
+    script.view(*"AB", within=0.0)
+    script.view(*"CDE", within=0.0)
+    assert max(standing.values()) == 0.0
+    told = [event for event in unreached(script, leader) if script[theirs].local.address in event.members]
+    assert 2 < len(told) < 10
+    assert told[-1].names == (theirs,)
+    for each in healing:
+        script.world.network.cuts.remove(each)
+    script.view(*"ABCDE", within=5.0)
+    verdict(script)
+
+
+def test_parts_merge_without_the_coordinator_that_neither_reaches() -> None:
+    """Z tells A and B of X, whose address is the lowest; both left the lead to it, and it never heard of them."""
+    script = site("P", "Q", "R", "S")
+    x, z, a, b = sorted("PQRS", key=lambda name: script[name].local.address)
+    for one, others in ((x + z, a + b), (a, b)):
+        cut(script, one, others)
+    for part in ((x, z), (a,), (b,)):
+        script.view(*part)
+    assert coordinator(script, x + z) == x
+    script.world.network.cuts.clear()
+    cut(script, x, a + b)
+    script.view(a, b, within=15.0)
+    standing = stand_still(script, "PQRS", 20.0)
+    assert max(standing.values()) == 0.0
+    leader = coordinator(script, a + b)
+    assert [event.members for event in unreached(script, leader)] == [(script[x].local.address,)], "people are told"
+    script.world.network.cuts.clear()
+    script.view(*"PQRS", within=15.0)
+    verdict(script)
+
+
+def test_a_joiner_that_is_ready_too_late_each_time_stops_the_site_seldom() -> None:
+    """Its line is slow: it answers whenever it is offered to be let in, and takes longer over the state than others wait."""
+    script = site("A", "B")
+    late = script.hold("C", "A", Prepared)
+    script.start("NYC", "C")
+    stand_still(script, "AB", MINUTE_S, late)
+    standing = stand_still(script, "AB", 2 * MINUTE_S, late)
+    assert max(standing.values()) <= 2 * STANDING_S_MAX
+    assert unreached(script, "A")[-1].names == ("C",)
+    late.stop()
+    script.view("A", "B", "C", within=MINUTE_S + 10.0)
+    verdict(script)
+
+
+def test_a_merge_that_takes_too_long_each_time_stops_its_parts_seldom() -> None:
+    """Every member answers when it is asked whether it hears the leader, and one takes longer over the rest than all wait."""
+    script = split("AB", "CDE")
+    lower, higher = leader_first(script, "AB", "CDE")
+    leader, other = coordinator(script, lower), coordinator(script, higher)
+    plain = next(name for name in higher if name != other)
+    late = script.hold(plain, leader, FlushReply)
+    script.world.network.cuts.clear()
+    stand_still(script, "ABCDE", MINUTE_S, late)
+    standing = stand_still(script, "ABCDE", 2 * MINUTE_S, late)
+    assert max(standing.values()) <= 2 * STANDING_S_MAX
+    late.stop()
+    script.view(*"ABCDE", within=MINUTE_S + 10.0)
+    verdict(script)
+
+
+def test_who_does_not_hear_the_coordinator_is_left_out_hardly_later_than_one_that_is_dead() -> None:
+    """All wait for its credit meanwhile. Its second question tells the coordinator that the first was answered in vain."""
+    script = site("A", "B", "C")
+    cut(script, "A", "C", ways="there")
+    detection = FailureDetectionConfig()
+    silence_s = detection.timeout_s + detection.verify_timeout_s
+    script.view("A", "B", within=silence_s + detection.verify_timeout_s / detection.verify_attempts + MOMENT_S)
+    standing = stand_still(script, "ABC", 10.0)
+    assert max(standing.values()) < MOMENT_S
+    script.world.network.cuts.clear()
+    script.view("A", "B", "C", within=7.0)
+    verdict(script)
+
+
+def broken(seed: int) -> Script:
+    """A site of three to six that was in two or three parts and has holes left, of one way or two; sometimes somebody joins."""
+    rng = random.Random(seed)
+    names = "ABCDEF"[: rng.randint(3, 6)]
+    script = site(*names, seed=seed)
+    count = rng.randint(2, 3)
+    parts = [names[part::count] for part in range(count)]
+    for one, other in combinations(parts, 2):
+        cut(script, one, other)
+    for part in parts:
+        script.view(*part)
+    script.world.network.cuts.clear()
+    if rng.random() < 0.4:
+        script.start("NYC", "X")
+    pairs = list(combinations(script.processes, 2))
+    for one, other in rng.sample(pairs, rng.randint(1, len(pairs) // 2)):
+        cut(script, one, other, ways=rng.choice(["both", "there", "back"]))
+    return script
+
+
+@pytest.mark.parametrize("seed", range(11, 19))
+def test_whatever_the_holes_are_a_site_stands_for_one_detection_and_then_goes_on(seed: int) -> None:
+    """Holes that are as young as the merge which they disturb are met once; those that stay stop nobody."""
+    script = broken(seed)
+    members = "".join([name for name in script.processes if name != "X"])
+    standing = stand_still(script, members)
+    assert max(standing.values()) <= STANDING_S_MAX
+    standing = stand_still(script, members)
+    assert max(standing.values()) == 0.0
+    script.world.network.cuts.clear()
+    script.view(*script.processes, within=10.0)
+    verdict(script)
+
+
+def test_a_joiner_joins_the_part_whose_coordinator_answers_it() -> None:
+    """The other part has the higher view, and a member of it tells of its coordinator, which the joiner does not reach."""
+    script = split("AB", "CDE")
+    first, second = sorted(("AB", "CDE"), key=lambda part: view_of(script, part[0]).id)
+    script.start("NYC", "X")
+    cut(script, coordinator(script, second), "X")
+    script.view(*first, "X", within=3 * MembershipConfig().join_timeout_s)
+    script.world.network.cuts.clear()
+    script.view(*"ABCDE", "X", within=10.0)
+    verdict(script)
