@@ -1,4 +1,4 @@
-"""The channel: how an application sends to its site, receives from it and sees who is in it.
+"""The channel: how an application sends to its site, receives from it and sees its members.
 
 `open_channel` is a trio context manager: inside the block the process is a member; leaving the block leaves the site.
 """
@@ -79,8 +79,8 @@ _SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
 class Channel(Generic[X_co]):
     """One member's end of the site. Made by `open_channel`.
 
-    Any number of tasks may send. Events go to whoever asks first, so that one task should receive.
-    `X_co` is what it yields besides messages and views: in one site nothing.
+    Any number of tasks may send. Each event goes to the first task that asks, so only one task should receive. `X_co` is the
+    type of events that it yields besides messages and views: in one site none.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Channel(Generic[X_co]):
         assert isinstance(topmost, Batching)
         self.address = local.address
         self.site = local.site
-        #: The logical name, for people; also after a reconnect the same (LA-2).
+        #: The logical name, for display; it stays the same after a reconnect (LA-2).
         self.name = local.name
         self.config = config
         self.transport = transport
@@ -112,10 +112,10 @@ class Channel(Generic[X_co]):
         self._named: dict[type[Named], Named] = {}
         self._roster = NOBODY
         self._joined = trio.Event()
-        #: Why this member cannot join, when its site does not take it.
+        #: The parameters of the site, when they differ from this member's so that it cannot join.
         self._refusal: OtherParameters | None = None
         self._gone = trio.Event()
-        #: Why this member was made to leave, if it was.
+        #: Why this member was made to leave; None if it was not.
         self.excluded: SlowConsumer | None = None
         self._leaving = False
         self._inbox: Inbox[Event | View | Mark] = Inbox()
@@ -123,7 +123,7 @@ class Channel(Generic[X_co]):
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
         self._receive_end = ReceiveEnd(self._inbox, self._state, self.hand_in, backlog_bytes_max)
         self._gate = CreditGate(self._receive_end.waits_for)
-        #: What is done about an event that is no delivery. Those that only the stack's inside cares about are passed over.
+        #: The handlers of events that are no deliveries. Events without one concern only the inside of the stack.
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             ViewInstalled: self._install,
             OtherParameters: self._refuse,
@@ -147,16 +147,19 @@ class Channel(Generic[X_co]):
     ) -> None:
         """Send to everybody, to this site, or to one member. Returns when the message is accepted.
 
-        A multicast comes back to its sender in its place, unless `loopback` is false; for everybody else it is the same.
-        With `oob`, out of band, a message to one member of this site is delivered on arrival, also while others that were sent
-        to it before are still missing; it is delivered once like them. One that fits into no datagram keeps its place.
-        It waits only while this member has no credit, and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`;
-        both come first, so that a `send` that was cancelled has sent nothing.
-        A member that only sends has to read all the same, if only to forget it: with `backlog_bytes_max` untaken it stops all.
-        The task that receives does not wait while all wait for it to take more, or a joiner for its state: what it sends then
-        is kept in memory, beyond `send_credit_bytes`. It must not wait for another task that sends.
-        Another buffer than `bytes` is copied at once. Raises TypeError for what is none, MessageTooLarge, ChannelClosed, and
-        LocalError for `oob` to others than one member of this site; then nothing was sent.
+        A multicast is also delivered to its sender, at its place in the order, unless `loopback` is false. With `oob` (out of
+        band) a message to one member of this site is delivered on arrival, even while earlier ones to it are still missing, and
+        once like them; one that fits into no datagram keeps its place.
+
+        It waits only while this member has no credit, and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`
+        bytes. Both come first, so that a cancelled `send` has sent nothing. A member that only sends has to receive all the
+        same, if only to discard: with `backlog_bytes_max` bytes untaken it stops its whole site.
+
+        The task that receives does not wait while the others wait for it to take more, or a joiner for its state: its messages
+        are then kept in memory, beyond `send_credit_bytes`. It must not wait for another task that sends.
+
+        A buffer other than `bytes` is copied at once. Raises TypeError for anything that is no buffer, MessageTooLarge,
+        ChannelClosed, and LocalError for `oob` to others than one member of this site; then nothing was sent.
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
@@ -190,7 +193,7 @@ class Channel(Generic[X_co]):
     # -- receiving -------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[Message | View | X_co]:
-        """Messages one by one, and views, in the order of their delivery; it ends when the channel is closed."""
+        """Messages one by one, and views, in the order of delivery; ends when the channel is closed."""
         return self
 
     async def __anext__(self) -> Message | View | X_co:
@@ -207,14 +210,14 @@ class Channel(Generic[X_co]):
                 self._stack.count_drop(error.reason)
 
     def batches(self) -> AsyncIterator[Delivery | View | X_co]:
-        """The same a batch at a time, for those in a hurry."""
+        """Messages a batch at a time, and views: the same as iterating the channel, for less time a message."""
         return cast("AsyncIterator[Delivery | View | X_co]", self._receive_end)
 
     # -- the member ------------------------------------------------------------------------------------------------
 
     @property
     def view(self) -> View:
-        """The view in force. It may be ahead of the views that were taken out of the channel."""
+        """The view in force. It may be ahead of the views that the application has received so far."""
         assert self._view is not None, "open_channel waits for the first view"
         return self._view
 
@@ -224,7 +227,7 @@ class Channel(Generic[X_co]):
         return self._view is not None
 
     def name_of(self, member: Address) -> str:
-        """The logical name of a member, as in `Message.sender`, by the newest views; or the address of a stranger."""
+        """The logical name of a member, as in `Message.sender`, by the newest views; the address of an unknown one."""
         return self._roster.name_of(member)
 
     def statistics(self) -> ChannelStatistics:
@@ -239,7 +242,7 @@ class Channel(Generic[X_co]):
     def levels(self) -> dict[str, Level]:
         """Everything in this member that has a bound or is empty at rest, by its place; to be read, not to be changed.
 
-        `backlog_bytes` are those that were delivered and that the application has not taken.
+        `backlog_bytes` were delivered and not taken by the application yet.
         """
         parts = {"stack": self._stack.levels(), "transport": self.transport.levels()}
         if self._watcher is not None:
@@ -248,9 +251,9 @@ class Channel(Generic[X_co]):
         return {**levels, "backlog_bytes": self._inbox.backlog_bytes}
 
     async def leave(self) -> None:
-        """Leave the site gracefully: what was sent is delivered first, within the configured times. Idempotent.
+        """Leave the site gracefully: messages sent are delivered first, within the configured times. Idempotent.
 
-        Cancelled or not begun, the member goes as if it had crashed: the others notice by failure detection.
+        When it is cancelled or never called, the member leaves as in a crash: the others notice by failure detection.
         """
         if not self._leaving:
             self._leaving = True
@@ -259,12 +262,12 @@ class Channel(Generic[X_co]):
         await self._gone.wait()
 
     def abandon(self) -> None:
-        """The application takes nothing any more: all that is delivered is dropped. The end of the block does this."""
+        """Drop everything that is delivered, as the application takes nothing any more. The end of the block does this."""
         if not self._gone.is_set():
             self._receive_end.abandon()
 
     def _exclude(self) -> None:
-        """The application has stopped its site for long enough: leave, and say why to whoever takes or sends."""
+        """Leave, as the application has stopped the site for too long; tasks that take or send are told why."""
         hold_s = self.config.channel.backlog_hold_s
         why = f"its application took nothing for {hold_s:g} s while the site waited for it"
         self.excluded = SlowConsumer(f"{self.name} in {self.site} has left: {why}")
@@ -274,11 +277,11 @@ class Channel(Generic[X_co]):
         self._gate.end()
 
     def set_initial_hosts(self, initial_hosts: tuple[Physical, ...]) -> None:
-        """Members may be found at these addresses now, instead of those in the configuration."""
+        """Search for members at these addresses from now on, instead of the configured ones."""
         self.hand_in(SetInitialHosts(initial_hosts))
 
     def hand_in(self, event: Event) -> None:
-        """Something happened beside the datagrams: the stack hears of it."""
+        """Hand an event other than a datagram to the stack."""
         self._stack.down(event, trio.current_time())
         self._driver.wake()
 
@@ -299,7 +302,7 @@ class Channel(Generic[X_co]):
             )
 
     async def run(self) -> None:
-        """Join, and stay a member until `leave`. However it ends, nobody waits for this channel afterwards."""
+        """Join, and stay a member until `leave`. However it ends, no task waits for this channel afterwards."""
         if self._recorder is not None:
             self._recorder.start(self.name, os.getpid(), time.time_ns(), _version())
         try:
@@ -336,7 +339,7 @@ class Channel(Generic[X_co]):
             self._handle(effect)
 
     def _hand_over(self, events: Sequence[Event | Frame]) -> None:
-        """What came out of the stack in one turn goes to the application."""
+        """Give the application the events that came out of the stack in one turn."""
         inbox, receive_end = self._inbox, self._receive_end
         awaited = receive_end.is_awaited
         for event in events:
@@ -351,14 +354,14 @@ class Channel(Generic[X_co]):
             gate.look_again()
         receive_end.refresh()
         if receive_end.is_awaited and not awaited:
-            gate.look_again()  # one of them may be the task that has to take; the others go on waiting
+            gate.look_again()  # one of the waiting senders may be the task that receives
 
     def hold_back(self, waits: bool) -> None:
-        """Multicasts to all wait from now on, or go on; those to this site and unicasts are not touched."""
+        """Make multicasts to all wait, or let them go on; multicasts to this site and unicasts are not affected."""
         self._gate.hold_back(waits)
 
     def know_by_name(self, view: Named) -> None:
-        """What is delivered after this view calls its members so."""
+        """Use the names of this view for what is delivered after it."""
         self._named[type(view)] = view
         self._roster = Roster(self._named.values())
 

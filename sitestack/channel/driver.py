@@ -1,4 +1,4 @@
-"""The one task of a channel: it waits until there is something to do, and lets the turn loop do it (`stack/turn.py`)."""
+"""The one task of a channel: it waits until there is something to do, and runs the turn loop (`stack/turn.py`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sitestack.stack.stack import Datagram, Stack
 from sitestack.stack.turn import Shell, TurnLoop
 from sitestack.transport import Transport
 
-#: Counters of refused input go into the journal at most this often.
+#: Least time in seconds between two records of the drop counters in the journal.
 DROPS_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class DriverStatistics:
-    """How the turns go."""
+    """Counters of turns and datagrams since the start."""
 
     turns: int
     #: Turns that began because a timer was due or the application sent something, without waiting for a datagram.
@@ -33,7 +33,10 @@ class DriverStatistics:
 
 
 class Driver:
-    """Runs a stack over a transport until the member has left. It journals and sends; the rest of a turn is the channel's."""
+    """Runs a stack over a transport until the member has left.
+
+    It journals and transmits; the channel does the rest of a turn.
+    """
 
     def __init__(
         self,
@@ -46,37 +49,38 @@ class Driver:
         self.stack = stack
         self.transport = transport
         self.left = False
-        #: Whether the others went on without this member before it left.
+        #: Whether the others have answered its leave, that is, gone on without this member before it left.
         self.answered = True
         self._loop = TurnLoop(stack, Shell(self._journal, self._transmit, act, hand_over))
         self._recorder = recorder
-        #: No sleep before the next turn.
+        #: Whether the next turn begins without a sleep.
         self.awake = True
         self._nap: trio.CancelScope | None = None
         self._drops_due = -math.inf
         self._turns = self._eager = self._received = self._sent = self._received_high = 0
 
     async def run(self) -> None:
-        """Turn after turn, until this member has left."""
+        """Run turn after turn, until this member has left."""
         while not self.left:
             await self._wait()
             self.turn(trio.current_time())
 
     def wake(self) -> None:
-        """There is something to do that the transport does not know of: do not sleep before the next turn."""
+        """Begin the next turn without a sleep, for input that the transport does not know of."""
         if not self.awake:
             self.awake = True
             if self._nap is not None:
                 self._nap.cancel()
 
     def end(self, answered: bool) -> None:
-        """This member has left: the turn that says so is the last one."""
+        """Make this turn the last one: the member has left."""
         self.left, self.answered = True, answered
 
     async def _wait(self) -> None:
-        """Until a datagram, a deadline or a call of `wake`; always a checkpoint, so that the application gets its time.
+        """Wait for a datagram, a deadline or a call of `wake`; always a checkpoint, so that the application gets its time.
 
-        It comes first: who has just been given something often sends at once, and a nap that is broken off costs more.
+        The checkpoint comes first: an application that was just given something often sends at once, and to cancel a sleep
+        costs more.
         """
         await trio.lowlevel.checkpoint()
         due = self._loop.due
@@ -88,7 +92,7 @@ class Driver:
         self._nap = None
 
     def turn(self, now: float) -> None:
-        """One turn, without waiting."""
+        """Run one turn, without waiting."""
         self.awake = False
         arrived = self.transport.receive()
         self._loop.turn(arrived, now)

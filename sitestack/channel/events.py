@@ -1,4 +1,4 @@
-"""What iterating a channel yields, as types: a `match` needs no default, and a type checker says what it leaves out."""
+"""The types that iterating a channel yields: a `match` needs no default, and a type checker tells which one is left out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sitestack.channel.inbox import Delivery
 from sitestack.model.message import Message
 from sitestack.model.view import View
 
-#: What `async for event in channel` yields in one site.
+#: The items of `async for event in channel`, in one site.
 Event: TypeAlias = Message | View
-#: The same a batch at a time: what `Channel.batches` yields.
+#: The items of `Channel.batches`.
 BatchEvent: TypeAlias = Delivery | View

@@ -1,4 +1,4 @@
-"""What a package above adds to a channel: handed over when it is made, so that neither needs to know the other's inside."""
+"""Extensions: what a package above adds to a channel, handed over at construction, so that neither knows the other's inside."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ def _nothing(hand_in: Callable[[Event], None]) -> AbstractAsyncContextManager[No
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Of a channel whose stack has layers, and so events, of another package."""
+    """The additions for a channel whose stack has layers, and so events, of another package."""
 
-    #: What is done about an event or an effect of this type, at its place among the others of its turn. None of them waits.
+    #: Handlers by type of event or effect, called at its place among the others of its turn. None of them waits.
     handlers: Mapping[type[Event], Callable[[Any], None]] = field(default_factory=dict)
-    #: Which events the application is shown, at their place among the deliveries.
+    #: The events that the application is shown, at their place among the deliveries.
     shown: frozenset[type[Event]] = frozenset()
-    #: Entered before this process becomes a member and left when it is one no more. Given is what takes events for the stack.
+    #: A context that is entered before this process becomes a member and left after it; it is given a function that hands
+    #: events to the stack.
     around: Callable[[Callable[[Event], None]], AbstractAsyncContextManager[None]] = _nothing

@@ -1,4 +1,4 @@
-"""What was delivered and the application has not taken yet."""
+"""The inbox: deliveries that the application has not taken yet."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sitestack.model.roster import NOBODY, Roster
 from sitestack.model.view import View, ViewId
 
 E = TypeVar("E")
-#: What a delivery takes besides its body: its objects and their place in the queue, as measured on 64 bits. Without it a
-#: backlog of tiny messages would take sixteen times what its bound says.
+#: Bytes that a delivery takes besides its body: its objects and their place in the queue, as measured on 64 bits. Without them
+#: a backlog of tiny messages would take sixteen times its bound.
 DELIVERY_BYTES = 250
 
 
@@ -25,10 +25,10 @@ DELIVERY_BYTES = 250
 class Delivery:
     """A batch as the application sees it: messages of one sender, in order."""
 
-    #: Can be replied to: an address in this site, or a `ProxyUUID`.
+    #: The sender, which can be replied to: an address in this site, or a `ProxyUUID`.
     source: Address
     batch: Batch
-    #: Who was called what when it was delivered.
+    #: The logical names at the time of delivery.
     roster: Roster = field(default=NOBODY, repr=False, compare=False)
 
     @property
@@ -37,7 +37,7 @@ class Delivery:
         return self.roster.name_of(self.source)
 
     def payloads(self) -> Iterator[bytes]:
-        """The payloads in order. Raises ProtocolError when the sender made the batch up wrongly."""
+        """The payloads in order. Raises ProtocolError when the sender encoded the batch wrongly."""
         return self.batch.payloads()
 
     def messages(self) -> Iterator[Message]:
@@ -48,13 +48,13 @@ class Delivery:
 
 
 def cost_bytes(item: object) -> int:
-    """What an item takes while it waits; what is no delivery is rare, and free."""
+    """Bytes that an item counts while it waits; items other than deliveries are rare, and free."""
     return DELIVERY_BYTES + len(item.batch.body) if isinstance(item, Delivery) else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The place right before a view: where the application's state is given, or taken, if it is wanted there."""
+    """The place right before a view, at which the application's state is given or taken."""
 
     view: ViewId
 
@@ -62,7 +62,7 @@ class Mark:
 class Inbox(Generic[E]):
     """Batches and other events in the order of their delivery.
 
-    It has no bound of its own: its bytes are reported to flow control, which gives the senders no more credit than is free.
+    It has no bound of its own: its bytes are reported to flow control, which lets senders send no more than is free.
     """
 
     def __init__(self) -> None:
@@ -74,26 +74,25 @@ class Inbox(Generic[E]):
         return len(self._items)
 
     def put(self, item: Delivery | E) -> None:
-        """Append what was delivered."""
         if self._abandoned:
             return
         self._items.append(item)
         self.backlog_bytes.add(cost_bytes(item))
 
     def take(self) -> Delivery | E:
-        """The oldest; there must be one."""
+        """Remove and return the oldest item; there must be one."""
         item = self._items.popleft()
         self.backlog_bytes.now -= cost_bytes(item)
         return item
 
     def abandon(self) -> None:
-        """Nobody takes anything any more: drop what is there, and what is still put in."""
+        """Drop all items, and all that are still put in: the application takes nothing any more."""
         self._abandoned = True
         self._items.clear()
         self.backlog_bytes.now = 0
 
     def restart(self, mark: Mark) -> None:
-        """The state at this mark is there: what led to it is forgotten, and the mark is the next to be taken.
+        """Drop what the state at this mark contains; the mark is the next item to be taken.
 
         Unicasts are no part of the state, so they are kept, and delivered after the view of the mark: a view comes first.
         """

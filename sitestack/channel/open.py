@@ -1,4 +1,4 @@
-"""Opening a channel: who this member is, its stack and its sockets; and closing it again, whatever happened in between."""
+"""Opening a channel: the identity of this member, its stack and its sockets; and closing it again, whatever happened."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sitestack.transport.udp import UdpTransport
 
 C = TypeVar("C", bound=Channel[Any])
 S = TypeVar("S", bound=SiteConfig)
-#: Makes the sink of a journal for this member.
+#: Makes the sink of the journal records of this member.
 Journal = Callable[[Local], Write]
 
 
@@ -44,13 +44,13 @@ async def open_channel(
 ) -> AsyncIterator[Channel]:
     """Be a member of a site: `async with open_channel(config, name="B") as channel`.
 
-    The block begins with the first view. `journal` is asked for a sink of records once it is clear who this member is;
+    The block begins with the first view. `journal` is called for a sink of records when the identity of this member is known;
     `transport` replaces UDP in tests. Raises ConfigurationError, and JoinFailed when there is no view in time.
 
     With `get_state` and `set_state` the members share a state that follows from the multicasts. A joiner's `set_state` is
-    called before it is shown its first view, with what another member's `get_state` gave when it had taken everything before
-    that view and nothing after. Both are called in the task that iterates the channel: it must do so all the time.
-    When `get_state` raises, or gives no bytes, the joiner is told: it iterates in vain and gets StateUnavailable.
+    called before it is shown its first view, with the state that another member's `get_state` returned when it had taken
+    everything before that view and nothing after. Both are called in the task that iterates the channel, which must do so all
+    the time. When `get_state` raises, or returns no bytes, the joiner's iteration raises StateUnavailable.
     """
     require_sound(find_problems(config))
     config, names = await resolve_initial_hosts(config)
@@ -64,7 +64,10 @@ async def open_channel(
 
 
 def shared_state(get_state: Callable[[], bytes] | None, set_state: Callable[[bytes], None] | None) -> SharedState | None:
-    """Both or none. Raises ConfigurationError: who takes a state has to be able to give it, or it ends with those that can."""
+    """The state callbacks: both or none.
+
+    Raises ConfigurationError for one alone: every member with a state must be able to give it.
+    """
     if get_state is None and set_state is None:
         return None
     if get_state is None or set_state is None:
@@ -75,7 +78,7 @@ def shared_state(get_state: Callable[[], bytes] | None, set_state: Callable[[byt
 def make_recorder(
     local: Local, config: SiteConfig, journal: Journal | None, event_records: EventRecords = NO_EVENTS
 ) -> Recorder | None:
-    """The recorder of a member, when it keeps a journal."""
+    """The recorder of a member; None when it keeps no journal."""
     if journal is None:
         return None
     return Recorder(
@@ -96,7 +99,7 @@ def require_sound(problems: Sequence[str]) -> None:
 
 
 async def resolve_initial_hosts(config: S) -> tuple[S, Names]:
-    """The same with addresses instead of names; and the names, for `member` to look up again."""
+    """The configuration with addresses instead of names, and the names, which `member` looks up again."""
     discovery = config.discovery
     names = Names(discovery.initial_hosts if discovery.dns is None else (*discovery.initial_hosts, discovery.dns))
     initial_hosts = await names.find(config.channel.resolve_timeout_s)
@@ -104,9 +107,9 @@ async def resolve_initial_hosts(config: S) -> tuple[S, Names]:
 
 
 async def open_transport(config: SiteConfig) -> Transport:
-    """The sockets, as soon as this machine has a network; a configured interface has to be there. Raises ConfigurationError."""
+    """Open the sockets, once this machine has a network. Raises ConfigurationError when a configured interface is missing."""
     group = config.transport.group(config.site)
-    # An initial host on this machine says nothing about how others reach it.
+    # An initial host on this machine does not tell by which interface other machines reach it.
     hosts = [group.host, *[each.host for each in config.discovery.initial_hosts if not each.host.startswith("127.")]]
     interface = config.transport.interface or await route_towards(hosts, config.channel.resolve_timeout_s)
     transport = replace(config.transport, interface=interface)
@@ -116,13 +119,13 @@ async def open_transport(config: SiteConfig) -> Transport:
 
 
 def make_local(site: str, name: str) -> Local:
-    """Who this member is: a fresh UUID for every connect (LA-3), and a name, generated when none is given (LA-2)."""
+    """The identity of this member: a fresh UUID for every connect (LA-3), and a name, generated when none is given (LA-2)."""
     rng = random.Random(random.SystemRandom().getrandbits(256))
     return Local(site, Address.make(rng), name or f"{socket.gethostname()}-{rng.getrandbits(16):04x}", rng)
 
 
 def read_clocks() -> tuple[int, int]:
-    """The clocks of the journal."""
+    """The clocks of the journal: monotonic and wall-clock nanoseconds."""
     return time.monotonic_ns(), time.time_ns()
 
 
@@ -130,7 +133,7 @@ def read_clocks() -> tuple[int, int]:
 async def member(channel: C, names: Names) -> AsyncIterator[C]:
     """Run a channel: joined inside the block, left after it. Cancelling it leaves no task and no socket.
 
-    After the block nobody can take what was delivered; it must not count as backlog while this member leaves.
+    After the block the application takes nothing, so deliveries must not count as backlog while this member leaves.
     """
     try:
         with unwrapped():

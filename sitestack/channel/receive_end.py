@@ -1,6 +1,6 @@
-"""The end of a channel from which the application takes what was delivered, at its own pace.
+"""The end of a channel from which the application takes deliveries, at its own pace.
 
-It waits while there is nothing, lets the other tasks have their turn, and tells flow control what is not taken yet.
+It waits while there is nothing to take, lets other tasks run, and tells flow control how much is not taken yet.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from sitestack.model.errors import LocalError
 from sitestack.model.events import Credit, Event
 from sitestack.model.view import View
 
-#: Taking from a full inbox gives the other tasks a turn after this many messages. With about as many as one turn delivers, a
-#: reader that is fast enough would fall behind all the same.
+#: Taking from a full inbox gives the other tasks a turn after this many messages. It is well above what one turn delivers:
+#: otherwise even a reader that is fast enough would fall behind.
 TAKE_MESSAGES = 4_096
 
 
@@ -30,7 +30,7 @@ class ReceiveEnd:
         hand_in: Callable[[Event], None],
         backlog_bytes_max: int,
     ) -> None:
-        """`hand_in` takes what the stack is to know; it is told of the backlog in steps of an eighth of its bound."""
+        """`hand_in` hands events to the stack, which is told of the backlog in steps of an eighth of its bound."""
         self._inbox = inbox
         self._state = state
         self._hand_in = hand_in
@@ -38,22 +38,23 @@ class ReceiveEnd:
         self._report_step_bytes = max(1, backlog_bytes_max // 8)
         self._reported_bytes = 0
         self._taken_messages = 0
-        #: Counts what was taken.
+        #: How many items the application has asked for.
         self.takes = 0
         self._closed = False
-        #: Why nothing can be taken any more, if the application is to hear of it.
+        #: The error that iterating raises when nothing can be taken any more; None for a normal end.
         self._failure: LocalError | None = None
         self._readers = trio.lowlevel.ParkingLot()
-        #: Who took last; one task should.
+        #: The task that took last; only one task should take.
         self._taker: trio.lowlevel.Task | None = None
 
     def __aiter__(self) -> AsyncIterator[Delivery | View | Event]:
         return self
 
     async def __anext__(self) -> Delivery | View | Event:
-        """The oldest. Ends when the channel is closed.
+        """The oldest item. Ends when the channel is closed.
 
-        Raises StateTooLarge, StateUnavailable, what callbacks raise, and SlowConsumer when nothing was taken for too long.
+        Raises StateTooLarge, StateUnavailable, whatever a state callback raises, and SlowConsumer when nothing was taken for
+        too long.
         """
         inbox = self._inbox
         self.takes += 1
@@ -82,40 +83,40 @@ class ReceiveEnd:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether others can only go on when something is taken: they get no credit, or a joiner gets no state, before."""
+        """Whether others wait until something is taken: senders for credit, or a joiner for its state."""
         return self._reported_bytes > self._backlog_bytes_max or self._state.is_awaited
 
     @property
     def is_over(self) -> bool:
-        """Whether senders get no credit because the application does not take what it could."""
+        """Whether senders get no credit because the application does not take items that it could take."""
         return self._reported_bytes > self._backlog_bytes_max and not self._state.withheld
 
     def waits_for(self, task: trio.lowlevel.Task) -> bool:
-        """Whether it is this task that has to take, so that it must not wait for credit itself."""
+        """Whether this task is the one that has to take, so that it must not wait for credit itself."""
         return task is self._taker and self.is_awaited
 
     def refresh(self) -> None:
-        """Something was put into the inbox, perhaps."""
+        """Wake readers if there is something to take, and report a backlog that has grown."""
         if self._inbox:
             self._readers.unpark_all()
         if self._inbox.backlog_bytes.now - self._reported_bytes >= self._report_step_bytes:
             self._report_backlog()
 
     def _report_backlog(self) -> None:
-        """The senders are to slow down, or may go on."""
+        """Tell flow control the backlog, so that senders slow down or go on."""
         self._reported_bytes = self._inbox.backlog_bytes.now
         self._hand_in(Credit(self._reported_bytes))
 
     def abandon(self, failure: LocalError | None = None) -> None:
-        """Nobody takes any more. What was delivered is dropped and nothing is backlog from now on, so the senders go on.
+        """Drop the inbox and everything put into it later, so that nothing counts as backlog and senders go on.
 
-        `failure`: what who tries to take is told.
+        `failure`: the error for a task that still tries to take.
         """
         self._failure = self._failure or failure
         self._inbox.abandon()
         self._report_backlog()
 
     def close(self) -> None:
-        """Nothing will be put into the inbox any more; what is in it can be taken."""
+        """End the iteration after the items that are in the inbox: no more will come."""
         self._closed = True
         self._readers.unpark_all()

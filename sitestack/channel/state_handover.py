@@ -1,7 +1,7 @@
-"""The application's state: given to a joiner, or taken from others, where the application comes to the view that it is for.
+"""The application's state: given to a joiner, or taken from another member, when the application comes to the view concerned.
 
-The inbox has a mark before each view. What is before the mark is in the state, what is after it is not; so both happen when the
-mark is taken out, in the task that receives.
+The inbox has a mark before each view. Everything before the mark is in the state, everything after it is not; so the state is
+given or taken when the mark is taken out, in the task that receives.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from sitestack.model.view import View, ViewId
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """How the application gives its state to a joiner and takes that of others. Called in the task that receives."""
+    """The callbacks by which an application gives its state and takes another's. Called in the task that receives."""
 
     get: Callable[[], bytes]
     set: Callable[[bytes], None]
 
 
 class StateHandover:
-    """What is to be done at which mark. For an application without a state it does nothing."""
+    """Gives and takes the state at the marks of the inbox. For an application without a state it does nothing."""
 
     def __init__(self, state: SharedState | None, inbox: Inbox[Event | View | Mark]) -> None:
         self._state = state
         self._inbox = inbox
-        #: Nothing is shown to the application before it has its state.
+        #: Whether the inbox is withheld: the application is shown nothing before it has its state.
         self.withheld = state is not None
-        #: Before which view the state of this member's application is wanted, and what it is to be given before which.
+        #: The view before which the application has to give its state; and the state that it is to be given.
         self._give_at: ViewId | None = None
         self._arrived: StateArrived | None = None
         self._refused: StateRefused | StateNotGiven | None = None
 
     def mark(self, view: ViewId) -> None:
-        """What was put into the inbox until now is before this view."""
+        """Put a mark into the inbox: everything in it until now is before this view."""
         if self._state is not None:
             self._inbox.put(Mark(view))
 
     def handle(self, event: GiveState | StateArrived | StateRefused | StateNotGiven) -> None:
-        """What the stack has to say of the state."""
+        """Take an event of the stack about the state."""
         if isinstance(event, GiveState):
             self._give_at = event.point
         elif isinstance(event, StateRefused | StateNotGiven):
@@ -60,17 +60,16 @@ class StateHandover:
         return self._give_at is not None
 
     def check(self) -> None:
-        """Raises StateTooLarge or StateUnavailable when there is no state to wait for."""
+        """Raises StateTooLarge or StateUnavailable when the state that is waited for will not come."""
         if isinstance(self._refused, StateNotGiven):
             raise StateUnavailable(f"the application of {self._refused.provider} failed to give its state, see its error")
         if self._refused is not None:
             raise StateTooLarge(f"the state has {self._refused.state_bytes} bytes, of {self._refused.state_bytes_max} at most")
 
     def reach(self, mark: Mark, hand_in: Callable[[Event], None]) -> None:
-        """The application has done with all that was before this view. Hands in its state if it is wanted here.
+        """The application has taken everything before this view: let it take its state, or give it, if that is due here.
 
-        What `get_state` raises comes out, and so does TypeError for a state that is no bytes; the joiners are told that they
-        get none.
+        Raises what `get_state` raises, and TypeError for a state that is no bytes; the joiners are told that they get none.
         """
         assert self._state is not None
         if self._arrived is not None and self._arrived.data is not None and self._arrived.point == mark.view:

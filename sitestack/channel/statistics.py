@@ -1,4 +1,4 @@
-"""The counters of one member."""
+"""The statistics of one member's channel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sitestack.transport.watch import WatchStatistics
 class ChannelStatistics:
     """All counters of one member."""
 
-    #: By layer, and the drop counters under "drops".
+    #: The statistics of each layer by its name, and the drop counters under "drops".
     stack: dict[str, object]
     driver: DriverStatistics
     transport: object

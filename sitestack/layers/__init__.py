@@ -1,1 +1,1 @@
-"""The protocols of a site's stack, one file each, as pure state machines."""
+"""The protocols of a site's stack, one package or file each, as pure state machines."""

@@ -1,7 +1,7 @@
 """The resolver: from UUIDs to physical addresses, the last step before the wire.
 
-It holds the transport's address cache, makes a multicast out of unicasts where the network has none, and keeps what is for a
-member whose address is unknown until discovery has found it. It knows addresses only from SET_ and REMOVE_PHYSICAL_ADDRESS.
+It holds the transport's address cache, makes a multicast out of unicasts where the network has none, and keeps frames for a
+member whose address is unknown until discovery has found it. It learns addresses only from SET_ and REMOVE_PHYSICAL_ADDRESS.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sitestack.model.level import Level
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Transmit, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
-#: Chooses among a member's addresses, best first; `failures` counts how often the choice seemed dead (LA-6).
+#: Chooses among a member's addresses, which are given best first; `failures` counts how often a choice seemed dead (LA-6).
 Picker = Callable[[Address, tuple[Physical, ...], int], Physical]
 
 
@@ -37,31 +37,31 @@ def pick_in_turn(_member: Address, physical: tuple[Physical, ...], failures: int
 
 @dataclass(frozen=True, slots=True)
 class ResolverConfig:
-    """Defaults fit a LAN."""
+    """Bounds and times of the address cache. The defaults fit a LAN."""
 
-    #: False: the network has no multicast, so each multicast goes to every known member one by one (LA-19).
+    #: Whether the network has multicast; without it each multicast goes to every known member one by one (LA-19).
     multicast: bool = True
-    #: Addresses remembered; beyond it the one heard of longest ago makes room, unless it is in the view.
+    #: How many members' addresses are remembered; beyond, the one heard of longest ago makes room, unless it is in the view.
     contacts_max: int = 4_096
-    #: A removed address stays refused for so long. Late copies are at most a minute old; two minutes are the least (A2).
+    #: How long a removed address stays refused. Late copies of it are at most a minute old; two minutes are the least (A2).
     tombstone_s: float = 150.0
-    #: WHO-HAS is asked for one member at most this often.
+    #: Least time between two WHO-HAS for one member.
     ask_interval_s: float = 0.5
-    #: Frames for a member that nobody has found for so long are dropped.
+    #: How long frames wait for a member that is not found before they are dropped.
     give_up_s: float = 5.0
-    #: Frames queued for one member; beyond it the oldest is dropped.
+    #: How many frames queue for one member; beyond, the oldest is dropped.
     queued_frames_max: int = 256
-    #: Bytes queued for all members; beyond it the oldest frame of the member asked for longest ago is dropped.
+    #: How many bytes queue for all members; beyond, the oldest frame of the member asked for longest ago is dropped.
     queued_bytes_max: int = 4 << 20
-    #: Members asked for at a time, besides those of the view; frames for one more are dropped.
+    #: How many members are asked for at a time, besides those of the view; frames for one more are dropped.
     waiting_members_max: int = 256
-    #: The strategy that picks among several physical addresses.
+    #: The strategy that picks among several physical addresses of one member.
     picker: Picker = pick_in_turn
 
 
 @dataclass(frozen=True, slots=True)
 class ResolverStatistics:
-    """What the cache knows, and what came of asking."""
+    """Removed members remembered and destinations of a fan-out now; questions and frames given up since the start."""
 
     tombstones: int
     fan_out: int
@@ -71,18 +71,18 @@ class ResolverStatistics:
 
 @dataclass(slots=True)
 class _Waiting:
-    """A member that is asked for. `frames` may be empty: asked for all the same, as a fan-out must reach the whole view."""
+    """A member that is asked for. Without frames it is asked for because a fan-out must reach the whole view."""
 
-    #: When the oldest of the frames came.
+    #: When the oldest of the frames was queued.
     since: float
     asked_at: float
     frames: deque[Frame] = field(default_factory=deque)
 
 
 class Resolver(Layer):
-    """The address cache of TP in JGroups (LA-5, LA-6, LA-9, LA-10, LA-19; traps A1, A2, A5, A9).
+    """The address cache of TP in JGroups (LA-5, LA-6, LA-9, LA-10, LA-19; traps A1, A2, A5, A9). The lowest layer.
 
-    The lowest layer. Frames that waited keep their order among themselves; order on the whole is restored above (A5).
+    Frames that waited keep their order among themselves; their order among all frames is restored above (A5).
     """
 
     name = "resolver"
@@ -94,12 +94,13 @@ class Resolver(Layer):
         self._contacts = AddressCache(config.contacts_max, config.tombstone_s)
         self._members: tuple[Address, ...] = ()
         self._failures: dict[Address, int] = {}
-        #: What follows from the cache, so that sending costs one look-up.
+        #: The address picked for each known member, so that sending costs one look-up.
         self._picked: dict[Address, Physical] = {}
-        #: Where a multicast goes: what all hear that are known, and what only members may hear. None: to be found out.
+        #: The destinations of a multicast without network multicast: for all known processes, and for members only. None: not
+        #: computed.
         self._everybody: tuple[Physical, ...] | None = ()
         self._fellows: tuple[Physical, ...] | None = ()
-        #: In order of `asked_at`: the first is due first.
+        #: Members that are asked for, in order of `asked_at`: the first is due first.
         self._waiting: dict[Address, _Waiting] = {}
         self._queued_bytes = Level(config.queued_bytes_max)
         self._asked = 0
@@ -108,7 +109,7 @@ class Resolver(Layer):
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Send frames; keep the cache."""
+        """Send frames, and keep the address cache."""
         if isinstance(event, Frame):
             return self._send(event, now)
         if isinstance(event, SetPhysical):
@@ -146,7 +147,7 @@ class Resolver(Layer):
         return self._release(member)
 
     def _pick(self, contact: Contact) -> None:
-        """Pick for one that is new, or has moved. Strangers come in numbers: nothing here looks at all that are known."""
+        """Pick an address for a contact that is new or has moved. It looks at no other contact, as strangers may be many."""
         if self._contacts.evicted is not None:
             self._picked.pop(self._contacts.evicted, None)
         if contact.address != self.local.address:
@@ -154,8 +155,10 @@ class Resolver(Layer):
         self._everybody = self._fellows = None
 
     def _fan_out(self, frame: Frame) -> tuple[Physical, ...]:
-        """A stream is for the members of the view. Anybody may say where he is, and even where somebody else is: he hears that
-        others search, and no message."""
+        """The destinations of a multicast. Streams go to members only, unreliable frames to all known processes.
+
+        Any process may announce itself, and even another one: it is sent discovery and heartbeats, but no message.
+        """
         if frame.unreliable or not self._members:
             if self._everybody is None:
                 self._everybody = self._places(self._picked)
@@ -165,14 +168,14 @@ class Resolver(Layer):
         return self._fellows
 
     def _places(self, members: Iterable[Address]) -> tuple[Physical, ...]:
-        """A host and port gets one copy of a multicast, whoever was there before (LA-19); I get none."""
+        """The distinct addresses of these members, without this member's own: each gets one copy of a multicast (LA-19)."""
         mine = self._contacts.get(self.local.address)
         own = () if mine is None else mine.physical
         places = [self._picked[each] for each in members if each in self._picked]
         return tuple(dict.fromkeys([each for each in places if each not in own]))
 
     def _release(self, member: Address) -> list[Effect]:
-        """The member is found: send what waited for it, in order, once."""
+        """Send the frames that waited for this member, in order, as it is found."""
         waiting = self._waiting.pop(member, None)
         if waiting is None:
             return []
@@ -180,7 +183,7 @@ class Resolver(Layer):
         return [Transmit(self._picked[member], frame) for frame in waiting.frames]
 
     def _refresh(self) -> None:
-        """Pick for everybody anew."""
+        """Pick an address for every contact anew."""
         picker, failures, me = self.config.picker, self._failures, self.local.address
         self._picked = {
             each.address: picker(each.address, each.physical, failures.get(each.address, 0))
@@ -229,7 +232,7 @@ class Resolver(Layer):
         return [Dropped("unresolved", frames)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask again for whom something waits, or give up. A member of the view is asked for as long as it is one."""
+        """Ask again for members that frames wait for, or give up. A missing member of the view is asked for all the time."""
         effects: list[Effect] = []
         for member, waiting in list(self._waiting.items()):
             if now < waiting.asked_at + self.config.ask_interval_s:
@@ -256,7 +259,7 @@ class Resolver(Layer):
     # -- membership ------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Frames pass. A view tells whom a fan-out has to reach."""
+        """Follow the view, whose members a fan-out has to reach."""
         if isinstance(event, Frame):
             return [Up(event)]
         if isinstance(event, ViewInstalled):
@@ -279,11 +282,10 @@ class Resolver(Layer):
         return effects
 
     def statistics(self) -> ResolverStatistics:
-        """Counters since the start, and what is known."""
         return ResolverStatistics(self._contacts.tombstones, len(self._places(self._picked)), self._asked, self._unresolved)
 
     def levels(self) -> dict[str, Level]:
-        """The cache, and what waits for it; the frames are those of the member for which most wait."""
+        """The cache, and the frames that wait for it; `queued_frames` is of the member with most of them."""
         config, frames = self.config, max([len(each.frames) for each in self._waiting.values()], default=0)
         return {
             "contacts": Level.of(len(self._contacts), config.contacts_max, "addresses of the members of the site"),

@@ -1,12 +1,12 @@
-"""STABLE: finds out what every member has delivered, so that it can be forgotten, and what one more member holds.
+"""STABLE: finds out which frames every member has delivered, so that they can be forgotten, and which one more member holds.
 
-Members tell the coordinator how far they are while something of theirs is not stable; the coordinator tells all the minimum.
-Both ways are unreliable: a lost report is followed by another, and a member that missed the minimum keeps reporting and
-is told again. When everything is stable there is no traffic at all (B5). What is unreliable cannot be cut on its way, so with
-many senders both go in several frames; who gets some of them knows more than before.
+Members report to the coordinator how far they have delivered each stream that is not stable; the coordinator publishes the
+minimum. Both ways are unreliable: a lost report is followed by another, and a member that missed the minimum keeps reporting
+and is told again. When everything is stable there is no traffic at all (B5). An unreliable frame cannot be fragmented, so with
+many senders both go in several frames; each of them is of use without the others.
 
-The second in line also reports once a turn. So the coordinator, which relays to the other sites, knows within a round trip what
-would survive it (safe relay, X4).
+The second in line also reports once a turn. So the coordinator, which relays to the other sites, knows within a round trip
+which messages would survive its own death (safe relay, X4).
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
-#: Streams that one frame tells of: at most 500 bytes, which fit into the smallest datagrams.
+#: Streams in one frame at most: they take up to 500 bytes, which fit into the smallest datagrams.
 STREAMS_MAX = 16
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class StabilityReport(Header):
-    """Member to coordinator: how far streams are delivered here of which something is not stable."""
+    """Member to coordinator: how far I have delivered the streams that are not stable."""
 
     view: ViewId
     digest: dict[Address, int]
-    #: Sum of the newest stable vector that the member knows; vectors only grow, so it tells which one that is.
+    #: Sum of the newest stable vector that the member knows; vectors only grow, so the sum tells which one that is.
     known: int
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class StableVector(Header):
-    """Coordinator to everybody: everybody has delivered each of these streams up to here."""
+    """Coordinator to everybody: every member has delivered each of these streams up to here."""
 
     view: ViewId
     vector: dict[Address, int]
@@ -49,13 +49,14 @@ class StableVector(Header):
 
 @dataclass(frozen=True, slots=True)
 class StabilityConfig:
-    """How soon frames are forgotten against how much is said about it."""
+    """The pace of reports: the sooner frames are forgotten, the more is said about it."""
 
-    #: A member reports after it has received this much. Well below the flow control window, which waits for nothing else.
+    #: A member reports after it has delivered this many bytes. Keep it well below the flow control window, so that frames are
+    #: forgotten about as fast as senders send them.
     report_bytes: int = 512 * 1024
-    #: A member reports this often while something is not stable.
+    #: The interval between two reports of a member while something is not stable.
     report_interval_s: float = 0.25
-    #: The coordinator publishes the vector at most this often.
+    #: Least time between two vectors that the coordinator publishes.
     vector_interval_s: float = 0.02
     #: The second in line reports at the end of every turn in which it delivered something (safe relay).
     eager: bool = True
@@ -63,7 +64,7 @@ class StabilityConfig:
 
 @dataclass(frozen=True, slots=True)
 class StabilityStatistics:
-    """What was said, in frames."""
+    """Counters since the start, in frames."""
 
     reports_sent: int
     reports_received: int
@@ -72,7 +73,7 @@ class StabilityStatistics:
 
 
 class Stability(Layer):
-    """JGroups' STABLE (X4, B1, B5, F1). It sees multicasts where they have been put together again and are on their way up."""
+    """STABLE of JGroups (X4, B1, B5, F1). It sees multicasts on their way up, after fragments were put together."""
 
     name = "stability"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x60: StabilityReport, 0x61: StableVector}
@@ -87,24 +88,24 @@ class Stability(Layer):
         self._restart()
 
     def _restart(self) -> None:
-        """A view begins: nothing is delivered in it. Of the last one everybody has everything, since it ended with a flush."""
+        """Begin a view, in which nothing is delivered yet. The old view ended with a flush, so all have all of it."""
         self._digest: dict[Address, int] = {}
         self._stable: dict[Address, int] = {}
         self._held: dict[Address, int] = {}
-        #: What the other members said, at the coordinator only.
+        #: The last report of each other member; at the coordinator only.
         self._reports: dict[Address, dict[Address, int]] = {}
         self._unreported_bytes = 0
-        #: Something was delivered or reported since the last `flush` looked.
+        #: Whether something was delivered or reported since the last `flush`.
         self._moved = False
         self._report_due: float | None = None
-        #: When the minimum is to be computed again, at the coordinator only; and not before `_vector_earliest`.
+        #: When the minimum is to be computed again, but not before `_vector_earliest`; at the coordinator only.
         self._vector_due: float | None = None
         self._vector_earliest = float("-inf")
 
     # -- the layer's contract --------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Count what is delivered; take reports and vectors; start again with each view."""
+        """Count deliveries; take reports and vectors; start again with each view."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if type(header) is StabilityReport:
@@ -121,7 +122,7 @@ class Stability(Layer):
         return [Up(event)]
 
     def flush(self, now: float) -> list[Effect]:
-        """The end of a turn: the second in line reports, the coordinator computes."""
+        """End a turn: the second in line reports, the coordinator computes the minimum."""
         view = self._view
         if view is None or not self._moved:
             return []
@@ -133,7 +134,7 @@ class Stability(Layer):
         return []
 
     def expire(self, now: float) -> list[Effect]:
-        """Report while something is not stable; publish the vector that was put off."""
+        """Report while something is not stable; publish the vector if that was put off."""
         effects: list[Effect] = []
         if self._report_due is not None and self._report_due <= now:
             effects += self._report(now)
@@ -142,7 +143,7 @@ class Stability(Layer):
         return effects
 
     def deadline(self) -> float | None:
-        """A member waits for its next report, the coordinator for its next vector."""
+        """The next report of a member, or the next vector of the coordinator."""
         return self._vector_due if self._report_due is None else self._report_due
 
     def statistics(self) -> StabilityStatistics:
@@ -154,7 +155,7 @@ class Stability(Layer):
         )
 
     def levels(self) -> dict[str, Level]:
-        """What is delivered here and not known to be stable: numbers of all streams together, which flow control bounds."""
+        """Frames delivered here and not known to be stable, of all streams together, which flow control bounds."""
         unstable = sum(self._digest.values()) - sum(self._stable.values())
         return {"unstable_count": Level.of(unstable, None, high=max(self._unstable_high, unstable))}
 
@@ -175,7 +176,7 @@ class Stability(Layer):
         return [Up(frame)]
 
     def _report(self, now: float) -> list[Effect]:
-        """Say what is not stable, if anything: the coordinator knows already that everything else is here."""
+        """Report the streams that are not stable, if any; the coordinator knows that all others are complete here."""
         assert self._view is not None
         stable = self._stable
         unstable = {owner: seqno for owner, seqno in self._digest.items() if seqno > stable.get(owner, 0)}
@@ -191,7 +192,7 @@ class Stability(Layer):
         return [Down(Frame(self._me, self._view.coordinator, (header,), None, True)) for header in headers]
 
     def _next_report(self, now: float) -> float:
-        """With some jitter, so that the members do not all report at the same instant."""
+        """The time of the next report, with jitter, so that members do not all report at the same instant."""
         return now + self._config.report_interval_s * (0.75 + 0.5 * self._rng.random())
 
     def _handle_vector(self, header: StableVector, source: Address) -> list[Effect]:
@@ -204,7 +205,7 @@ class Stability(Layer):
         return self._advance({owner: seqno for owner, seqno in header.vector.items() if owner in self._digest})
 
     def _advance(self, vector: dict[Address, int]) -> list[Effect]:
-        """More is stable: tell the layers below and above, once per advance."""
+        """Tell the layers below and above, once, that more is stable."""
         advanced = {owner: seqno for owner, seqno in vector.items() if seqno > self._stable.get(owner, 0)}
         if not advanced:
             return []
@@ -232,12 +233,12 @@ class Stability(Layer):
                     held = True
         effects: list[Effect] = [Up(Held(dict(self._held)))] if held else []
         if header.known < sum(self._stable.values()) and now >= self._vector_earliest:
-            effects += self._say_vector(source)  # it has missed the last vector: there was time for it to arrive
+            effects += self._say_vector(source)  # the member has missed the last vector, which had time to arrive
         return effects
 
     def _coordinate(self, view: View, now: float) -> list[Effect]:
         if len(view.members) == 1:
-            # There is nobody else to hold anything: what is delivered here is all that can be.
+            # No other member can hold anything: everything delivered here counts as held.
             return [*self._advance(self._digest), Up(Held(dict(self._digest)))]
         if now >= self._vector_earliest:
             return self._publish(now)
@@ -270,6 +271,6 @@ class Stability(Layer):
 
 
 def _in_parts(numbers: dict[Address, int]) -> list[dict[Address, int]]:
-    """What fits into a frame each, in the order in which it is here."""
+    """The numbers in parts that fit into a frame each, in the same order."""
     items = list(numbers.items())
     return [dict(items[at : at + STREAMS_MAX]) for at in range(0, len(items), STREAMS_MAX)]

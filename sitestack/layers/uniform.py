@@ -1,8 +1,8 @@
-"""Uniform agreement: nothing is handed to the application before every member of the view has it.
+"""Uniform agreement: no multicast is handed to the application before every member of the view has it.
 
-Without this layer a member that crashes may have delivered what nobody else has. With it (`agreement: uniform`, L11) whatever
-anybody delivers, all survivors deliver: a multicast waits until it is stable, or until the flush that ends its view has brought
-everybody to the cut. The price is the time that stability takes. Unicasts do not wait.
+Without this layer a member that crashes may have delivered a message that no other member has. With it (`agreement: uniform`,
+L11) every message that any member delivers is delivered by all survivors: a multicast waits until it is stable, or until the
+flush that ends its view has brought everybody to the cut. The price is the time that stability takes. Unicasts do not wait.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from sitestack.stack.layer import Effect, Layer, Local, Up
 
 @dataclass(frozen=True, slots=True)
 class UniformConfig:
-    """There is nothing to choose: what waits is what is not stable, which flow control bounds."""
+    """No settings: only frames that are not stable wait, and flow control bounds those."""
 
 
 class Uniform(Layer):
-    """Safe delivery, as totem calls it (SEQ-24, L11). Sits above everything that the members decide together."""
+    """Safe delivery, as Totem calls it (SEQ-24, L11). It is above everything that the members decide together."""
 
     name = "uniform"
 
     def __init__(self, local: Local, config: UniformConfig) -> None:
         self._stable: dict[Address, int] = {}
-        #: In the order in which it came; an event of the stream waits only because a multicast before it does.
+        #: Frames and events in order of arrival. An event of the stream waits only for multicasts before it.
         self._waiting: deque[Event | Frame] = deque()
         self._level = Level(None)
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Hold back what is not stable, and everything behind it."""
+        """Hold back multicasts that are not stable, and everything of the stream behind them."""
         if isinstance(event, Frame):
             if event.stream is None:
                 return [Up(event)]
@@ -70,5 +70,4 @@ class Uniform(Layer):
         return event.seqno <= self._stable.get(event.stream, 0)
 
     def levels(self) -> dict[str, Level]:
-        """What waits is not stable, and flow control bounds how much that is."""
         return {"waiting": self._level}

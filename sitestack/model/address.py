@@ -1,4 +1,4 @@
-"""Who a message is from: logical addresses, proxies of members of other sites, and physical addresses.
+"""Addresses: the UUIDs of members, proxies of members of other sites, and physical addresses.
 
 After "Logical addresses" of JGroups (LA-1, LA-3): the address of a member is a UUID made afresh at every connect; the logical
 name is shown and never compared. After its RELAY (REL-6, REL-7): a member of another site appears as a `ProxyUUID`.

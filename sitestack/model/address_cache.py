@@ -1,7 +1,7 @@
-"""Where members can be reached: the table behind the transport's address cache, and behind what discovery tells others.
+"""Where members can be reached: the table behind the transport's address cache, and behind the answers of discovery.
 
-A contact is versioned by its owner, who counts its statements: its newest word wins wherever it arrives, and in whatever order
-(A1). What was removed leaves a tombstone, so that nobody's stale memory brings it back (A2). Tables belong to one node (A9).
+A contact is versioned by its owner: the newest version wins wherever it arrives, and in whatever order (A1). A removed contact
+leaves a tombstone, so that no stale memory of others brings it back (A2). Tables belong to one node (A9).
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from dataclasses import dataclass, replace
 from sitestack.model.address import Address, Physical
 from sitestack.model.printable import escaped
 
-#: Names are shown in logs and tables; longer ones are cut.
+#: Characters of a name at most, as it is shown in logs and tables; longer names are cut.
 NAME_CHARS_MAX = 64
-#: A host has a few interfaces; a contact with more addresses, or none, is refused.
+#: Addresses of one contact at most: a host has a few interfaces. A contact with more addresses, or none, is refused.
 PHYSICAL_MAX = 8
-#: The longest name of a host that DNS knows.
+#: Characters of a host name at most, as in DNS.
 HOST_CHARS_MAX = 253
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """What discovery says of a member: its UUID, its logical name, and where it can be reached, best first."""
+    """What discovery tells of a member: its UUID, its logical name, and its physical addresses, best first."""
 
     address: Address
     name: str
     physical: tuple[Physical, ...]
-    #: Grows with each statement the member makes about itself.
+    #: Grows with each statement that the member makes about itself.
     version: int
 
 
@@ -53,18 +53,18 @@ class _Tombstone:
 class AddressCache:
     """A bounded table of contacts. When it is full the one heard of longest ago makes room, but never a pinned one.
 
-    The pinned ones are the members of a view, which is bounded elsewhere; with them the table may exceed its bound.
+    Pinned are the members of the view, which is bounded elsewhere; with them the table may exceed its bound.
     """
 
     def __init__(self, contacts_max: int, tombstone_s: float) -> None:
         self.contacts_max = contacts_max
         self.tombstone_s = tombstone_s
         self._contacts: dict[Address, Contact] = {}
-        #: When each of them was last heard, or heard of.
+        #: When each contact was last heard, or heard of.
         self._heard: dict[Address, float] = {}
         self._tombstones: dict[Address, _Tombstone] = {}
         self._pinned: frozenset[Address] = frozenset()
-        #: Who made room for the contact that was taken in last.
+        #: The contact that made room for the one taken in last.
         self.evicted: Address | None = None
 
     def __len__(self) -> int:
@@ -79,15 +79,14 @@ class AddressCache:
         return len(self._tombstones)
 
     def get(self, member: Address) -> Contact | None:
-        """The contact of a member, or None."""
         return self._contacts.get(member)
 
     def all(self) -> list[Contact]:
-        """Everybody, in the order of their last statements."""
+        """All contacts, in the order of their last statements."""
         return list(self._contacts.values())
 
     def newest(self) -> Iterator[Contact]:
-        """Everybody, the last statement first."""
+        """All contacts, the last statement first."""
         return reversed(self._contacts.values())
 
     def is_removed(self, member: Address, now: float) -> bool:
@@ -96,21 +95,21 @@ class AddressCache:
         return tombstone is not None and now < tombstone.until
 
     def last_known(self, member: Address) -> tuple[Physical, ...]:
-        """Where a removed member was: a living one that was excluded may still be there."""
+        """The addresses of a removed member: one that was excluded while it lives may still be there."""
         tombstone = self._tombstones.get(member)
         return () if tombstone is None else tombstone.contact.physical
 
     def hear(self, member: Address, now: float) -> None:
-        """A sign of life."""
+        """Note a sign of life of a member."""
         if member in self._heard:
             self._heard[member] = now
 
     def silent(self, since: float) -> list[Address]:
-        """Those that are not pinned and have not been heard since then."""
+        """The members that are not pinned and have not been heard since that time."""
         return [each for each, heard in self._heard.items() if heard < since and each not in self._pinned]
 
     def put(self, contact: Contact, now: float) -> bool:
-        """Take a contact in. False: something at least as new is known, or there is no room."""
+        """Take in a contact. False when one at least as new is known, or there is no room."""
         member = contact.address
         tombstone = self._tombstones.get(member)
         if tombstone is not None and now < tombstone.until and contact.version <= tombstone.contact.version:
@@ -128,7 +127,7 @@ class AddressCache:
         return True
 
     def remove(self, member: Address, now: float, version: int = 0) -> bool:
-        """Forget a member and what was said up to this version. False when there was nothing to forget."""
+        """Remove a member, and refuse contacts up to this version for a while. False when none was known."""
         known = self._contacts.pop(member, None)
         self._heard.pop(member, None)
         buried = self._tombstones.pop(member, None)
@@ -141,7 +140,7 @@ class AddressCache:
         return known is not None
 
     def _clear_tombstones(self, now: float) -> None:
-        """The first is always the oldest. At the bound it goes before its time."""
+        """Drop expired tombstones, the oldest of which is the first; at the bound it goes before its time."""
         while self._tombstones:
             oldest = next(iter(self._tombstones))
             if len(self._tombstones) <= self.contacts_max and now < self._tombstones[oldest].until:
@@ -149,7 +148,7 @@ class AddressCache:
             del self._tombstones[oldest]
 
     def pin(self, members: Collection[Address], now: float) -> None:
-        """Keep these whatever happens: the members of the installed view. They are alive, so a removal is taken back."""
+        """Keep the contacts of these members, which are those of the view. They are alive, so a removal is taken back."""
         self._pinned = frozenset(members)
         for member in members:
             tombstone = self._tombstones.pop(member, None)

@@ -1,4 +1,4 @@
-"""Errors of the site stack, split by who is at fault.
+"""Errors of the site stack, split by the side that is at fault.
 
 `LocalError`: the caller asked for something that cannot be done. `RemoteError`: bytes from outside make no sense; they are
 counted and dropped at the border and never travel through a layer. A broken invariant of our own is an `assert`.
@@ -15,7 +15,7 @@ class SiteStackError(Exception):
 
 
 class LocalError(SiteStackError):
-    """The caller's fault."""
+    """The caller asked for something that cannot be done."""
 
 
 class ConfigurationError(LocalError):
@@ -43,11 +43,11 @@ class StateTooLarge(LocalError):
 
 
 class StateUnavailable(LocalError):
-    """The application that has the state of the site failed to give it; who joins again asks again."""
+    """The application that has the site's state failed to give it; a member that joins again asks again."""
 
 
 class RemoteError(SiteStackError):
-    """Somebody else's fault."""
+    """Bytes from outside make no sense."""
 
 
 class ProtocolError(RemoteError):
@@ -60,7 +60,7 @@ class ProtocolError(RemoteError):
 
 @contextmanager
 def unwrapped() -> Iterator[None]:
-    """An error that is alone in its group comes out as it is: that a nursery is inside is nobody's business."""
+    """Raise an error that is alone in its group without the group: that there is a nursery inside concerns no caller."""
     alone: BaseException | None = None
     try:
         yield

@@ -1,7 +1,7 @@
-"""The events that travel through a stack besides frames: a closed set; package `relay` adds its own.
+"""The events that travel through a stack besides frames: a closed set, to which package `relay` adds its own.
 
-Each docstring says who emits it, in which direction, and who listens. Nobody else needs to know it: layers pass on what they
-do not handle.
+Each docstring says which part emits the event, in which direction, and which part listens. No other part needs to know it:
+layers pass on events that they do not handle.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from sitestack.model.view import View, ViewId
 
 
 class Event:
-    """Base of everything but frames that travels through the stack."""
+    """Base of everything except frames that travels through the stack."""
 
     __slots__ = ()
-    #: True for what the application sees at its place among the deliveries; the rest is said as soon as it is known.
+    #: True for an event that the application sees at its place among the deliveries; others reach it as soon as they are known.
     in_stream: ClassVar[bool] = False
 
 
 class ShellEffect(Event):
-    """Base of what the shell has to do itself: the application does not see it, and the journal does not tell of it."""
+    """Base of effects that the shell carries out itself: the application does not see them, and they are not journaled."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StatesCollected(Event):
-    """Answer to `CollectStates`: what the layers gave, top to bottom."""
+    """Answer to `CollectStates`: the states that the layers gave, top to bottom."""
 
     token: int
     states: tuple[Header, ...]
@@ -40,7 +40,7 @@ class StatesCollected(Event):
 
 @dataclass(frozen=True, slots=True)
 class Misdirected(Event):
-    """Enters at the bottom: `source` sent something to a member that no longer is at this physical address (A3)."""
+    """Enters at the bottom: `source` sent a frame to a member that is no longer at this physical address (A3)."""
 
     source: Address
     wanted: Address
@@ -56,20 +56,20 @@ class Connect(Event):
 
 @dataclass(frozen=True, slots=True)
 class Disconnect(Event):
-    """Travels down from the shell: leave gracefully. `Left` is announced when it is done."""
+    """Travels down from the shell: leave gracefully. `Left` is announced when that is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left(Event):
     """This member has left, and may close its socket."""
 
-    #: False: the others did not answer in time. What it sent last may die with it, as in a crash.
+    #: False: the others did not answer in time. The last messages of this member may be lost with it, as in a crash.
     answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind(Event):
-    """Up from batching before `Left`: multicasts of mine that I never saw delivered; others may have (SEQ-16)."""
+    """Up from batching before `Left`: own multicasts not delivered here, which others may have delivered (SEQ-16)."""
 
     scope: Scope
     first: int
@@ -78,26 +78,27 @@ class LeftBehind(Event):
 
 @dataclass(frozen=True, slots=True)
 class ViewInstalled(Event):
-    """Announced at the view's place in the stream: all that belongs to older views has been delivered before it."""
+    """Announced at the view's place in the stream: everything of older views has been delivered before it."""
 
     view: View
     #: The view that this member had before; None when it has just joined.
     previous: View | None
-    #: For a joiner what the layers of the view's creator gave; in a merge what those of the other parts gave. The stack has
-    #: handed each to its layer already.
+    #: The states of layers: for a joiner those of one old member, in a merge those of the other parts. The stack has handed
+    #: each to its layer already.
     states: tuple[Header, ...] = ()
-    #: True when a flush is going on that this member had already promised to: it only catches up and stays blocked.
+    #: True when this member only catches up with the view: the next flush, to which it has promised, goes on and keeps it
+    #: blocked.
     blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked(Event):
-    """Announced when a flush begins: until the next view is installed nothing new is sequenced, forwarded or multicast."""
+    """Announced when a flush begins: nothing new is sequenced, forwarded or multicast until the next view is installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect(Event):
-    """Travels up from failure detection: these members have been silent too long and did not answer when asked."""
+    """Travels up from failure detection: these members were silent for too long and did not answer when asked."""
 
     members: tuple[Address, ...]
 
@@ -111,23 +112,22 @@ class Unsuspect(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unreached(Event):
-    """Up from membership to the shell of a leader: these do not answer, so they, or all of their part, stay out of its view.
+    """Up from membership to the shell of a leader: these processes do not answer, so they or their part stay out of its view.
 
-    Once for each attempt to merge, or to let somebody in, that came to nothing, and attempts become rarer; else at most once a
-    minute.
+    It comes once for each merge or join that was tried in vain, and those become rarer; otherwise at most once a minute.
     """
 
     members: tuple[Address, ...]
-    #: Their logical names; the short hex form of one that only others have heard.
+    #: Their logical names; the short hex form of the address for a process that only others have heard.
     names: tuple[str, ...]
-    #: What was tried: to merge with their part, or to let them in.
+    #: The attempt that failed: to merge with their part, or to let them join.
     attempt: Literal["merge", "join"]
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Stable(Event):
-    """Travels up from stability, and down to NAKACK: up to these numbers, per sender's stream, every member has everything."""
+    """Travels up from stability, and down to NAKACK: per sender's stream, every member has everything up to these numbers."""
 
     vector: dict[Address, int]
 
@@ -135,7 +135,7 @@ class Stable(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Settled(Event):
-    """Up from membership, right before a view: all who go on stand at the cut, so nothing of the old view is in doubt."""
+    """Up from membership, right before a view: all survivors stand at the cut, so nothing of the old view is in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Held(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Credit(Event):
-    """Travels down from the shell: bytes that were delivered but that the application has not taken yet."""
+    """Travels down from the shell: how many bytes were delivered and not yet taken by the application."""
 
     backlog_bytes: int
 
@@ -156,7 +156,7 @@ class Credit(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Sent(Event):
-    """Up from batching: this batch of mine is numbered and on its way. It is journaled before its datagrams leave."""
+    """Up from batching: an own batch is numbered and on its way. It is journaled before its datagrams leave."""
 
     batch: Batch
 
@@ -164,26 +164,26 @@ class Sent(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Waiting(Event):
-    """Up from flow control to batching: this many bytes of mine wait for credit."""
+    """Up from flow control to batching: how many bytes of own batches wait for credit."""
 
     waiting_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class DigestQuery(Event):
-    """Down from membership to NAKACK, right after `Blocked`: say what you hold."""
+    """Down from membership to NAKACK, right after `Blocked`: say what you hold (`DigestAnswer`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DigestAnswer(Event):
-    """Up from NAKACK: per stream of the installed view, everything up to this number is held or was delivered."""
+    """Up from NAKACK: per stream of the installed view, the number up to which everything is held or was delivered."""
 
     digest: dict[Address, int]
 
 
 @dataclass(frozen=True, slots=True)
 class ReachCut(Event):
-    """Down from membership to NAKACK: fetch what is missing from the holders, deliver up to the cut, discard beyond it.
+    """Down from membership to NAKACK: fetch missing frames from the holders, deliver up to the cut, discard the rest.
 
     `CutReached` answers. A later `ReachCut` of the same block replaces this one.
     """
@@ -199,19 +199,19 @@ class CutReached(Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckMember(Event):
-    """Down from membership to failure detection: another member reports this one dead; check, and say Suspect if so."""
+    """Down from membership to failure detection: another member reports this one dead; check it, and say Suspect if it is."""
 
     member: Address
 
 
 @dataclass(frozen=True, slots=True)
 class FindMembers(Event):
-    """Down from membership to discovery: ask around; `Found` answers after the configured wait."""
+    """Down from membership to discovery: search for members; `Found` answers after the configured wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One answer to a discovery request. A process that has no view yet has neither coordinator nor view."""
+    """One answer to a search. `coordinator` and `view` are None for a process that has no view yet."""
 
     address: Address
     name: str
@@ -221,29 +221,29 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Found(Event):
-    """Up from discovery: everybody who answered, in order of address."""
+    """Up from discovery: all processes that answered, in order of address."""
 
     peers: tuple[Peer, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OtherParameters(Event):
-    """Up from discovery to the shell: this process runs the site by other parameters, so that neither takes the other in.
+    """Up from discovery to the shell: this process runs the site with other parameters, so neither lets the other in.
 
-    A joiner is told instead of `Found` and cannot join. A member is told at most once per interval and process.
+    A joiner gets it instead of `Found`, and cannot join. A member gets it at most once per interval and process.
     """
 
     member: Address
     name: str
-    #: As people read them.
+    #: The parameters of that process, as text.
     parameters: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetInitialHosts(Event):
-    """Down from the shell to discovery: the initial hosts are here now; they replace those known so far.
+    """Down from the shell to discovery: the present initial hosts, which replace the earlier ones.
 
-    Names may stand for other addresses than before (a pod has moved). Not everybody at these addresses need be up.
+    Their names may stand for other addresses than before (a pod has moved). Some of the addresses may have no process.
     """
 
     initial_hosts: tuple[Physical, ...]
@@ -251,7 +251,7 @@ class SetInitialHosts(Event):
 
 @dataclass(frozen=True, slots=True)
 class SetPhysical(Event):
-    """Down from discovery to the resolver: where a member is (SET_PHYSICAL_ADDRESS). A higher version wins (A1)."""
+    """Down from discovery to the resolver: the addresses of a member (SET_PHYSICAL_ADDRESS). A higher version wins (A1)."""
 
     member: Address
     physical: tuple[Physical, ...]
@@ -267,7 +267,7 @@ class RemovePhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class FindPhysical(Event):
-    """Up from the resolver to discovery: something waits for a member whose physical address is unknown (WHO-HAS)."""
+    """Up from the resolver to discovery: a frame waits for a member whose physical address is unknown (WHO-HAS)."""
 
     member: Address
 
@@ -281,9 +281,9 @@ class TryNextPhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class SeenView(Event):
-    """Up from failure detection to membership: a heartbeat tells of another view than mine, or comes from a stranger (A11).
+    """Up from failure detection to membership: a heartbeat names another view, or comes from a stranger (A11).
 
-    At most once per interval and member. Around a view change it is normal, so only what lasts is worth acting upon.
+    It comes at most once per interval and member. Around a view change it is normal, so only a lasting difference matters.
     """
 
     member: Address
@@ -294,7 +294,7 @@ class SeenView(Event):
 class CloseConnection(Event):
     """Down to unicast: close both directions of the connection to this peer, without telling it.
 
-    What it has not acknowledged is carried over to a new connection.
+    Unacknowledged frames are carried over to a new connection.
     """
 
     member: Address
@@ -302,25 +302,25 @@ class CloseConnection(Event):
 
 @dataclass(frozen=True, slots=True)
 class Undeliverable(Event):
-    """Up from unicast: this peer did not acknowledge these frames in time. It may have got them all the same."""
+    """Up from unicast: this peer did not acknowledge these frames in time. It may have received them all the same."""
 
     dest: Address
-    #: As they came down, in order.
+    #: The frames as they came down, in order.
     frames: tuple[Frame, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Watch(Event):
-    """Down from failure detection to discovery: keep a connection to each of these, and to nobody else; see `WatchAt`."""
+    """Down from failure detection to discovery: keep a connection to these members, and to no other; see `WatchAt`."""
 
     members: tuple[Address, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchAt(ShellEffect):
-    """Up from discovery to the shell: the members to watch, with where they are; those it does not know are left out.
+    """Up from discovery to the shell: the members to watch, with their addresses; without those whose address is unknown.
 
-    The shell keeps a TCP connection to each. When one closes and nobody, or another process, answers there, it says `Gone`.
+    The shell keeps a TCP connection to each. When one closes and no process, or another one, answers there, it reports `Gone`.
     """
 
     targets: tuple[tuple[Address, Physical], ...]
@@ -342,7 +342,10 @@ class GiveState(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateGiven(Event):
-    """Down from the shell to state transfer: the answer to `GiveState`. None: the application failed to give it."""
+    """Down from the shell to state transfer: the answer to `GiveState`.
+
+    `data` is None when the application failed to give it.
+    """
 
     point: ViewId
     data: bytes | None
@@ -350,16 +353,17 @@ class StateGiven(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateAwaited(Event):
-    """Up from state transfer at a joiner, after every view in which it has no state yet: this one is to give it."""
+    """Up from state transfer at a joiner, after each view in which it still has no state: this member is to give it."""
 
     provider: Address
 
 
 @dataclass(frozen=True, slots=True)
 class StateArrived(Event):
-    """Up from state transfer, once: what the application of a joiner starts with. Until then it is shown nothing.
+    """Up from state transfer, once: the state that a joiner's application starts with. Until then it is shown nothing.
 
-    The multicasts before view `point` are in the state. None: nobody has a state, it goes on with what it has.
+    The state contains the multicasts before view `point`. `data` is None when no member has a state: the application keeps its
+    own.
     """
 
     point: ViewId
@@ -368,7 +372,7 @@ class StateArrived(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateRefused(Event):
-    """Up from state transfer to the application of a joiner: the state of the site is larger than it may be."""
+    """Up from state transfer to the application of a joiner: the site's state is larger than `state_bytes_max`."""
 
     state_bytes: int
     state_bytes_max: int
@@ -376,6 +380,6 @@ class StateRefused(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateNotGiven(Event):
-    """Up from state transfer to the application of a joiner: the application that has the state failed to give it."""
+    """Up from state transfer to the application of a joiner: the provider's application failed to give the state."""
 
     provider: Address

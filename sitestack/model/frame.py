@@ -19,51 +19,54 @@ class Header:
 
     __slots__ = ()
 
-    #: True: a unicast with this header on top passes those that wait for credit, because the receiver may need it before it can
-    #: give any.
+    #: True: a unicast with this header on top overtakes unicasts that wait for credit, as its receiver may need it before it
+    #: can give any.
     OVERTAKES: ClassVar[bool] = False
 
     @property
     def payload_bytes(self) -> int:
-        """How much of what the frame is about travels in this header instead of in a batch."""
+        """Bytes of payload that travel in this header instead of in a batch."""
         return 0
 
 
 H = TypeVar("H", bound=Header)
 
-#: Everybody in the site (`dest=None` means multicast and nothing else, LA-26), one member, or whoever is at a physical address
-#: (discovery before any UUID is known: an explicit kind instead of a null destination, A4).
+#: Everybody in the site (`dest=None` means multicast and nothing else, LA-26), one member, or the unknown process at a physical
+#: address (for discovery before any UUID is known: an explicit kind instead of a null destination, A4).
 Destination = Address | Physical | None
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One protocol message."""
+    """One protocol message, with the headers of all layers that it has passed."""
 
     #: The member that put the frame on the wire, or, once NAKACK has delivered it, the member whose stream it belongs to.
     source: Address
     dest: Destination
     headers: tuple[Header, ...] = ()
     batch: Batch | None = None
-    #: True: neither NAKACK nor UNICAST touches it; loss is the sender's business.
+    #: True: neither NAKACK nor UNICAST numbers or repeats it; a loss is the business of the layer that sent it.
     unreliable: bool = False
     #: Not on the wire: the number of this frame in the multicast stream that brought it, set by NAKACK on delivery. In the
     #: coordinator's stream it is the `gseq`.
     seqno: int = 0
-    #: Not on the wire: whose stream that is. It stays when the sequencer puts the original sender back as source.
+    #: Not on the wire: the owner of that stream. It stays when the sequencer puts the original sender back as source.
     stream: Address | None = field(default=None, compare=False)
 
     @property
     def payload_bytes(self) -> int:
-        """What windows and retransmission buffers count for this frame besides its fixed cost."""
+        """Bytes that windows and retransmission buffers count for this frame besides its fixed cost."""
         if self.batch is not None:
             return len(self.batch.body)
         return sum([header.payload_bytes for header in self.headers])
 
     @property
     def is_out_of_band(self) -> bool:
-        """It waits for no other message. A piece of one that fits into no datagram carries no batch, and goes in order."""
+        """Whether the frame is delivered without waiting for others.
+
+        A piece of a cut frame has no batch, and keeps its place.
+        """
         return self.batch is not None and self.batch.scope is Scope.OOB
 
     def push(self, header: Header) -> Frame:

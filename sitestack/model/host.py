@@ -1,4 +1,4 @@
-"""Which hosts can be talked to at all: names, and IPv4 addresses."""
+"""The hosts that can be reached at all: names, and IPv4 addresses."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import ipaddress
 
 
 def unfit_host(host: str) -> str:
-    """Why this can never be reached, as the end of a sentence; empty when it may be. What the system cannot be asked for is no
-    matter of time."""
+    """Why this host can never be reached, as the end of a sentence; empty when it may be.
+
+    Such a host is a configuration error, as no lookup of it will ever succeed.
+    """
     if ":" in host:
         return "is no IPv4 address or name; IPv6 is not spoken."
     try:

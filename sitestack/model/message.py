@@ -21,7 +21,7 @@ from sitestack.model.roster import NOBODY, Roster
 
 
 class Scope(IntEnum):
-    """Which of an origin's counters numbers a message (R28: one counter per scope, so a hole is always a hole)."""
+    """The counter of an origin that numbers a message (R28: one counter per scope, so a hole is always a hole)."""
 
     #: To every member of the site, and relayed to the other sites.
     ALL = 0
@@ -33,17 +33,17 @@ class Scope(IntEnum):
     OOB = 3
 
 
-#: What an application may hand over as bytes.
+#: The types that an application may pass as bytes.
 Buffer = bytes | bytearray | memoryview
 
-#: The scopes of messages to one member. Their batches have a target, the others' have none.
+#: The scopes of messages to one member: their batches have a target, all others have none.
 UNICASTS = (Scope.UNICAST, Scope.OOB)
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Messages `(site, origin, scope, n)` with n in `first .. first + count - 1` (for a unicast also the target)."""
+    """The messages `(site, origin, scope, n)` with n in `first .. first + count - 1` (for a unicast also the target)."""
 
     site: str
     origin: Address
@@ -72,7 +72,7 @@ class Batch:
 
 
 def copy_buffer(what: str, data: Buffer) -> bytes:
-    """The bytes of a buffer as they are now. Raises TypeError for all else, also an `int`: `bytes` would make zeros of it."""
+    """A copy of the buffer's bytes. Raises TypeError for anything else, also an `int`, of which `bytes` would make zeros."""
     try:
         return memoryview(data).tobytes()
     except TypeError:
@@ -115,19 +115,19 @@ class MessageId:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What the application receives. `source` can be replied to; it is a `ProxyUUID` when the sender is in another site."""
+    """A message as the application receives it. `source` can be replied to; for another site it is a `ProxyUUID`."""
 
     source: Address
     payload: bytes
     id: MessageId
-    #: Who was called what when it was delivered.
+    #: The logical names at the time of delivery.
     roster: Roster = field(default=NOBODY, repr=False, compare=False)
 
     @property
     def sender(self) -> str:
-        """The logical name of the sender, `B`, or `E@SFO` when it is in another site; of a stranger the address.
+        """The logical name of the sender: `B`, or `E@SFO` when it is in another site; the address for an unknown one.
 
-        A name is for people: two members may have the same one. `source` is who it is.
+        A name is for display, and two members may have the same one. `source` tells them apart.
         """
         return self.roster.name_of(self.source)
 

@@ -1,4 +1,4 @@
-"""At most once per interval and key: how answers to strangers, questions and reports are kept from becoming storms."""
+"""A limit of once per interval and key: it keeps answers to strangers, questions and reports from becoming storms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sitestack.model.level import Level
 
 
 class RateLimit:
-    """Bounded: with more than `keys_max` keys the one allowed longest ago is forgotten, and may be allowed early."""
+    """Bounded: with more than `keys_max` keys the one allowed longest ago is forgotten, and may be allowed too early."""
 
     __slots__ = ("_allowed", "interval_s", "keys_max")
 
@@ -18,11 +18,11 @@ class RateLimit:
         self._allowed: dict[Hashable, float] = {}
 
     def allow(self, key: Hashable, now: float) -> bool:
-        """True when this key was not allowed within the last interval; then it counts as allowed now."""
+        """True, and counted as allowed now, when this key was not allowed within the last interval."""
         last = self._allowed.get(key)
         if last is not None and now - last < self.interval_s:
             return False
-        self._allowed.pop(key, None)  # to the end, so that the first key is always the oldest
+        self._allowed.pop(key, None)  # moves the key to the end, so that the first key is the oldest
         self._allowed[key] = now
         if len(self._allowed) > self.keys_max:
             del self._allowed[next(iter(self._allowed))]

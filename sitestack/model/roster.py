@@ -1,4 +1,4 @@
-"""What members are called, as of one place among the deliveries: names change only with views."""
+"""The logical names of members at one place among the deliveries: names change only with views."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sitestack.model.address import Address
 
 
 class Named(Protocol):
-    """A view of whatever kind: it knows the logical names of its members."""
+    """A view of any kind: it knows the logical names of its members."""
 
     def named(self) -> Iterator[tuple[Address, str]]:
-        """Each member, and what it is called."""
+        """Each member with its logical name."""
         ...
 
 
 class Roster:
-    """Names by address. There is a new one at each view; its table is made when it is first asked, which is mostly never."""
+    """Names by address, made anew at each view. The table is built when it is first asked, which is mostly never."""
 
     __slots__ = ("_names", "_views")
 
@@ -26,11 +26,11 @@ class Roster:
         self._names: dict[Address, str] | None = None
 
     def name_of(self, member: Address) -> str:
-        """The logical name of a member, or how a stranger prints itself: as its address."""
+        """The logical name of a member; the address as text for a stranger."""
         if self._names is None:
             self._names = {each: name for view in self._views for each, name in view.named()}
         return self._names.get(member) or str(member)
 
 
-#: Knows nobody.
+#: The roster before the first view.
 NOBODY = Roster()

@@ -43,7 +43,7 @@ class View:
     subviews: tuple[SubView, ...] = ()
 
     def is_sound(self) -> bool:
-        """Whether it can be used: there is a coordinator, and everybody has a name. No other view comes off the wire."""
+        """Whether there is a coordinator and every member has a name; a view without is refused when it is parsed."""
         return 0 < len(self.members) == len(self.names)
 
     @property
@@ -59,7 +59,7 @@ class View:
             return -1
 
     def named(self) -> Iterator[tuple[Address, str]]:
-        """Each member, and its logical name."""
+        """Each member with its logical name."""
         return zip(self.members, self.names, strict=True)
 
     def name_of(self, member: Address) -> str:

@@ -1,4 +1,4 @@
-"""Which layer sees a frame next: a layer says which frames it wants to see, and all others pass it without a call.
+"""Dispatch: which layer sees a frame next. A layer declares the frames that it wants to see; all others skip it.
 
 A batch would cross a dozen layers on its way, of which half have nothing to do with it.
 """
@@ -14,7 +14,7 @@ from sitestack.stack.layer import Layer
 class UpRoute(dict[type[Header] | None, int]):
     """Kind of the last header (None: no header) -> the place of the next layer above that sees such a frame; -1: none does.
 
-    Filled as it is asked. The kinds of headers of a stack are few.
+    Entries are made when first asked for; a stack has few kinds of headers.
     """
 
     def __init__(self, layers: Sequence[Layer], index: int) -> None:
@@ -30,12 +30,15 @@ class UpRoute(dict[type[Header] | None, int]):
 
 
 def routes_up(layers: Sequence[Layer]) -> list[UpRoute]:
-    """By the place from which a frame goes up; the last is the wire."""
+    """The routes of frames going up, by the place that they come from; the last place is the wire."""
     return [UpRoute(layers, index) for index in range(len(layers) + 1)]
 
 
 def routes_down(layers: Sequence[Layer], kind: str) -> list[int]:
-    """By the place from which a multicast or a unicast goes down, and one, as the application's is -1: who sees it next."""
+    """The place of the next layer that sees a multicast (or unicast) going down, by one plus the place that it comes from.
+
+    The application is at place -1, so its entry is the first.
+    """
     bottom = len(layers)
     ways = [bottom] * (bottom + 1)
     for index in range(bottom - 1, -1, -1):

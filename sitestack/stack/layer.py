@@ -20,7 +20,7 @@ from sitestack.model.level import Level
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Up:
-    """Hand this to the next layer above; above the topmost layer it reaches the shell."""
+    """Hand this event or frame to the next layer above; above the topmost layer it reaches the shell."""
 
     event: Event | Frame
 
@@ -28,7 +28,7 @@ class Up:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Down:
-    """Hand this to the next layer below."""
+    """Hand this event or frame to the next layer below."""
 
     event: Event | Frame
 
@@ -36,7 +36,7 @@ class Down:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Hand this to every layer (`up`, bottom to top) and to the shell, before any consequence of it is acted upon."""
+    """Hand this event to every layer (`up`, bottom to top) and to the shell, before any consequence of it is carried out."""
 
     event: Event
 
@@ -44,7 +44,7 @@ class Announce:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Something from outside was discarded. `reason` is a short stable word; drops are counted, never silent."""
+    """Input from outside was discarded. `reason` is a short stable word; drops are counted, never silent."""
 
     reason: str
     count: int = 1
@@ -61,7 +61,7 @@ class Transmit:
 
 @dataclass(frozen=True, slots=True)
 class CollectStates:
-    """Ask every layer for what a joiner needs. The layer that asked is handed a `StatesCollected` (via its `up`)."""
+    """Ask every layer for the state that a joiner needs. `StatesCollected` answers, through `up` of the layer that asked."""
 
     token: int
 
@@ -71,30 +71,31 @@ Effect = Up | Down | Announce | Dropped | Transmit | CollectStates
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """What every layer of one member is told about that member: `Layer(local, its own config)` constructs them all."""
+    """What every layer of one member knows about that member: each layer is made by `Layer(local, its own config)`."""
 
     site: str
     address: Address
     #: The logical name: shown, never compared (LA-1).
     name: str
-    #: The only source of randomness.
+    #: The only source of randomness of all layers, so that a simulation repeats.
     rng: random.Random
 
 
 class Layer:
     """One protocol. Subclasses override what they need; the defaults let everything pass.
 
-    Contract: whatever a layer does not know it passes on. State is changed only inside these calls. Every container that
-    outside input can grow has a bound.
+    Contract: a layer passes on what it does not know. State is changed only inside these calls. Every container that input from
+    outside can grow has a bound.
     """
 
-    #: Shown in statistics and traces.
+    #: The name in statistics and traces.
     name: ClassVar[str]
     #: Wire id -> header class, for the codec. Ids are unique over the whole stack; each layer owns a block of sixteen.
     HEADERS: ClassVar[dict[int, type[Header]]] = {}
-    #: Which frames the stack shows to `up`: "all", or its "own", whose last header is one of HEADERS. The others pass it by.
+    #: The frames that the stack shows to `up`: "all", or its "own", whose last header is one of HEADERS. Others skip this
+    #: layer.
     FRAMES_UP: ClassVar[Literal["all", "own"]] = "all"
-    #: Which frames it shows to `down`. A unicast is to an `Address`; anything else counts as a multicast.
+    #: The frames that the stack shows to `down`. A unicast is to an `Address`; every other frame counts as a multicast.
     FRAMES_DOWN: ClassVar[Literal["all", "multicasts", "unicasts", "none"]] = "all"
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
@@ -102,19 +103,19 @@ class Layer:
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle what comes from below, and announcements. An announcement is not passed on: the stack hands it to all."""
+        """Handle what comes from below, and announcements, which are not passed on: the stack hands them to all layers."""
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Handle a due deadline. Called at or after `deadline()`; may be called early, so due times are compared to now."""
+        """Handle a due deadline. May also be called early, so due times are compared to `now`."""
         return []
 
     def flush(self, now: float) -> list[Effect]:
-        """Once per turn of the shell's loop, after all input of the turn: close batches, send acknowledgements."""
+        """End a turn, after all its input: close batches, send acknowledgements."""
         return []
 
     def deadline(self) -> float | None:
-        """When `expire` wants to be called next; None for never. The stack asks again only after the layer ran."""
+        """When `expire` wants to be called next (monotonic seconds), None for never. Asked again only after the layer ran."""
         return None
 
     def statistics(self) -> object:
@@ -122,15 +123,15 @@ class Layer:
         return None
 
     def levels(self) -> dict[str, Level]:
-        """Everything in this layer that has a bound or is empty at rest, by its name, which says the unit."""
+        """Everything in this layer that has a bound or is empty at rest, by a name that says the unit."""
         return {}
 
     def give_state(self) -> Header | None:
-        """What a joiner needs to continue from this member's point of the stream."""
+        """The state that a joiner needs to continue from this member's point of the stream; None for a layer without one."""
         return None
 
     def take_state(self, state: Header) -> None:
-        """Accept what another member's layer of this kind gave. Called on a joiner just before its first view."""
+        """Start from the state of another member's layer of this kind. Called on a joiner right before its first view."""
 
     def merge_state(self, state: Header) -> None:
-        """Accept what the same layer of another part of a split site gave. Called on every member just before a merge view."""
+        """Merge the state of this layer in another part of a split site. Called on every member right before a merge view."""

@@ -1,8 +1,8 @@
-"""The stack: walks events through the layers and turns what reaches the bottom into datagrams.
+"""The stack: walks events through the layers and turns frames that reach the bottom into datagrams.
 
-It is as pure as its layers. It is handed what arrived (`receive`), what the application sends (`down`, or `append` of the
-topmost layer) and the time (`expire`, when `deadline` is due); `flush` ends a turn and answers with all that came of it. When
-these are called, and in which order a `Turn` is carried out, is decided in `turn.py`.
+It is as pure as its layers. It is handed datagrams (`receive`), what the application sends (`down`, or `append` of the topmost
+layer) and the time (`expire`, when `deadline` is due); `flush` ends a turn and returns all that came of it. When these are
+called, and in which order a `Turn` is carried out, is decided in `turn.py`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from sitestack.stack.dispatch import routes_down, routes_up
 from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
 from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
 
-#: What a tap sees: the name of the layer that spoke, and what it said.
+#: Called with each effect that is carried out, and the name of the layer that returned it ("shell" for input).
 Tap = Callable[[str, Effect], None]
-#: Where to, or None for multicast; and the bytes.
+#: The destination (None for multicast) and the bytes.
 Datagram = tuple[Physical | None, bytes]
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What came of one turn."""
+    """Everything that came of one turn."""
 
     #: For the journal and the application, in stream order: frames with a batch are deliveries.
     events: tuple[Event | Frame, ...]
     datagrams: tuple[Datagram, ...]
-    #: For the shell itself, in the order in which they were said.
+    #: For the shell itself, in the order in which the layers returned them.
     effects: tuple[ShellEffect, ...]
 
 
@@ -64,7 +64,7 @@ class Stack:
         self._multicasts_down = routes_down(self.layers, "multicasts")
         self._unicasts_down = routes_down(self.layers, "unicasts")
         self._flushing = [i for i, layer in enumerate(self.layers) if type(layer).flush is not Layer.flush]
-        #: Answers to an announcement that are not carried out yet, by layer.
+        #: Answers to an announcement that are not carried out yet, by the place of the layer.
         self._answers: dict[int, list[Effect]] = {}
         self._events: list[Event | Frame] = []
         self._effects: list[ShellEffect] = []
@@ -78,9 +78,9 @@ class Stack:
         self._walk(-1, (Down(event),), now)
 
     def receive(self, data: bytes, source: Physical, now: float) -> None:
-        """Hand in a datagram. What cannot be parsed, comes from this member itself, or is for another one, is dropped.
+        """Hand in a datagram. It is dropped when it cannot be parsed, comes from this member itself, or is for another one.
 
-        `source` is not trusted for anything: identity is in the datagram (LA-8).
+        `source` is not trusted for anything: the sender's identity is in the datagram (LA-8).
         """
         try:
             datagram = self.codec.decode(data)
@@ -106,14 +106,14 @@ class Stack:
                 self._walk(index, self.layers[index].expire(now), now)
 
     def deadline(self) -> float | None:
-        """When `expire` wants to be called; None for never."""
+        """When `expire` wants to be called (monotonic seconds); None for never."""
         for index in self._stale:
             self._deadlines[index] = self.layers[index].deadline()
         self._stale.clear()
         return min((due for due in self._deadlines if due is not None), default=None)
 
     def flush(self, now: float) -> Turn:
-        """End a turn: let the layers close batches and acknowledge, and take everything that is to leave the stack."""
+        """End a turn: let the layers close batches and acknowledge; returns everything that is to leave the stack."""
         for index in self._flushing:
             effects = self.layers[index].flush(now)
             self._stale.add(index)
@@ -129,8 +129,8 @@ class Stack:
     def _walk(self, index: int, effects: Sequence[_Step], now: float) -> None:
         """Carry out effects depth-first: the consequences of one come before its sibling, and nothing re-enters a layer.
 
-        `index` is the place of the layer that said them: -1 is the application, `_bottom` the wire. A tap is shown the frames
-        that pass a layer, too.
+        `index` is the place of the layer that returned them: -1 is the application, `_bottom` the wire. When there is a tap, no
+        layer is skipped, so that the tap sees each frame at every layer.
         """
         layers, stale, answers, tap = self.layers, self._stale, self._answers, self.tap
         pending: list[tuple[int, _Step]] = []
@@ -161,7 +161,7 @@ class Stack:
                 if type(event) is Frame and not answers and tap is None:
                     target = (self._unicasts_down if isinstance(event.dest, Address) else self._multicasts_down)[target]
                 if target == self._bottom:
-                    continue  # an event that no layer below took: nothing there cares
+                    continue  # no layer below handles this event
             else:
                 self._handle(index, effect, pending, now)
                 continue
@@ -190,10 +190,10 @@ class Stack:
             pending.append((index + 1, Up(event)))
 
     def _announce(self, event: Event, pending: list[tuple[int, _Step]], now: float) -> None:
-        """Every layer hears of it, bottom to top, and the shell; only then are the answers carried out, in the same order.
+        """Hand an event to every layer, bottom to top, and to the shell; only then carry out their answers, in the same order.
 
-        A layer's answer is carried out before the layer sees anything else, even when that comes out of another layer's
-        answer: what NAKACK releases into a new view must not overtake what the layers above say about that view.
+        A layer's answer is carried out before the layer sees anything else, even when that comes out of another layer's answer:
+        frames that NAKACK releases into a new view must not overtake what the layers above answer to that view.
         """
         if isinstance(event, ViewInstalled):
             self._hand_out_states(event)
@@ -239,7 +239,7 @@ class Stack:
         return datagrams
 
     def count_drop(self, reason: str, count: int = 1) -> None:
-        """Count something that was discarded."""
+        """Count discarded input."""
         self.drops[reason] = self.drops.get(reason, 0) + count
 
     def statistics(self) -> dict[str, object]:

@@ -1,13 +1,13 @@
-"""The turn of a member: what goes in, and in which order what comes of it is carried out.
+"""The turn of a member: its input, and the order in which its outcome is carried out.
 
 The order is decided here and nowhere else (docs/decisions/0011); trio and the simulator are two `Shell`s that carry it out:
 
-1. `journal`: all that came out of the stack is recorded. Whatever this member says from now on, its journal has the reason for:
-   no message is received whose send is not recorded, and nobody hears that it has delivered what is not recorded.
+1. `journal`: all events that came out of the stack are recorded. So the journal has the reason for everything that this member
+   sends: no message is received whose send is not recorded, and nobody hears of a delivery that is not recorded.
 2. `transmit`: the datagrams leave. The own site hears first.
-3. `act`: what the shell has to do besides, such as writing to the bridges. So no other site is told what this turn has not told
-   the members of its own, who go on in the place of one that dies.
-4. `hand_over`: the application. What it answers belongs to the next turn.
+3. `act`: the other effects, such as writes to the bridges. So no other site is told anything that this turn has not told the
+   members of this site, one of which takes over when this member dies.
+4. `hand_over`: the application is given its events. What it answers belongs to the next turn.
 
 A process can die between any two of these, and within each: then a beginning of this sequence has happened and nothing else.
 """
@@ -23,14 +23,14 @@ from sitestack.model.events import Event, ShellEffect
 from sitestack.model.frame import Frame
 from sitestack.stack.stack import Datagram, Stack
 
-#: Of a turn, in the order in which they are carried out.
+#: The steps of a turn, in the order in which they are carried out.
 Step = Literal["journal", "transmit", "act", "hand_over"]
 STEPS: tuple[Step, ...] = get_args(Step)
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """How the steps of a turn are carried out. Each is called once a turn, also with nothing; none waits."""
+    """How the steps of a turn are carried out. Each is called once a turn, also with nothing to do; none waits."""
 
     #: Records the events. Raises when a strict journal cannot be written: then nothing of the turn leaves.
     journal: Callable[[Sequence[Event | Frame]], None]
@@ -40,7 +40,7 @@ class Shell:
 
 
 class TurnLoop:
-    """Runs the turns of one member. What happens beside the datagrams is handed to the stack when it happens."""
+    """Runs the turns of one member. Other input than datagrams is handed to the stack when it occurs."""
 
     def __init__(self, stack: Stack, shell: Shell) -> None:
         self._stack = stack
@@ -49,10 +49,10 @@ class TurnLoop:
         self.due: float | None = None
 
     def turn(self, arrived: Sequence[tuple[bytes, Physical]], now: float) -> None:
-        """Everything that is there goes in, the stack flushes once, and what came of it is carried out.
+        """Hand in all datagrams that are there, flush the stack once, and carry out the outcome.
 
-        So the more there is to do, the more each turn does, and the less each message costs. `arrived` are datagrams with
-        where they came from; `now` is monotonic seconds.
+        So the more there is to do, the more each turn does, and the less each message costs. `arrived` are datagrams with the
+        addresses that they came from; `now` is monotonic seconds.
         """
         stack, shell = self._stack, self._shell
         for data, source in arrived:

@@ -1,1 +1,1 @@
-"""What goes over a wire as bytes: the codec, the schemas of headers, and how long a frame gets."""
+"""Bytes on the wire: the codec, the schemas of headers, and bounds of their sizes."""

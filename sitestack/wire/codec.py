@@ -23,20 +23,20 @@ from sitestack.wire.schema import INT_MAX, ITEMS_MAX, TEXT_BYTES_MAX, Converter,
 MAGIC = b"\xb7R"
 VERSION = 2
 _PREFIX = MAGIC + bytes([VERSION])
-#: Headers on one frame: one a layer at most, and there are about a dozen layers.
+#: Headers of one frame at most: each layer adds one at most, and there are about a dozen layers.
 HEADERS_MAX = 24
-#: Frames in one datagram: the smallest frame has a few bytes, so this bounds the work a datagram can cause.
+#: Frames of one datagram at most: the smallest frame has a few bytes, so this bounds the work that a datagram can cause.
 FRAMES_MAX = 4_096
-#: Lists in what is larger than a datagram, having come in pieces or over a bridge: as many fields of lists as no header has. In
-#: a datagram there is no room for more than that.
+#: Lists in data larger than a datagram at most, which came in pieces or over a bridge: no header has as many fields of lists. A
+#: datagram has no room for more.
 LISTS_MAX = 5 * ITEMS_MAX
-#: More than any frame, and the most that msgpack takes.
+#: Bytes that the scanner buffers at most: more than any frame, and the most that msgpack allows.
 SCANNED_BYTES_MAX = (1 << 31) - 1
-#: What one frame adds to a datagram besides its headers' fields and its body: generous, used for size estimates only.
+#: Bytes that one frame adds to a datagram besides its headers' fields and its body: generous, for size estimates only.
 FRAME_OVERHEAD_BYTES = 128
-#: What the datagram itself adds: prefix, cluster name, addresses.
+#: Bytes that the datagram itself adds: prefix, cluster name, addresses.
 DATAGRAM_OVERHEAD_BYTES = 128
-#: A UDP datagram cannot be larger.
+#: Bytes of a UDP datagram at most.
 DATAGRAM_BYTES_MAX = 65_507
 
 _EVERYBODY, _MEMBER, _WHOEVER = 0, 1, 2
@@ -46,7 +46,7 @@ _SCOPES = tuple(Scope)
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """A parsed datagram. `dest` is the member it is meant for, or None when it is for everybody or for whoever is there."""
+    """A parsed datagram. `dest` is its member, or None when it is for everybody or for any process at the address."""
 
     source: Address
     dest: Address | None
@@ -65,7 +65,7 @@ class Codec:
         self._scanner = _scanner()
 
     def encode_frame(self, frame: Frame) -> bytes:
-        """One frame as it stands in a datagram. Made once per frame, also when it goes to many addresses."""
+        """One frame as it is in a datagram. Encoded once, also when it goes to many addresses."""
         pack = self.schema.pack_header
         headers = [pack(header) for header in frame.headers]
         batch = None if frame.batch is None else _pack_batch(frame.batch)
@@ -111,7 +111,7 @@ class Codec:
         return Datagram(origin, target, kind == _EVERYBODY, tuple([self._frame(each, origin, target) for each in frames]))
 
     def decode_frame(self, data: bytes, source: Address, dest: Destination) -> Frame:
-        """The frame in what `encode_frame` made, for one that travelled in pieces. Raises ProtocolError."""
+        """The frame in the bytes that `encode_frame` made, for a frame that came in pieces. Raises ProtocolError."""
         return self._frame(self.unpack(data), source, dest)
 
     def _frame(self, value: Any, source: Address, dest: Destination) -> Frame:
@@ -120,14 +120,14 @@ class Codec:
         unreliable, headers, batch = value
         if type(unreliable) is not bool or type(headers) is not list or len(headers) > HEADERS_MAX:
             raise ProtocolError("malformed")
-        if not headers and batch is None:  # nobody sends it, and thousands of them fit into a datagram
+        if not headers and batch is None:  # no layer sends such a frame, and thousands fit into a datagram
             raise ProtocolError("malformed")
         parse = self.schema.parse_header
         parsed = tuple([parse(header) for header in headers])
         return Frame(source, dest, parsed, None if batch is None else self._parse_batch(batch), unreliable)
 
     def pack(self, header: Header) -> bytes:
-        """One header alone as bytes, for what is not a datagram (bridge frames, states)."""
+        """One header as bytes, for use outside of datagrams (bridge frames, states)."""
         packed: bytes = msgpack.packb(self.schema.pack_header(header), use_bin_type=True)
         return packed
 
@@ -143,7 +143,7 @@ class Codec:
             raise ProtocolError("batch")
         if type(first) is not int or type(count) is not int or type(body) is not bytes:
             raise ProtocolError("batch")
-        # The number after the last one travels as well, in the table that a joiner is given.
+        # The number after the last one must fit as well: the table that a joiner is handed contains it.
         if not 0 < count <= len(body) // 4 or not 0 < first <= INT_MAX - count:
             raise ProtocolError("batch")
         if type(scope) is not int or not 0 <= scope < len(_SCOPES) or (target is None) == (scope in UNICASTS):
@@ -178,15 +178,17 @@ class Codec:
             raise ProtocolError("malformed") from error
 
     def _require_whole(self, data: bytes | memoryview) -> None:
-        """Walk over the values without making them. An array that says it is longer than what follows is found out here, before
-        room is made for it: a thousand of them inside each other take less than a datagram."""
+        """Scan the values without creating them. Raises msgpack.OutOfData when an array claims more than follows.
+
+        Otherwise room would be made for the array first: a thousand of them inside each other take less than a datagram.
+        """
         scanner = self._scanner if len(data) <= DATAGRAM_BYTES_MAX else _scanner()
         scanner.feed(data)
         scanner.skip()
 
 
 class _ListCounter:
-    """Refuses a list too many. An empty one takes a byte on the wire and seventy in memory."""
+    """Refuses more than `lists_max` lists: an empty list takes one byte on the wire and seventy in memory."""
 
     def __init__(self, lists_max: int) -> None:
         self._left = lists_max

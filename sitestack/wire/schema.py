@@ -1,7 +1,7 @@
-"""Typed fields <-> plain msgpack values: one converter a type, built once from the dataclass annotations.
+"""Schemas: typed fields <-> plain msgpack values, by one converter for each type, made once from the dataclass annotations.
 
 Parsing is the only validation there is (parse, don't validate): a value that does not have exactly the declared shape raises
-`ProtocolError`, and what comes out can be trusted by every layer. All sizes are bounded.
+`ProtocolError`, and every layer can trust a parsed value. All sizes are bounded.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sitestack.model.address import UUID_BYTES, Address, Physical, ProxyUUID
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 
-#: More members, ranges or vector entries than this in one field are refused (a site has at most a few hundred members).
+#: Members, ranges or vector entries of one field at most (a site has at most a few hundred members).
 ITEMS_MAX = 20_000
-#: Names, reasons and site names are short.
+#: Characters of a text field at most: names, reasons and site names are short.
 TEXT_BYTES_MAX = 1_024
-#: Addresses that are remembered so as not to be made again; at the bound it starts anew.
+#: Address objects that a parser remembers, so as not to make them again; at the bound it forgets all.
 ADDRESSES_MAX = 4_096
 INT_MAX = (1 << 63) - 1
 
@@ -30,7 +30,7 @@ Parse = Callable[[Any], Any]
 
 
 class Converter(NamedTuple):
-    """How one type becomes plain values and back."""
+    """Converts values of one type to plain values and back."""
 
     pack: Pack
     parse: Parse
@@ -71,7 +71,7 @@ def _parse_bytes(value: Any) -> bytes:
 
 
 def _addresses() -> Callable[[Any], Address]:
-    """A parser that remembers: the same few addresses stand in all frames, and those that are identical compare fastest."""
+    """A parser that remembers addresses: few occur in all frames, and identical objects compare fastest."""
     known: dict[bytes, Address] = {}
 
     def parse(value: Any) -> Address:
@@ -117,7 +117,7 @@ _ATOMS: dict[Any, Converter] = {
 class Schema:
     """Converters for every type that a set of headers mentions.
 
-    `headers` maps wire ids to header classes; `special` gives types whose converter is written by hand.
+    `headers` maps wire ids to header classes; `special` holds types whose converter is written by hand.
     """
 
     def __init__(self, headers: Mapping[int, type[Header]], special: Mapping[Any, Converter]) -> None:
@@ -130,7 +130,7 @@ class Schema:
         self._headers = {number: self.converter(kind) for number, kind in headers.items()}
 
     def pack_header(self, header: Header) -> list[Any]:
-        """`[id, field, ...]`."""
+        """The header as a list `[id, field, ...]`."""
         number = self._ids[type(header)]
         return [number, *self._headers[number].pack(header)]
 
@@ -180,7 +180,7 @@ class Schema:
             raise TypeError(f"{args!r}: only X | None can travel in a frame")
         pack, parse = self.converter(inner[0])
         if isinstance(inner[0], type) and issubclass(inner[0], StrEnum):
-            # No word travels as an empty one.
+            # None travels as an empty word.
             return Converter(lambda value: "" if value is None else pack(value), lambda value: parse(value) if value else None)
         return Converter(
             _same if pack is _same else lambda value: None if value is None else pack(value),
@@ -200,7 +200,7 @@ class Schema:
 
     @staticmethod
     def _mapping(key: Converter, item: Converter) -> Converter:
-        """A dict travels as a flat list, in its own order, so that equal runs give equal bytes; twins are refused."""
+        """A dict travels as a flat list, in its own order, so that equal runs give equal bytes; duplicate keys are refused."""
 
         def pack(value: dict[Any, Any]) -> list[Any]:
             flat: list[Any] = []
@@ -228,7 +228,7 @@ class Schema:
         return Converter(_same if same else pack, _maker(make, [converter.parse for converter in converters]))
 
     def _field(self, kind: type, hint: Any) -> Converter:
-        """A class whose sequences may be longer than others says so in `items_max`."""
+        """A class whose sequences may be longer than ITEMS_MAX declares so in `items_max`."""
         args = get_args(hint)
         if hasattr(kind, "items_max") and get_origin(hint) is tuple and args[1:] == (Ellipsis,):
             return self._sequence(self.converter(args[0]), kind.items_max)
@@ -249,7 +249,7 @@ class Schema:
 
 
 def _sound(parse: Parse) -> Parse:
-    """For classes that say whether their fields go together: those that do not are refused."""
+    """For classes with `is_sound`, which tells whether their fields go together: an unsound value is refused."""
 
     def parse_sound(value: Any) -> Any:
         parsed = parse(value)
@@ -261,14 +261,14 @@ def _sound(parse: Parse) -> Parse:
 
 
 def _getter(names: Sequence[str]) -> Pack:
-    """The fields as they are, when none of them needs to be packed."""
+    """Packs the fields as they are, for classes none of whose fields needs packing."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda value: [getattr(value, name) for name in names]
 
 
 def _maker(make: Callable[..., Any], parsers: Sequence[Parse]) -> Parse:
-    """A parser of a list of values, one a field. The headers on every frame have few fields: those are spelt out, for speed."""
+    """A parser of a list with one value a field. Up to four fields are spelt out, for speed: every frame has such headers."""
     count = len(parsers)
     if not 1 <= count <= 4:
         return lambda value: make(*[parse(each) for parse, each in zip(parsers, _parse_list(value, count), strict=True)])
@@ -305,7 +305,7 @@ def _enum_parser(kind: type[IntEnum]) -> Parse:
 
 
 def _word_parser(kind: type[StrEnum]) -> Parse:
-    """A word that the class does not have is refused, unless the class says what stands for it (`_missing_`)."""
+    """A parser of words: an unknown word is refused, unless the class maps it to a known one (`_missing_`)."""
 
     def parse(value: Any) -> StrEnum:
         try:

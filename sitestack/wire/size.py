@@ -1,4 +1,4 @@
-"""How large a value of a type can be on the wire, as far as its type alone can tell (msgpack, upper bounds)."""
+"""Upper bounds of the size of a value on the wire (msgpack), as far as its type alone can tell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ATOM_BYTES: dict[Any, int] = {
 
 
 def fixed_bytes(kind: Any) -> int | None:
-    """An upper bound of the wire size of any value of this type; None when there is none."""
+    """Bytes that any value of this type takes at most; None when there is no such bound."""
     if kind in _ATOM_BYTES:
         return _ATOM_BYTES[kind]
     if isinstance(kind, type) and issubclass(kind, IntEnum):

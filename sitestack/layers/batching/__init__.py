@@ -1,4 +1,4 @@
-"""Batching: cuts what the application sends into batches, numbers them, and keeps the sender within its credit."""
+"""Batching: cuts the application's messages into batches, numbers them, and keeps the sender within its credit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Messages that are in no batch yet, in lines: one for each scope of multicasts, and one for each target of unicasts.
+"""Messages that are not sent yet: one stream for each scope of multicasts, and one for each target of unicasts.
 
-A line numbers what goes through it. A helper of batching, not a layer.
+A stream gives its messages their numbers. A helper of batching, not a layer.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import LocalError
 from sitestack.model.message import UNICASTS, Scope
 
-#: Each target has a counter that is never given up, since its numbers must not be used twice; so their number is bounded.
+#: Targets at most: each has a counter that is never given up, since its numbers must not be used twice.
 TARGETS_MAX = 100_000
 
 
 class BatchStream:
-    """Messages of one scope and target: some full batches to be, and the one that is filling."""
+    """The messages of one scope and target: full batches that wait to be sent, and the one that is filling."""
 
     __slots__ = ("body_bytes", "full", "next_back", "next_number", "payloads", "scope", "silent", "target")
 
@@ -22,23 +22,23 @@ class BatchStream:
         self.scope = scope
         self.target = target
         self.next_number = 1
-        #: The number that comes back up next (only for multicasts); what is sent and not back is on its way.
+        #: The number that is delivered back here next (multicasts only); sent messages from here on are on their way.
         self.next_back = 1
         self.full: list[tuple[list[bytes], bool]] = []
         self.payloads: list[bytes] = []
-        #: The open batch is of messages that were sent with `loopback=False`. A batch holds messages of one kind only.
+        #: Whether the open batch is of messages sent with `loopback=False`. A batch holds messages of one kind only.
         self.silent = False
         self.body_bytes = 0
 
     def cut(self) -> None:
-        """The one that is filling is full."""
+        """Count the open batch as full; the next message begins another one."""
         if self.payloads:
             self.full.append((self.payloads, self.silent))
             self.payloads = []
             self.body_bytes = 0
 
     def take(self) -> tuple[list[bytes], bool]:
-        """The messages of the next batch, and whether it is silent."""
+        """The messages of the next batch, and whether they were sent with `loopback=False`."""
         if self.full:
             return self.full.pop(0)
         payloads, self.payloads, self.body_bytes = self.payloads, [], 0
@@ -46,11 +46,11 @@ class BatchStream:
 
 
 class Targets:
-    """The lines of all targets that were ever sent to, and apart from them the few that have something to send."""
+    """The streams of all targets that were ever sent to, and separately the few that have something to send."""
 
     def __init__(self, site: str) -> None:
         self._site = site
-        #: Bounded by TARGETS_MAX: one more is refused with LocalError.
+        #: Bounded by TARGETS_MAX: a further target is refused with LocalError.
         self._lines: dict[Scope, dict[Address, BatchStream]] = {scope: {} for scope in UNICASTS}
         self._open: dict[Scope, dict[Address, BatchStream]] = {scope: {} for scope in UNICASTS}
 
@@ -58,7 +58,7 @@ class Targets:
         return sum(map(len, self._lines.values()))
 
     def open(self, target: Address, scope: Scope) -> BatchStream:
-        """The line to a target, which is about to have something to send.
+        """The stream of a target, which is about to get a message.
 
         Raises LocalError after TARGETS_MAX targets, or when a message out of band is not for a member of this site.
         """
@@ -77,11 +77,11 @@ class Targets:
         return line
 
     def has_open(self) -> bool:
-        """Whether any line has something to send."""
+        """Whether any stream has something to send."""
         return any(self._open.values())
 
     def take(self, scope: Scope) -> list[BatchStream]:
-        """The lines that have something to send, of which all is to be taken now; the one that has had it longest first."""
+        """The streams that have something to send, the longest waiting first. The caller has to send all of it now."""
         opened = self._open[scope]
         if not opened:
             return []

@@ -1,8 +1,8 @@
-"""Batching: cuts what the application sends into batches, numbers them, and keeps the sender within its credit.
+"""Batching: cuts the application's messages into batches, numbers them, and keeps the sender within its credit.
 
-A message costs one `append`; everything else happens once per batch. Batches close when the shell ends a turn (`flush`),
-never by a timer. A scope that has nothing on its way sends at once what it has, so an idle sender gets latency; while
-something is on its way the open batch keeps filling, so a busy sender gets full batches (self-clocking).
+A message costs one `append`; everything else happens once per batch. Batches close when the shell ends a turn (`flush`), never
+by a timer. A scope with no batch on its way sends at once what it has, so an idle sender gets low latency; while one is on its
+way the open batch keeps filling, so a busy sender gets full batches (self-clocking).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
-#: What a message adds to a body besides its payload: its entry in the size table.
+#: Bytes that a message adds to a body besides its payload: its entry in the size table.
 SIZE_BYTES = 4
-#: Unicasts that overtake this member's first view wait for it up to so many bytes. Flow control lets less through.
+#: How many bytes of unicasts that overtake this member's first view wait for it. Flow control lets less through.
 EARLY_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -31,21 +31,21 @@ class BatchingConfig:
 
     #: A batch closes before its body grows beyond this; a larger message is a batch of its own.
     batch_bytes_max: int = 32 * 1024
-    #: Nor does a batch hold more messages than this.
+    #: How many messages a batch holds at most.
     batch_count_max: int = 4096
-    #: So much of my multicasts may be on its way to myself before full batches wait too.
+    #: How many bytes of own multicasts may be on their way back to this member before full batches wait too.
     window_bytes: int = 1024 * 1024
-    #: A larger payload is refused with MessageTooLarge.
+    #: The largest payload; a larger one is refused with MessageTooLarge.
     message_bytes_max: int = 8 * 1024 * 1024
-    #: A sender may go on while less than this is open, on its way, or waiting for credit.
+    #: How many bytes may be open, on their way, or waiting for credit before senders wait.
     send_credit_bytes: int = 4 * 1024 * 1024
-    #: How long `Disconnect` waits for what is on its way; 0 leaves at once, and may lose what was sent last (SEQ-16).
+    #: How long a graceful leave waits for messages on their way; 0 leaves at once, and may lose those sent last (SEQ-16).
     stop_timeout_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class BatchingStatistics:
-    """What was sent."""
+    """Batches and messages sent since the start."""
 
     batches: int
     messages: int
@@ -61,7 +61,7 @@ class Batching(Layer):
         self._me = local.address
         self._site = local.site
         self._config = config
-        # Copies, because they are read once a message.
+        # Copies of the configuration, because they are read once a message.
         self._batch_bytes_max = config.batch_bytes_max
         self._batch_count_max = config.batch_count_max
         self._payload_bytes_max = config.message_bytes_max
@@ -69,14 +69,14 @@ class Batching(Layer):
         self._multicasts = (BatchStream(Scope.ALL), BatchStream(Scope.SITE))
         self._targets = Targets(local.site)
         self._to = self._targets.open
-        #: The first numbers of my multicasts on their way that the application does not want back.
+        #: Scope and first number of the own multicasts on their way that were sent with `loopback=False`.
         self._silent: set[tuple[Scope, int]] = set()
-        #: Bounded, together, by `send_credit_bytes` and one message for each sender that waits to go on.
+        #: The next three together are bounded by `send_credit_bytes`, and one message for each sender that waits.
         self._open_bytes = 0
         self._outstanding_bytes = 0
         self._waiting_bytes = 0
         self._joined = False
-        #: Unicasts of members that have installed my first view before me.
+        #: Unicasts of members that have installed this member's first view earlier than itself.
         self._early: list[Frame] = []
         self._early_bytes = Level(EARLY_BYTES_MAX)
         self._flowing = False
@@ -90,11 +90,11 @@ class Batching(Layer):
     # -- called by the shell directly, once a message ---------------------------------------------------------------
 
     def append(self, payload: bytes, scope: Scope, target: Address | None = None, silent: bool = False) -> bool:
-        """Put a message at the end of the open batch; the answer says whether the sender may go on at once.
+        """Put a message at the end of the open batch; returns whether the sender may go on at once.
 
-        `silent`: a multicast that the shell is not to hand to this member's own application (see `is_silent`).
-        Raises MessageTooLarge, ChannelClosed, and LocalError after TARGETS_MAX targets, or when a message out of band is
-        not for one member of this site; then nothing was sent.
+        `silent`: a multicast that the shell is not to hand to this member's own application (see `is_silent`). Raises
+        MessageTooLarge, ChannelClosed, and LocalError after TARGETS_MAX targets, or when a message out of band is not for one
+        member of this site; then nothing was sent.
         """
         assert (target is None) == (scope not in UNICASTS), "a unicast has a target, a multicast has none"
         if self._refusing:
@@ -115,11 +115,14 @@ class Batching(Layer):
 
     @property
     def writable(self) -> bool:
-        """Whether a sender may go on. What waits for credit below may count twice: senders only stop the sooner."""
+        """Whether a sender may go on.
+
+        Bytes that wait for credit below may count twice, which only stops senders a little earlier.
+        """
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
 
     def is_silent(self, batch: Batch) -> bool:
-        """Whether this delivery is one of mine that the application does not want back; asked once a delivery."""
+        """Whether this delivery is an own multicast sent with `loopback=False`; to be asked once a delivery."""
         if not self._silent or batch.origin != self._me or batch.site != self._site:
             return False
         if (batch.scope, batch.first) not in self._silent:
@@ -130,20 +133,20 @@ class Batching(Layer):
     # -- the layer ---------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Hold back a graceful leave until what was sent has been delivered (SEQ-16)."""
+        """Hold back a graceful leave until the messages sent have been delivered (SEQ-16)."""
         if not isinstance(event, Disconnect):
             return [Down(event)]
         if self._refusing:
-            return []  # leaving already
+            return []  # this member is leaving already
         self._refusing = True
         self._leave_at = now + self._config.stop_timeout_s
         return [*self._close_batches(), *self._maybe_leave(now)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """My own multicasts come back: they are no longer outstanding."""
+        """Count own multicasts that come back as delivered; hold unicasts until the first view."""
         if isinstance(event, Frame):
             batch = event.batch
-            # The origin alone does not make it mine: another site may name any.
+            # The origin alone does not prove an own batch: another site may name any origin.
             if batch is None or batch.origin != self._me or batch.target is not None or batch.site != self._site:
                 return [Up(event)] if self._joined else self._hold(event)
             self._multicasts[batch.scope].next_back = batch.first + batch.count
@@ -168,7 +171,7 @@ class Batching(Layer):
         return [Up(event)]
 
     def _hold(self, frame: Frame) -> list[Effect]:
-        """The first view comes before the first delivery."""
+        """Hold a frame until the first view, which the application sees before its first delivery."""
         self._early_bytes.add(0 if frame.batch is None else len(frame.batch.body))
         if self._early_bytes.is_over:
             return [Dropped("before_first_view")]
@@ -176,17 +179,17 @@ class Batching(Layer):
         return []
 
     def flush(self, now: float) -> list[Effect]:
-        """The shell's turn ends: close what may be closed."""
+        """Close the batches that may be closed, and leave if it is time."""
         if self._open_bytes > self._open_bytes_high:
             self._open_bytes_high = self._open_bytes
         return [*self._close_batches(), *self._maybe_leave(now)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Close what came to be closable after the turn's flush, and leave when it is time."""
+        """Close batches that became closable after the turn's flush, and leave if it is time."""
         return self.flush(now)
 
     def deadline(self) -> float | None:
-        """At once when my batch came back within the flush that sent it, so that more can be done; else the time to leave."""
+        """At once when an own batch came back within the flush that sent it, and more can be closed; else the time to leave."""
         if self._flowing and (self._targets.has_open() or any(map(self._may_close, self._multicasts))):
             return 0.0
         return 0.0 if self._leave_at is not None and self._is_drained() else self._leave_at
@@ -195,11 +198,11 @@ class Batching(Layer):
         return BatchingStatistics(self._batches, self._messages)
 
     def levels(self) -> dict[str, Level]:
-        """Bytes are of bodies. What is open is counted once a message, so its levels are made here."""
+        """Bytes are of bodies. Open batches change with every message, so their level is made here and not counted along."""
         held = self._open_bytes + self._outstanding_bytes + self._waiting_bytes
         why = "members that were sent to, each with a counter that is never used twice"
         return {
-            # Of the next three together; at the bound senders wait, each with one message at most.
+            # The next three together; at the bound senders wait, each with one message at most.
             "credit_bytes": Level.of(held, self._config.send_credit_bytes),
             "open_bytes": Level.of(self._open_bytes, None, high=max(self._open_bytes_high, self._open_bytes)),
             "outstanding_bytes": Level.of(self._outstanding_bytes, None, high=self._outstanding_bytes_high),
@@ -212,7 +215,7 @@ class Batching(Layer):
     # -- closing -----------------------------------------------------------------------------------------------------
 
     def _close_batches(self) -> list[Effect]:
-        """Close what may be closed; nothing before the first view (SEQ-22) and nothing during a block."""
+        """Close the batches that may be closed: none before the first view (SEQ-22), and none during a block."""
         if not self._open_bytes or not self._flowing:
             return []
         effects = self._close_unicasts(Scope.OOB)
@@ -228,7 +231,7 @@ class Batching(Layer):
         return effects
 
     def _closable(self) -> Iterator[BatchStream]:
-        """The scopes in turn, so that a busy one does not starve the other."""
+        """The closable batches of both scopes in turn, so that a busy scope does not starve the other."""
         more = True
         while more:
             more = False
@@ -238,7 +241,7 @@ class Batching(Layer):
                     yield opened
 
     def _may_close(self, opened: BatchStream) -> bool:
-        """A scope with nothing on its way may always send one batch; beyond that a batch is full and the window open."""
+        """Whether a batch of this scope may be sent: any when none is on its way, else only a full one within the window."""
         if not opened.payloads:
             return False
         if opened.next_back == opened.next_number:
@@ -268,9 +271,10 @@ class Batching(Layer):
     # -- leaving -----------------------------------------------------------------------------------------------------
 
     def _maybe_leave(self, now: float) -> list[Effect]:
-        """Pass `Disconnect` on when nothing of mine is on its way, or when that takes too long.
+        """Pass `Disconnect` on when no own message is on its way, or when that takes too long.
 
-        Only at the end of a turn: leaving may begin a flush of the view, and other multicasts may still be in the walk.
+        This happens only at the end of a turn: leaving may begin a flush of the view, and other multicasts may still be in the
+        walk.
         """
         if self._leave_at is None or (now < self._leave_at and not self._is_drained()):
             return []
@@ -279,7 +283,7 @@ class Batching(Layer):
         return [*[Dropped(reason, count) for reason, count in rest.items() if count], Down(Disconnect())]
 
     def _count_outstanding(self) -> int:
-        """How many multicast messages are sent and not delivered here; after leaving nobody here will know (SEQ-16)."""
+        """How many multicast messages are sent and not delivered here; after leaving nobody here can tell (SEQ-16)."""
         return sum(opened.next_number - opened.next_back for opened in self._multicasts)
 
     def _left_behind(self) -> list[LeftBehind]:
@@ -290,7 +294,7 @@ class Batching(Layer):
         return not (self._open_bytes or self._outstanding_bytes or self._waiting_bytes)
 
     def _discard_open(self) -> int:
-        """Nothing of mine follows my `Disconnect`; how many messages that were accepted are given up."""
+        """Discard the messages that are in no batch yet, as none may follow `Disconnect`; returns how many they were."""
         unsent = 0
         for opened in (*self._multicasts, *[each for scope in UNICASTS for each in self._targets.take(scope)]):
             while opened.payloads:

@@ -1,4 +1,4 @@
-"""Discovery: who is there, who coordinates, and where a member can be reached."""
+"""Discovery: which members there are, which one coordinates, and where each can be reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a member knows of where everybody is, whom it believes, and what it tells others. A helper of discovery, not a layer."""
+"""The contacts that a member knows, the authority it grants others over them, and what it tells. A helper of discovery."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect
 
-#: So many members, in order of rank, tell others of the whole view; the rest speak for themselves. One would do, but it may be
-#: the one that has just died.
+#: How many members, in order of rank, answer for the whole view; the rest speak for themselves. One would do, but it may be the
+#: one that has just died.
 TELLERS = 3
-#: Contacts in one datagram: with names of usual length they stay below the size of an Ethernet frame.
+#: Contacts in one datagram at most: with names of usual length it stays below the size of an Ethernet frame.
 CONTACTS_PER_FRAME = 12
 
 
 class Directory:
     """Contacts with the rules of authority (A2).
 
-    The owner may say anything newer of itself, and each of its statements is newer than all before, so that it wins over
-    whatever is remembered, a tombstone included. The coordinator of my view may correct. Third parties fill gaps only.
+    The owner of a contact may state anything newer about itself; each of its statements is newer than all before, so that it
+    wins over whatever is remembered, a tombstone included. The coordinator of the view may correct contacts. Third parties may
+    only add contacts that are unknown.
     """
 
     def __init__(self, address: Address, name: str, contacts: AddressCache, answered: RateLimit) -> None:
@@ -32,22 +33,22 @@ class Directory:
         self.contacts = contacts
         self.answered = answered
         self.answers = 0
-        #: Where I am; empty before I am connected and after I have left.
+        #: This member's own addresses; empty before it is connected and after it has left.
         self.physical: tuple[Physical, ...] = ()
         self.version = 0
         self.view: View | None = None
 
     def me(self) -> Contact:
-        """What I say of myself, newer than anything said before."""
+        """This member's own contact, with a version above all before."""
         self.version += 1
         return Contact(self.address, self.name, self.physical, self.version)
 
     def standing(self) -> tuple[Address | None, ViewId | None]:
-        """Who coordinates, and the view; neither before my first view (A13)."""
+        """The coordinator and the id of the view; None and None before the first view (A13)."""
         return (None, None) if self.view is None else (self.view.coordinator, self.view.id)
 
     def learn(self, contact: Contact, source: Address, now: float) -> list[Effect]:
-        """Take in what `source` says of somebody, if it may say so."""
+        """Take in a contact that `source` gives, if it has the authority."""
         member = contact.address
         known = self.contacts.get(member)
         if member == self.address or (known is not None and contact.version <= known.version):
@@ -65,7 +66,10 @@ class Directory:
         return [Down(SetPhysical(member, contact.physical, contact.version))]
 
     def may_invalidate(self, member: Address, source: Address) -> bool:
-        """The leaver itself may, and my coordinator unless it is late: who is in my view has come back (A2)."""
+        """Whether `source` may remove a contact: a leaver its own, the coordinator that of a member outside the view.
+
+        A member inside the view has come back, so the coordinator's word is late (A2).
+        """
         if source == member:
             return member != self.address
         view = self.view
@@ -77,7 +81,7 @@ class Directory:
         return [contact for member in members if (contact := self.contacts.get(member)) is not None]
 
     def others(self, asker: Address) -> tuple[Contact, ...]:
-        """A bounded choice for an asker: the coordinator, then strangers (they are harder to find), then the view."""
+        """The contacts that go into an answer: the coordinator, then strangers, as they are harder to find, then the view."""
         view = self.view
         if view is not None and view.rank(self.address) >= TELLERS:
             return ()
@@ -88,17 +92,20 @@ class Directory:
         return tuple(chosen[:CONTACTS_PER_FRAME])
 
     def tells_of(self, member: Address) -> bool:
-        """The first members answer for the view, so that a hundred do not answer one question; for a stranger whoever can."""
+        """Whether this member answers for `member`: only the first ones answer for the view, any for a stranger.
+
+        Otherwise a hundred members would answer one question.
+        """
         view = self.view
         return view is None or view.rank(member) < 0 or view.rank(self.address) < TELLERS
 
     def may_answer(self, asker: Address, member: Address, now: float) -> bool:
-        """Only who is known can be answered, and nobody the same more often than the limit allows (C15); counts it if so."""
+        """Whether a question may be answered, and count it: the asker is known, and was not answered too recently (C15)."""
         allowed = asker in self.contacts and self.answered.allow((asker, member), now)
         self.answers += allowed
         return allowed
 
 
 def is_own_word(contact: Contact, source: Address) -> bool:
-    """Whether `source` says of itself where it is, so that it can be answered there."""
+    """Whether the contact is of `source` itself, so that it can be answered there."""
     return contact.address == source and is_reachable(contact)

@@ -1,4 +1,4 @@
-"""What discovery says on the wire."""
+"""The headers of discovery."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sitestack.stack.layer import Down, Effect
 
 @dataclass(frozen=True, slots=True)
 class WhoIsThere(Header):
-    """Discovery request. Says as much of the asker as an answer would, so both sides learn."""
+    """Discovery request. It tells as much of the asker as an answer would of the answerer, so that both sides learn."""
 
     contact: Contact
-    #: Who coordinates the asker's view, and which view it is; neither before its first view.
+    #: The coordinator and the id of the asker's view; None before its first view.
     coordinator: Address | None
     view: ViewId | None
-    #: Those that all members of a site must share, as people read them. Whoever has others is not found.
+    #: The parameters that all members of a site must share, as text. A process with others is not found.
     parameters: str
 
 
 @dataclass(frozen=True, slots=True)
 class IAmHere(Header):
-    """Discovery answer. `others` are contacts that the answerer knows: two initial hosts let a joiner find the rest (LA-28)."""
+    """Discovery answer. `others` are contacts known to the answerer: two initial hosts let a joiner find the rest (LA-28)."""
 
     contact: Contact
     coordinator: Address | None
@@ -37,7 +37,7 @@ class IAmHere(Header):
 
 @dataclass(frozen=True, slots=True)
 class WhoHas(Header):
-    """Who knows where this member is? The asker tells where to answer: the one it looks for may have forgotten it too."""
+    """Who knows where `member` is? The asker gives its own contact, as the member may have forgotten it too."""
 
     member: Address
     asker: Contact
@@ -45,14 +45,14 @@ class WhoHas(Header):
 
 @dataclass(frozen=True, slots=True)
 class IHave(Header):
-    """Where these members are."""
+    """The contacts of these members."""
 
     contacts: tuple[Contact, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Invalidate(Header):
-    """Forget what was said of this member up to this version."""
+    """Forget the contacts of this member up to this version."""
 
     member: Address
     version: int
@@ -60,11 +60,11 @@ class Invalidate(Header):
 
 @dataclass(frozen=True, slots=True)
 class KnownContacts(Header):
-    """State for a joiner: where the members of the view are."""
+    """State for a joiner: the contacts of the members of the view."""
 
     contacts: tuple[Contact, ...]
 
 
 def say(me: Address, header: Header, dests: Iterable[Destination]) -> list[Effect]:
-    """Send it once to each: nobody is in a view with all of them, so nothing of discovery is reliable."""
+    """Frames with this header to each destination. All are unreliable: the receivers share no view with the sender."""
     return [Down(Frame(me, dest, (header,), None, True)) for dest in dests]

@@ -1,8 +1,8 @@
-"""Discovery: who is there, who coordinates, and where a member can be reached.
+"""Discovery: which members there are, which one coordinates, and where each can be reached.
 
-Two ways to ask, which may be combined: by multicast (PING) and at configured initial hosts (TCPPING). What is learnt fills the
-address cache of the resolver below, by events only. Without multicast a request "to all" is a fan-out to everybody known,
-and each answer makes more of them known.
+Members are asked by multicast (PING) or at configured initial hosts (TCPPING), or both. Contacts that are learnt are handed to
+the address cache of the resolver below, by events only. Without multicast a request "to all" is a fan-out to every known
+member, and each answer makes more of them known.
 
 A is alone, B starts:
 
@@ -50,46 +50,46 @@ from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
-#: Seeds that are asked; a name that stands for more places than this is asked at the first ones.
+#: How many initial hosts are asked; of a name with more addresses than this the first ones are.
 INITIAL_HOSTS_MAX = 256
-#: People are told of a process that has other parameters at most this often; and so many of them are told apart.
+#: Least time in seconds between two reports of one process with other parameters, and how many such processes are told apart.
 COMPLAINT_INTERVAL_S = 60.0
 COMPLAINTS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryConfig:
-    """Defaults fit a LAN."""
+    """Times and bounds of discovery. The defaults fit a LAN."""
 
-    #: Asked directly, besides the multicast: any members that are likely to be up (initial hosts).
+    #: Members that are asked directly, besides the multicast: any that are likely to be up.
     initial_hosts: tuple[Physical, ...] = ()
-    #: A name that stands for all members, those that are not ready included (a headless service), with the port of all of them.
-    #: It is looked up again and again while the member runs.
+    #: A DNS name that resolves to the addresses of all members, also those that are not ready (a headless service), with the
+    #: port of all of them. It is looked up again and again while the member runs.
     dns: Physical | None = None
-    #: How long a joiner waits before it takes itself for the first.
+    #: How long a joiner searches before it takes itself for the first member.
     join_wait_s: float = 1.0
-    #: The request is repeated at this interval while waiting: it may be lost, and others may start a little later.
+    #: The interval at which the request is repeated during a search: it may be lost, and others may start a little later.
     request_interval_s: float = 0.25
-    #: A search ends so long after a coordinator has answered.
+    #: How long a search goes on after a coordinator has answered, so that others can answer too.
     settle_s: float = 0.1
-    #: One requester is answered the same question at most this often.
+    #: Least time between two answers to the same question of one requester.
     answer_interval_s: float = 0.1
-    #: Requesters that this is remembered of; beyond it the oldest is forgotten.
+    #: How many requesters this is remembered for; beyond, the oldest is forgotten.
     answered_max: int = 1_024
-    #: Answers that one search takes in; further ones are dropped.
+    #: How many answers one search takes in; further ones are dropped.
     peers_max: int = 1_024
-    #: Contacts remembered; beyond it the one heard of longest ago makes room, unless it is in the view.
+    #: How many contacts are remembered; beyond, the one heard of longest ago makes room, unless it is in the view.
     contacts_max: int = 4_096
-    #: Whoever is not in the view and has not been heard for so long is forgotten, at the latest after twice that time: without
-    #: multicast every stranger costs a copy of everything.
+    #: How long a process outside the view may be silent before its contact is forgotten, which takes twice that time at most.
+    #: Without multicast every known stranger costs a copy of each heartbeat and request.
     stranger_s: float = 60.0
-    #: What was removed stays refused for so long. Late copies are at most a minute old; two minutes are the least (A2).
+    #: How long a removed contact stays refused. Late copies of it are at most a minute old; two minutes are the least (A2).
     tombstone_s: float = 150.0
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryStatistics:
-    """What is known and what was asked."""
+    """Counters since the start; `tombstones` and `version` (of this member's own contact) are present values."""
 
     tombstones: int
     version: int
@@ -114,7 +114,7 @@ class Discovery(Layer):
     FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: DiscoveryConfig, parameters: str = "") -> None:
-        """`parameters`: what all members of a site must share. Who has others is neither joined nor merged with."""
+        """`parameters`: what all members of a site must share. A process with others is neither joined nor merged with."""
         self.local = local
         self.config = config
         self._parameters = parameters
@@ -138,7 +138,7 @@ class Discovery(Layer):
     # -- from above ------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Frames pass; connect and search."""
+        """Start and search when told to; take new initial hosts and the members to watch."""
         if isinstance(event, Connect):
             return [*self._lookup.connect(event.physical, now), Down(event)]
         if isinstance(event, FindMembers):
@@ -156,7 +156,7 @@ class Discovery(Layer):
         return [Down(event)]
 
     def _set_initial_hosts(self, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
-        """New ones are asked at once: who started alone, when no name was known yet, meets the others this way."""
+        """Ask new initial hosts at once: a member that started alone, before its names resolved, meets the others this way."""
         known, self._initial_hosts = (*self._initial_hosts, *self._directory.physical), initial_hosts
         new = [each for each in initial_hosts if each not in known]
         return say(self.local.address, self._request(), new) if new and self._directory.physical else []
@@ -172,12 +172,12 @@ class Discovery(Layer):
     # -- time ------------------------------------------------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When to ask again or to end the search; when to announce my new address again, or to forget strangers."""
+        """When to ask again, end the search, announce this member's new address again, or forget strangers."""
         due = self._lookup.deadline()
         return due if due is None or self._search is None else min(due, self._search.deadline())
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask again, end the search, announce my new address again, forget strangers."""
+        """Ask again, end the search, announce this member's new address again, forget strangers."""
         effects: list[Effect] = []
         search = self._search
         if search is not None and now >= search.until:
@@ -190,7 +190,7 @@ class Discovery(Layer):
     # -- from below ------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Take discovery's own frames, what the resolver asks for, and views."""
+        """Take discovery's own frames, the resolver's questions, and views."""
         if isinstance(event, Frame):
             headers = event.headers
             self._contacts.hear(event.source, now)
@@ -220,7 +220,7 @@ class Discovery(Layer):
     def _meet(self, header: WhoIsThere | IAmHere, source: Address, now: float) -> list[Effect]:
         """Take in what a process says of itself.
 
-        For a running search an answer counts, and so does the request of another process that starts at the same time.
+        A running search counts an answer, and also the request of another process that starts at the same time.
         """
         effects = self._directory.learn(header.contact, source, now)
         contact = replace(header.contact, name=printable(header.contact.name))
@@ -231,9 +231,9 @@ class Discovery(Layer):
         return effects
 
     def _refuse(self, header: WhoIsThere | IAmHere, name: str, now: float) -> list[Effect]:
-        """A process that orders or agrees in another way would lose messages here, and make others lose them.
+        """Report a process with other parameters: one that orders or agrees in another way would lose messages, here and there.
 
-        A member tells people; a joiner waits whether its search finds somebody with its own parameters.
+        A member reports it to the operator. A joiner waits whether its search finds a site with its own parameters.
         """
         member = header.contact.address
         other = OtherParameters(member, name, printable(header.parameters))
@@ -252,14 +252,14 @@ class Discovery(Layer):
         for contact in header.others:
             learnt = self._directory.learn(contact, source, now)
             effects += learnt
-            # Those that only the initial hosts know have not heard my request.
+            # Members that only the initial hosts know have not heard the request, so they are asked directly.
             if learnt and contact.address in self._contacts and self._search is not None and self._initial_hosts:
                 effects += say(self.local.address, self._request(), (contact.address,))
         return effects
 
     def _handle_invalidate(self, header: Invalidate, source: Address, now: float) -> list[Effect]:
         effects = self._lookup.handle_invalidate(header, source, now)
-        # Who has left while a search goes on is not found by it.
+        # A member that leaves during a search is not reported as found.
         if self._search is not None and Down(RemovePhysical(header.member)) in effects:
             self._search.forget(header.member)
         return effects
@@ -267,16 +267,16 @@ class Discovery(Layer):
     # -- what a joiner and people are told ---------------------------------------------------------------------------
 
     def give_state(self) -> KnownContacts:
-        """Where the members of the view are, myself included: a joiner has to reach them all at once."""
+        """The contacts of all members of the view, this one included: a joiner has to reach them all at once."""
         return KnownContacts((self._directory.me(), *self._directory.fellows()))
 
     def take_state(self, state: Header) -> None:
-        """Where those are that a joiner has to reach."""
+        """The contacts of the members that a joiner has to reach."""
         if isinstance(state, KnownContacts):
             self._lookup.take(state.contacts)
 
     def name_of(self, member: Address) -> str:
-        """The logical name of a member for people to read; its short hex form when it is not known."""
+        """The logical name of a member, for display; its short hex form when it is not known."""
         known = self._contacts.get(member)
         return repr(member) if known is None else known.name
 
@@ -291,7 +291,7 @@ class Discovery(Layer):
         )
 
     def levels(self) -> dict[str, Level]:
-        """What is remembered."""
+        """Contacts, and what the rate limits remember."""
         answered, complaints = self._directory.answered, self._complaints
         return {
             "contacts": Level.of(len(self._contacts), self.config.contacts_max, "addresses of members that were found"),

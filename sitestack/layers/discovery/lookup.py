@@ -1,12 +1,12 @@
 """Where a member can be reached: WHO-HAS, I-HAVE and INVALIDATE. The ARP-like helper of discovery, not a layer.
 
-C has something for B and does not know where B is; later B leaves:
+C has a frame for B and does not know where B is; later B leaves:
 
     C -> all    WhoHas(B, asked by C)                everybody caches C
     B -> C      IHave(B at b:1)                      C sends what has waited
     B -> all    Invalidate(B)                        everybody forgets B, and remembers that it has forgotten
 
-The same words are said unasked: by a member that has moved, and by the coordinator at a view, of who came and who left.
+The same headers are sent unasked: by a member that has moved, and by the coordinator at a view, of those that joined and left.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sitestack.model.events import RemovePhysical, SetPhysical
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect
 
-#: A change of my own address is announced so often, since nobody acknowledges it.
+#: How often a change of this member's own address is announced, since nobody acknowledges it.
 ANNOUNCEMENTS = 3
 
 
 class Lookup:
-    """Asks, answers and announces where members are, and forgets who has left or is silent."""
+    """Asks, answers and announces where members are; forgets those that have left or are silent strangers."""
 
     def __init__(self, directory: Directory, announce_interval_s: float, stranger_s: float) -> None:
         self._directory = directory
@@ -40,7 +40,7 @@ class Lookup:
     # -- myself ----------------------------------------------------------------------------------------------------
 
     def connect(self, physical: tuple[Physical, ...], now: float) -> list[Effect]:
-        """I am here now. Who has moved announces it."""
+        """This member can be reached at these addresses now. If it has moved, it announces that."""
         directory = self._directory
         if directory.physical and directory.physical != physical:
             self._announcements, self._announce_at = ANNOUNCEMENTS, now
@@ -50,7 +50,7 @@ class Lookup:
         return [Down(SetPhysical(me.address, me.physical, me.version))]
 
     def leave(self) -> list[Effect]:
-        """I am nowhere any more."""
+        """Tell everybody to forget this member, and forget its own addresses."""
         me, directory = self._directory.address, self._directory
         effects = say(me, Invalidate(me, directory.me().version), (None,)) if directory.physical else []
         directory.physical, directory.view, self._sweep_at = (), None, None
@@ -59,13 +59,13 @@ class Lookup:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When to announce my new address again, or to forget strangers; None while I am nowhere."""
+        """When to announce the new address again, or to forget strangers; None while not connected."""
         if self._sweep_at is not None and self._announcements:
             return min(self._sweep_at, self._announce_at)
         return self._sweep_at
 
     def expire(self, now: float, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
-        """Announce my new address again, forget strangers."""
+        """Announce the new address again, forget strangers."""
         effects: list[Effect] = []
         directory = self._directory
         if self._announcements and now >= self._announce_at:
@@ -85,7 +85,7 @@ class Lookup:
     # -- one member that is looked for -----------------------------------------------------------------------------
 
     def find(self, member: Address, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
-        """The resolver has something for this member: say where it is, or ask everybody."""
+        """The resolver has a frame for this member: tell where it is, or ask everybody."""
         known = self._contacts.get(member)
         if known is not None:
             return [Down(SetPhysical(member, known.physical, known.version))]
@@ -97,7 +97,7 @@ class Lookup:
         return say(directory.address, WhoHas(member, directory.me()), dests)
 
     def handle_who_has(self, header: WhoHas, source: Address, now: float) -> list[Effect]:
-        """Answer for myself, or for who is known, if it is mine to say."""
+        """Answer for this member itself, or for a known one if this member has to speak for it."""
         member, directory = header.member, self._directory
         if not is_own_word(header.asker, source):
             return [Dropped("bad_contact")]
@@ -110,18 +110,19 @@ class Lookup:
         return effects + say(directory.address, IHave((directory.me() if known is None else known,)), (source,))
 
     def handle_i_have(self, header: IHave, source: Address, now: float) -> list[Effect]:
-        """Believe what `source` may say."""
+        """Take in the contacts that `source` has the authority to give."""
         if len(header.contacts) > CONTACTS_PER_FRAME:
             return [Dropped("too_many_contacts")]
         return [effect for contact in header.contacts for effect in self._directory.learn(contact, source, now)]
 
     def handle_invalidate(self, header: Invalidate, source: Address, now: float) -> list[Effect]:
-        """Forget a member, if `source` may say so."""
+        """Forget a member, if `source` has the authority to say so."""
         member = header.member
         if not self._directory.may_invalidate(member, source):
             return [Dropped("no_authority")]
         known = self._contacts.get(member)
-        # The coordinator need not know the latest word of the one that left; if that one lives, its next word brings it back.
+        # An older version counts only from the coordinator, which may not know the latest: if the member lives, its next
+        # contact is newer.
         if source == member and known is not None and known.version > header.version:
             return [Dropped("late_invalidate")]
         return self._forget(member, now, header.version)
@@ -129,11 +130,11 @@ class Lookup:
     # -- the members of a view -------------------------------------------------------------------------------------
 
     def take(self, contacts: tuple[Contact, ...]) -> None:
-        """What a joiner is told; kept until the view, which follows at once, can hand it down."""
+        """Keep the contacts that a joiner is handed until its view, which follows at once."""
         self._given = contacts
 
     def install(self, view: View, previous: View | None, now: float) -> list[Effect]:
-        """Learn of those who came, and forget those who left; the coordinator tells everybody of both."""
+        """Learn the members that joined and forget those that left; the coordinator tells everybody of both."""
         directory, contacts = self._directory, self._contacts
         directory.view = view
         contacts.pin(view.members, now)
@@ -149,12 +150,12 @@ class Lookup:
         if view.coordinator == directory.address:
             for obituary in obituaries:
                 effects += say(directory.address, obituary, (None,))
-            # After a merge each side is new to the other, so everybody is told of everybody.
+            # After a merge each part is new to the other, so all members are introduced.
             effects += self._introduce([each for each in view.members if view.subviews or each not in before])
         return effects
 
     def _introduce(self, members: list[Address]) -> list[Effect]:
-        """Tell all of these members: without multicast, who is not told of a joiner does not reach it."""
+        """Tell everybody the contacts of these members: without multicast, a joiner is reached only by members that know it."""
         me, directory = self._directory.address, self._directory
         contacts = [directory.me() if each == me else self._contacts.get(each) for each in members]
         known = [contact for contact in contacts if contact is not None]

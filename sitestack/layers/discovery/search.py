@@ -1,4 +1,7 @@
-"""One search for members: whom to expect, how long to wait, and who has answered so far. A helper of discovery, not a layer."""
+"""One search for members: how long it lasts, and the processes that have answered so far.
+
+A helper of discovery, not a layer.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from sitestack.model.view import ViewId
 
 
 class Search:
-    """Ask, ask again, and end early once a coordinator has spoken for itself and the others had a moment to do so too."""
+    """Ends at `until`, or soon after a coordinator has answered for itself, which gives others a moment to answer too."""
 
     def __init__(self, now: float, join_wait_s: float, settle_s: float, peers_max: int) -> None:
         self.until = now + join_wait_s
@@ -23,7 +26,7 @@ class Search:
         return min(self.until, self.ask_at)
 
     def heard(self, contact: Contact, coordinator: Address | None, view: ViewId | None, now: float) -> bool:
-        """Note what a process says of itself; its newest word counts. False when there is no room for it."""
+        """Note what a process says of itself; the newest version counts. False when there is no room for one more process."""
         known = self._peers.get(contact.address)
         if known is None and len(self._peers) >= self.peers_max:
             return False
@@ -35,20 +38,20 @@ class Search:
         return True
 
     def refuse(self, other: OtherParameters) -> None:
-        """There is a site already whose parameters are not mine."""
+        """Note that there is a site already whose parameters differ from this process's."""
         self._refused = other
 
     def forget(self, member: Address) -> None:
-        """It has left meanwhile."""
+        """Remove a member that has left during the search."""
         self._peers.pop(member, None)
 
     def outcome(self) -> Found | OtherParameters:
-        """What a joiner is told: who answered, unless the site is there and nobody in it has the joiner's parameters."""
+        """The processes that answered; or, when only a site with other parameters was found, the refusal."""
         peers = self.peers()
         if self._refused is not None and all(peer.coordinator is None for peer in peers):
             return self._refused
         return Found(peers)
 
     def peers(self) -> tuple[Peer, ...]:
-        """Everybody who answered, in order of address."""
+        """All processes that answered, in order of address."""
         return tuple([self._peers[member][1] for member in sorted(self._peers)])

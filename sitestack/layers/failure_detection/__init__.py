@@ -1,4 +1,4 @@
-"""Failure detection: heartbeats to all, and a question to whoever falls silent before it is reported."""
+"""Failure detection: heartbeats to all, and a question to a member that falls silent before it is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What members say to each other to find out who lives. All of it is unreliable: what is lost comes again or did not matter."""
+"""The headers of failure detection. All are unreliable: a lost one is repeated or did not matter."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class Alive(Header):
 
 @dataclass(frozen=True, slots=True)
 class AreYouThere(Header):
-    """Suspicion check. From the second attempt on both sides use another address of the other, if it has one."""
+    """Question to a silent member. From the second attempt on both sides use another address of each other, if there is one."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class IAmAlive(Header):
-    """Answer to the suspicion check."""
+    """Answer to AreYouThere."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotHere(Header):
-    """Your frame was for a member that is not at this address any more."""
+    """Answer to a misdirected frame: the member `wanted` is not at this address any more."""
 
     wanted: Address
 
 
 @dataclass(frozen=True, slots=True)
 class NotHeard(Header):
-    """To the coordinator, with each heartbeat: I hear nothing of you, should you hear me."""
+    """Member to the coordinator, with each heartbeat: I suspect you because I hear nothing of you, in case you hear me."""
 
 
 HEADERS: dict[int, type[Header]] = {0x20: Alive, 0x21: AreYouThere, 0x22: IAmAlive, 0x23: NotHere, 0x24: NotHeard}

@@ -1,20 +1,21 @@
-"""Failure detection: heartbeats to all, and a question to whoever falls silent before it is reported.
+"""Failure detection: heartbeats to all, and a question to a member that falls silent before it is reported.
 
     every 0.5 s   A -> all   Alive(view)
     B silent 2.5 s           A -> B   AreYouThere(1), (2), (3), each by the next of B's addresses
     heard of B               nothing was wrong
     still silent             up: Suspect(B); and Unsuspect(B) should it be heard after all
 
-Besides, each member has a TCP connection to the coordinator, to the next in line, and to the next member in the ring. A killed
-process is noticed by its kernel closing the connection, within milliseconds; the shell makes sure and says `Gone`. Where the
-port cannot be reached nothing of the kind happens, and silence decides (FD_SOCK in JGroups).
+Besides, each member has a TCP connection to the coordinator, to the second in line, and to the next member in the ring. When a
+process is killed its kernel closes these within milliseconds; the shell makes sure and reports `Gone`. Where the port cannot be
+reached there are no such connections, and silence decides (FD_SOCK in JGroups).
 
-Any frame is a sign of life. But nobody can follow a coordinator that it does not hear. The coordinator learns of it when a
-question is put to it a second time, or from `NotHeard`, and asks back; from then on only an answer shows that both hear each
-other. It does not wait for the other's verdict: what is not heard is not acknowledged, and everybody waits for that.
+Any frame is a sign of life. But a coordinator must also be heard, or nobody can follow it. A coordinator notices that a member
+does not hear it by a second question of that member, or by `NotHeard`, and asks back; from then on only an answer shows that
+both hear each other. It does not leave the verdict to the other member: messages that are not heard are not acknowledged, and
+everybody waits for that.
 
 Members are told apart by UUID, never by address, so a restarted process does not keep its
-predecessor alive: what is sent to the predecessor comes back as `NotHere`, which is as good as an obituary (A3).
+predecessor alive: frames for the predecessor are answered with `NotHere`, which proves its death (A3).
 """
 
 from __future__ import annotations
@@ -48,31 +49,32 @@ _OWN = frozenset(HEADERS.values())
 
 @dataclass(frozen=True, slots=True)
 class FailureDetectionConfig:
-    """Defaults fit a LAN: a crash is reported after 3.5 to 4 seconds."""
+    """Times of heartbeats and checks. The defaults fit a LAN: a crash is reported after 3.5 to 4 seconds."""
 
-    #: A heartbeat goes out this often.
+    #: The interval between two heartbeats.
     heartbeat_interval_s: float = 0.5
-    #: A member silent for so long is asked.
+    #: How long a member may be silent before it is asked whether it is there.
     timeout_s: float = 2.5
-    #: A member that does not answer for so long when asked is suspected.
+    #: How long a member that was asked may take to answer before it is suspected.
     verify_timeout_s: float = 1.0
-    #: The question is put so often within that time.
+    #: How often the question is repeated within that time, the first one included.
     verify_attempts: int = 3
-    #: Woken up later than asked for by more than this, a member takes itself for the one that stood still, and suspects nobody.
+    #: A member that wakes up later than it asked for by more than this takes itself for the one that stood still, and suspects
+    #: nobody.
     stall_s: float = 1.0
-    #: `NotHere` goes to one sender, for one member that it looks for, at most this often.
+    #: Least time between two `NotHere` to one sender about one member.
     not_here_interval_s: float = 0.5
-    #: A differing view of one member is reported at most this often.
+    #: Least time between two reports of a differing view of one member.
     seen_interval_s: float = 1.0
-    #: Whether connections to other members are kept, to notice at once when one closes.
+    #: Whether TCP connections to other members are kept, so that a killed process is noticed at once.
     watch: bool = True
-    #: Processes that the two limits above are remembered of; beyond it the oldest is forgotten.
+    #: How many processes the two limits above are remembered for; beyond, the oldest is forgotten.
     limited_max: int = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class FailureDetectionStatistics:
-    """Who is watched, and what came of it."""
+    """Members monitored, checked and suspected now; the rest are counters since the start."""
 
     monitored: int
     checking: int
@@ -101,16 +103,17 @@ class FailureDetection(Layer):
         self.local = local
         self.config = config
         self._view: View | None = None
-        #: When each other member of the view was heard last. Members of a view only, so the view bounds these five.
+        #: When each other member of the view was heard last. This and the next four hold members of the view only, which bounds
+        #: them.
         self._heard: dict[Address, float] = {}
         self._checks: dict[Address, _Check] = {}
         self._suspected: dict[Address, None] = {}
-        #: Those of them that are dead for certain: what still arrives of them was sent before.
+        #: Suspected members that are certainly dead: frames that still arrive from them were sent before.
         self._gone: dict[Address, None] = {}
-        #: Those being checked or suspected because they hear nothing of me. They are heard; an answer is what counts.
+        #: Members being checked or suspected because they do not hear this one. They are heard, so only an answer clears them.
         self._deaf: dict[Address, None] = {}
         self._heartbeat_at = 0.0
-        #: No member can have been silent for too long before then; so frames need not be looked at for the deadline.
+        #: The earliest time at which some member can have been silent for too long, so that a frame need not move any deadline.
         self._scan_at = 0.0
         self._not_here = RateLimit(config.not_here_interval_s, config.limited_max)
         self._seen = RateLimit(config.seen_interval_s, config.limited_max)
@@ -119,7 +122,7 @@ class FailureDetection(Layer):
     # -- what is heard ---------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Everything from a member is a sign of life."""
+        """Take every frame of a member as a sign of life; handle own headers, views and misdirected frames."""
         if isinstance(event, Frame):
             source, headers = event.source, event.headers
             effects: list[Effect] = []
@@ -142,7 +145,7 @@ class FailureDetection(Layer):
         return [Up(event)]
 
     def _is_proof(self, source: Address, headers: tuple[Header, ...]) -> bool:
-        """Whether this frame shows that all is well with a member that was doubted."""
+        """Whether this frame clears a member that is being checked or suspected."""
         return source not in self._gone and (source not in self._deaf or (bool(headers) and type(headers[-1]) is IAmAlive))
 
     def _take_back(self, member: Address) -> list[Effect]:
@@ -161,7 +164,7 @@ class FailureDetection(Layer):
             answer = self._send(source, IAmAlive())
             if header.attempt == 1:
                 return [answer]
-            # Whoever has to ask twice may not get what I send to the address that I use, nor anything else of mine.
+            # A member that asks twice may not get frames at the address that this one uses, or may not hear it at all.
             coordinates = self._view is not None and self._view.coordinator == self.local.address
             deaf = self._check_deaf(source, now) if coordinates and source in self._heard else []
             return [Down(TryNextPhysical(source)), answer, *deaf]
@@ -171,7 +174,7 @@ class FailureDetection(Layer):
             return self._suspect([header.wanted])
         if isinstance(header, NotHeard):
             return self._check_deaf(source, now)
-        return []  # IAmAlive: that it came is all it says
+        return []  # IAmAlive: its arrival is all that matters
 
     def _check_deaf(self, member: Address, now: float) -> list[Effect]:
         if member not in self._heard:
@@ -196,7 +199,7 @@ class FailureDetection(Layer):
     # -- what is not heard -----------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Frames pass; a reported member is checked at once; who is gone needs no check."""
+        """Check a member that another one has reported; suspect a member that is gone without a check."""
         if isinstance(event, Gone):
             if event.member not in self._heard:
                 return [Dropped("not_monitored")]
@@ -212,13 +215,13 @@ class FailureDetection(Layer):
         return self._begin_check(member, now)
 
     def deadline(self) -> float | None:
-        """The next heartbeat, question or look at the silent ones."""
+        """The next heartbeat, the next question, or the next search for silent members."""
         if self._view is None:
             return None
         return min(self._heartbeat_at, self._scan_at, *[check.due for check in self._checks.values()])
 
     def expire(self, now: float) -> list[Effect]:
-        """Send the heartbeat; ask the silent ones; report those that did not answer."""
+        """Send the heartbeat; ask silent members; report those that did not answer."""
         due = self.deadline()
         if due is None:
             return []
@@ -231,13 +234,13 @@ class FailureDetection(Layer):
             effects.append(self._send(None, Alive(self._view.id)))
             if self._view.coordinator in self._suspected:
                 effects.append(self._send(self._view.coordinator, NotHeard()))
-            effects += self._watch(self._view)  # again and again: a place may become known, or change
+            effects += self._watch(self._view)  # repeated, as an address may become known, or change
         if now >= self._scan_at:
             effects += self._scan(now)
         return effects + self._continue_checks(now)
 
     def _forgive(self, now: float) -> None:
-        """I stood still (F18): nobody else can be blamed for what I did not hear meanwhile."""
+        """This process stood still (F18): count nothing that it did not hear meanwhile against the others."""
         self._stalls += 1
         self._heard = dict.fromkeys(self._heard, now)
         for check in self._checks.values():
@@ -245,14 +248,14 @@ class FailureDetection(Layer):
         self._scan_at = now + self.config.timeout_s
 
     def _scan(self, now: float) -> list[Effect]:
-        """Begin to check whoever has been silent for too long; the next look is when the next one can be."""
+        """Begin to check members that were silent for too long; schedule the next scan for when another one can be."""
         timeout_s = self.config.timeout_s
         effects: list[Effect] = []
         oldest = now
         for member, heard in self._heard.items():
             if member in self._checks or member in self._suspected:
                 continue
-            if now >= heard + timeout_s:  # as `_scan_at` is computed: a difference would round otherwise, and time stand still
+            if now >= heard + timeout_s:  # computed as `_scan_at` is: rounded in another way, it could be due for ever
                 effects += self._begin_check(member, now)
             else:
                 oldest = min(oldest, heard)
@@ -281,7 +284,7 @@ class FailureDetection(Layer):
         return effects + self._suspect(dead)
 
     def _suspect(self, members: list[Address]) -> list[Effect]:
-        """Report these, and again those whom a new view has kept."""
+        """Report members as suspected, and once more those that a new view has kept although they were suspected."""
         news = [member for member in members if member not in self._suspected or member in self._checks]
         for member in news:
             self._checks.pop(member, None)
@@ -292,9 +295,9 @@ class FailureDetection(Layer):
     # -- views -----------------------------------------------------------------------------------------------------
 
     def _install(self, view: View, now: float) -> list[Effect]:
-        """Watch the members of this view and nobody else.
+        """Watch the members of this view, and no others.
 
-        A suspicion was about the old view, so whoever is suspected is checked anew. The layers above go on suspecting it until
+        A suspicion was about the old view, so a suspected member is checked anew. The layers above go on suspecting it until
         the check ends, and hear `Unsuspect` when it answers.
         """
         others = [member for member in view.members if member != self.local.address]
@@ -311,9 +314,9 @@ class FailureDetection(Layer):
         return [*gone, *[effect for member in suspected for effect in self._begin_check(member, now)], *self._watch(view)]
 
     def _watch(self, view: View) -> list[Effect]:
-        """Everybody watches the coordinator and the next in line: without both the third acts at once, too.
+        """Keep connections to the coordinator, the second in line, and the next member in the ring.
 
-        The ring sees to the others.
+        Every member watches the first two: if both die, the third takes over at once. The ring covers the other members.
         """
         rank = view.rank(self.local.address)
         if not self.config.watch or rank < 0:
@@ -335,6 +338,6 @@ class FailureDetection(Layer):
         )
 
     def levels(self) -> dict[str, Level]:
-        """Processes that answers and reports are limited for."""
+        """Processes for which answers and reports are limited in rate."""
         why = "processes that were answered, remembered so that they are answered seldom"
         return {"limited": max(self._not_here.level(why), self._seen.level(why), key=lambda level: level.now)}

@@ -1,4 +1,4 @@
-"""The accounts of flow control: what was sent and acknowledged, what was consumed and returned. All are totals of one view."""
+"""The accounts of flow control: bytes sent and acknowledged, consumed and returned. All are totals since the view began."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from sitestack.layers.flow_control.headers import Mark
 from sitestack.model.frame import Frame
 from sitestack.model.view import ViewId
 
-#: What a batch costs besides its body, so that many small ones are not free.
+#: Bytes that a batch costs besides its body, so that many small ones are not free.
 FRAME_BYTES = 128
-#: The largest distance between two marks: credit that comes in larger lumps would leave room unused in a large window.
+#: The largest distance between two marks, in bytes: if credit came in larger lumps, a part of a large window would stay unused.
 MARK_BYTES_MAX = 256 * 1024
 
 
 def cost(frame: Frame) -> int:
-    """What a frame counts in bytes. Without a batch it is free."""
+    """Bytes that a frame counts; without a batch it is free."""
     return 0 if frame.batch is None else FRAME_BYTES + len(frame.batch.body)
 
 
 class Outlet:
-    """What goes to one receiver, or to all: passes while it is less than a window ahead, and waits in order beyond.
+    """The frames to one receiver or to all: they pass while less than a window is unacknowledged, and queue in order beyond.
 
-    Marks are at most a quarter of the window apart. So when all of them are acknowledged there is credit, and a sender that
-    has none has asked for some, whatever the windows of the others are.
+    Marks are at most a quarter of the window apart. So when all marks are acknowledged there is credit, and a sender without
+    credit has a mark under way, whatever the windows of the others are.
 
-    What is out of band waits for credit like the rest, and in front of it.
+    Out-of-band frames wait for credit too, in front of the others.
     """
 
     __slots__ = ("_mark_bytes", "_window_bytes", "acknowledged", "marked", "queue", "queued_bytes", "sent", "urgent")
@@ -33,17 +33,17 @@ class Outlet:
     def __init__(self, window_bytes: int) -> None:
         self._window_bytes = window_bytes
         self._mark_bytes = max(1, min(window_bytes // 4, MARK_BYTES_MAX))
-        #: Bounded by the layer, over all outlets.
+        #: Frames that wait for credit; bounded by the layer, over all outlets.
         self.queue: deque[Frame] = deque()
         self.queued_bytes = 0
-        #: How many frames in front are out of band.
+        #: How many frames in front of the queue are out of band.
         self.urgent = 0
         self.start_view()
 
     def start_view(self) -> None:
-        """All totals begin at zero; what waits goes on waiting, and is not counted yet."""
+        """Begin all totals at zero. Queued frames go on waiting; they are counted when they are sent."""
         self.sent = 0
-        #: The last total that was put on a frame.
+        #: The last total that was put on a frame, as a mark.
         self.marked = 0
         self.acknowledged = 0
 
@@ -54,15 +54,15 @@ class Outlet:
 
     @property
     def awaited(self) -> int:
-        """Bytes that are marked and not acknowledged: at rest there are none, or credit was lost."""
+        """Bytes that are marked and not acknowledged. At rest there are none, unless credit was lost."""
         return max(0, self.marked - self.acknowledged)
 
     def has_credit(self, frame: Frame) -> bool:
-        """Whether this frame may go. One that follows nothing always may, however large it is."""
+        """Whether this frame may go. A frame may always go when nothing is on its way, however large it is."""
         return frame.batch is None or self.sent - self.acknowledged < self._window_bytes
 
     def charge(self, frame: Frame, view: ViewId) -> Frame:
-        """Count a frame as sent; the answer is what to send, with a mark if it is time for one."""
+        """Count a frame as sent; returns the frame to send, with a mark if it is time for one."""
         self.sent += cost(frame)
         if self.sent - self.marked < self._mark_bytes:
             return frame
@@ -70,15 +70,15 @@ class Outlet:
         return frame.push(Mark(view, self.sent))
 
     def acknowledge(self, total_bytes: int) -> None:
-        """Never down, and never beyond what was sent: nobody can open the window wider than it is."""
+        """Take a returned total. It never falls, and never exceeds what was sent, so no peer can open the window wider."""
         self.acknowledged = max(self.acknowledged, min(total_bytes, self.sent))
 
     def settle(self) -> None:
-        """Nothing is on its way any more."""
+        """Count everything sent as acknowledged: nothing is on its way any more."""
         self.acknowledged = self.marked = self.sent
 
     def put(self, frame: Frame) -> None:
-        """Let it wait."""
+        """Queue a frame."""
         if frame.is_out_of_band:
             self.queue.insert(self.urgent, frame)
             self.urgent += 1
@@ -87,14 +87,14 @@ class Outlet:
         self.queued_bytes += cost(frame)
 
     def take(self) -> Frame:
-        """The first one waits no longer."""
+        """Remove the first frame of the queue."""
         frame = self.queue.popleft()
         self.urgent -= self.urgent > 0
         self.queued_bytes -= cost(frame)
         return frame
 
     def clear(self) -> list[Frame]:
-        """Nothing waits any more; what did is returned."""
+        """Empty the queue; returns its frames."""
         frames = list(self.queue)
         self.queue.clear()
         self.queued_bytes = self.urgent = 0
@@ -102,7 +102,7 @@ class Outlet:
 
 
 class Account:
-    """The accounts with one member, both ways."""
+    """The accounts with one member, in both directions."""
 
     __slots__ = ("cast_acknowledged", "cast_consumed", "cast_returned", "unicast_consumed", "unicast_returned", "unicasts")
 
@@ -111,13 +111,14 @@ class Account:
         self._start_totals()
 
     def start_view(self) -> None:
-        """All totals are per view."""
+        """Begin all totals at zero: they are per view."""
         self.unicasts.start_view()
         self._start_totals()
 
     def _start_totals(self) -> None:
         self.cast_acknowledged = 0
-        #: The last mark that was consumed, and the last that its sender was told of.
+        #: For multicasts and for unicasts: the last mark of the member that was reached here, and the last that was returned to
+        #: it.
         self.cast_consumed = 0
         self.cast_returned = 0
         self.unicast_consumed = 0

@@ -1,4 +1,4 @@
-"""What flow control says: on the frames of a sender, and back to it."""
+"""The headers of flow control: marks on the frames of a sender, and credits back to it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sitestack.model.view import ViewId
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Mark(Header):
-    """On a frame whose sender wants to be told when it is consumed.
+    """On a frame: tell me when you have consumed this.
 
-    Since `view` was installed it has sent so many bytes, this frame with them: in all its multicasts when the frame is one,
-    or else to the receiver of this one.
+    `total_bytes` is what the sender has sent since `view` was installed, this frame included: in multicasts when the frame is a
+    multicast, otherwise in unicasts to its receiver.
     """
 
     view: ViewId
@@ -25,7 +25,7 @@ class Mark(Header):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Credits(Header):
-    """To a sender: the last of your marks that I have come to in `view`, on multicasts and on unicasts to me."""
+    """Receiver to sender: the last marks of yours that I have reached in `view`, on multicasts and on unicasts to me."""
 
     view: ViewId
     multicast_bytes: int

@@ -2,18 +2,18 @@
 
 A sender counts the bytes that it sends, to all together and to each member, and now and then puts its total on a frame: a
 `Mark`. A receiver that has come to a mark returns it (`Credits`). Being totals, they need no care when one is late, lost or
-repeated; and since the sender says what it wants to hear of, no receiver need know its window. A sender that is a whole window
-ahead of a receiver queues, in order; so one frame passes whenever nothing is on its way, however large it is. Frames without a
-batch cost nothing, but keep their place in the queue. What the layers below send never comes here.
+repeated; and since the sender decides what is returned, no receiver needs to know its window. A sender that is a whole window
+ahead of a receiver queues, in order. One frame always passes when nothing is on its way, however large it is. Frames without a
+batch cost nothing, but keep their place in the queue. Frames that the layers below make never pass through here.
 
-Accounts are of the members of a view, and both sides begin them at zero in every view: a total means something only together
-with the view that it names. So no credit is lost for good, whatever splits and merges. While both sides stay in the view, what
-is sent in it arrives, or is given up by UNICAST, and then nothing is on its way any more; as soon as one of them has another
-view, the account is void. Multicasts and forwards are void with it. Other unicasts arrive after all, uncounted: at most a
-window of them. One that overtakes its view is counted when the view comes.
+Accounts belong to the members of a view, and both sides begin them at zero in every view: a total means something only together
+with the view that it names. So no credit is lost for good, whatever splits and merges. While both sides stay in the view, its
+frames arrive, or UNICAST gives them up, after which nothing is on its way any more. As soon as one side has another view, the
+account is void, with the multicasts and forwards on their way. Other unicasts still arrive, uncounted: at most a window of
+them. A unicast that overtakes its view is counted when the view comes.
 
-To a process that is no member nothing is counted, and nothing waits here: the two have no view in common, and so no account.
-What it does not take in time UNICAST refuses or gives up, and reports.
+Frames to a process that is no member are not counted, and do not wait here: the two have no view in common, and so no account.
+Frames that such a process does not take in time are refused or given up by UNICAST, and reported.
 """
 
 from __future__ import annotations
@@ -31,27 +31,29 @@ from sitestack.model.level import Level
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
-#: So many senders may be ahead of this member in views. What others have marked is returned with their next mark.
+#: How many senders that are ahead of this member in views are remembered. The marks of others are returned with their next
+#: mark.
 EARLY_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class FlowControlConfig:
-    """The window bounds what a slow receiver must hold, and what every member holds for retransmission because of it."""
+    """The window of a sender bounds what a slow receiver holds, and what all members hold for retransmission because of it."""
 
-    #: How far a sender may be ahead of the slowest receiver. Members may differ.
+    #: How many bytes a sender may be ahead of the slowest receiver. Members may differ.
     window_bytes: int = 2 * 1024 * 1024
-    #: While the application leaves more than this untaken, nothing is returned, and so the senders stop.
+    #: While the application leaves more bytes than this untaken, its member returns no credits, and so the senders stop.
     backlog_bytes_max: int = 8 * 1024 * 1024
-    #: More than all senders' windows together, so it is never reached; beyond it frames are dropped and counted.
+    #: How many bytes may queue here: more than all senders' windows together, so it is never reached. More are dropped and
+    #: counted.
     queue_bytes_max: int = 256 * 1024 * 1024
-    #: The same for frames that cost nothing.
+    #: How many frames may queue here, as those without a batch count no bytes.
     queue_frames_max: int = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class FlowControlStatistics:
-    """`waits` counts frames that had to queue."""
+    """Counters since the start: `waits` counts frames that had to queue. `peers` is the number of accounts now."""
 
     waits: int
     credits_sent: int
@@ -71,18 +73,19 @@ class FlowControl(Layer):
         self._window = config.window_bytes
         self._view: View | None = None
         self._blocked = True
-        #: To everybody; acknowledged is what the slowest member has consumed.
+        #: Multicasts; acknowledged is the total that the slowest member has consumed.
         self._casts = Outlet(self._window)
-        #: The members; while blocked also others that something waits for, since they may be members of the next view.
+        #: Accounts of the members; while blocked also of other processes that frames wait for, as they may be in the next view.
         self._accounts: dict[Address, Account] = {}
-        #: The last mark on a unicast of each sender that is in a later view: the next one here, since it waits for all members.
+        #: The last mark on a unicast of each sender in a later view. That is the next view here, as a view waits for all its
+        #: members.
         self._early: dict[Address, Mark] = {}
-        #: Senders that are owed credits, ordered.
+        #: Senders that have marks to be returned, in order.
         self._due: dict[Address, None] = {}
         self._backlog_bytes = Level(config.backlog_bytes_max, "the shell tells in steps of an eighth of the bound")
         self._queued_bytes = Level(config.queue_bytes_max)
         self._queued_frames = Level(config.queue_frames_max)
-        #: Of my own batches; told upwards when it changed during a turn.
+        #: Queued bytes of this member's own batches; `Waiting` says so when it changed during a turn.
         self._waiting_bytes = 0
         self._told_bytes = 0
         self._ahead_high = 0
@@ -107,14 +110,14 @@ class FlowControl(Layer):
         account = self._accounts.get(dest)
         if account is None:
             if not self._blocked:
-                return [Down(frame)]  # to no member: no credit would come
+                return [Down(frame)]  # to a process that is no member, and returns no credits
             account = self._accounts[dest] = Account(self._window)
         if frame.headers and frame.headers[-1].OVERTAKES and not self._blocked:
             return [Down(frame)]
         return self._send(frame, account.unicasts)
 
     def _send(self, frame: Frame, outlet: Outlet) -> list[Effect]:
-        """Nothing is sent during a block: this layer is the last that keeps multicasts out of a flush."""
+        """Send a frame, or queue it. During a block it is queued: no layer below keeps multicasts out of a flush."""
         behind = outlet.urgent if frame.is_out_of_band else len(outlet.queue)
         if behind or self._blocked or not outlet.has_credit(frame):
             return self._enqueue(frame, outlet)
@@ -153,7 +156,7 @@ class FlowControl(Layer):
     # -- receiving ---------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Come to marks, and take the credits that come back."""
+        """Note marks that were reached, and take returned credits."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if isinstance(header, Mark):
@@ -172,7 +175,10 @@ class FlowControl(Layer):
         return [Up(event)]
 
     def _consume(self, sender: Address, mark: Mark, *, is_cast: bool) -> None:
-        """What was sent before this mark is here. (If the mark is out of band, some may still be in UNICAST's window.)"""
+        """Note that everything sent before this mark is here.
+
+        When the mark is on an out-of-band frame, earlier frames may still be in UNICAST's window.
+        """
         view = self._view
         if view is None or mark.view > view.id:
             if not is_cast and (sender in self._early or len(self._early) < EARLY_MAX):
@@ -180,7 +186,7 @@ class FlowControl(Layer):
             return
         account = self._accounts.get(sender)
         if account is None or mark.view != view.id:
-            return  # of a view that its sender has left, or will leave without me
+            return  # a mark of another view than the present one: the account is void
         if is_cast:
             account.cast_consumed = max(account.cast_consumed, mark.total_bytes)
         else:
@@ -188,7 +194,7 @@ class FlowControl(Layer):
         self._due[sender] = None
 
     def flush(self, now: float) -> list[Effect]:
-        """The shell's turn ends: return credits, at most one frame a sender, and tell how much of mine waits."""
+        """Return credits, at most one frame a sender, and tell the layers above how many own bytes wait."""
         effects: list[Effect] = []
         taking = not self._backlog_bytes.is_over
         if self._due and taking and not self._blocked and self._view is not None:
@@ -199,7 +205,10 @@ class FlowControl(Layer):
         return effects
 
     def _return_credits(self, view: View) -> list[Effect]:
-        """A FORWARD is consumed when it is multicast: while the queue of multicasts is long, unicasts are not returned."""
+        """Return marks.
+
+        A FORWARD counts as consumed when it is multicast, so a long queue of multicasts holds back unicast credits.
+        """
         choked = self._casts.queued_bytes > self._window
         effects: list[Effect] = []
         for sender in list(self._due):
@@ -230,7 +239,10 @@ class FlowControl(Layer):
         return [*self._release(account.unicasts), *self._release(casts)]
 
     def _give_up(self, event: Undeliverable) -> list[Effect]:
-        """Nothing is on its way to this process any more. What it was told of its own marks may not have arrived either."""
+        """UNICAST has given up a process: nothing is on its way to it any more.
+
+        Credits for the marks of that process may be lost with it, so all its marks are returned once more.
+        """
         told = Up(replace(event, frames=tuple([_without_mark(frame) for frame in event.frames])))
         account = self._accounts.get(event.dest)
         if account is None:
@@ -242,14 +254,17 @@ class FlowControl(Layer):
         return [told, *self._release(account.unicasts)]
 
     def _report_queued(self) -> list[Effect]:
-        """This member has left: unicasts that still wait for credit will not be sent any more."""
+        """Report the unicasts that still wait for credit: this member has left, and will not send them."""
         queues = [(member, self._forget(account.unicasts)) for member, account in self._accounts.items()]
         return [Up(Undeliverable(member, tuple(frames))) for member, frames in queues if frames]
 
     # -- views -------------------------------------------------------------------------------------------------------
 
     def _handle_view(self, event: ViewInstalled) -> list[Effect]:
-        """Totals start from zero. Multicasts that wait are void: their origins send them again. Unicasts go on waiting."""
+        """Begin all totals at zero.
+
+        Queued multicasts are dropped, as their origins send them again; queued unicasts go on waiting.
+        """
         self._view = event.view
         self._blocked = event.blocked
         superseded = self._forget(self._casts)
@@ -257,7 +272,7 @@ class FlowControl(Layer):
         self._casts = Outlet(self._window)
         old = self._accounts
         self._accounts = {each: old.pop(each) if each in old else Account(self._window) for each in event.view.members}
-        for account in old.values():  # to those that are no members: what becomes of it is UNICAST's business
+        for account in old.values():  # to processes that are no members: their frames are UNICAST's business
             effects += [Down(frame) for frame in self._forget(account.unicasts)]
         self._due = {}
         for account in self._accounts.values():
@@ -276,16 +291,18 @@ class FlowControl(Layer):
         return frames
 
     def statistics(self) -> FlowControlStatistics:
-        """Counters since the start, and with how many there are accounts."""
         return FlowControlStatistics(self._waits, self._credits_sent, self._credits_received, len(self._accounts))
 
     def levels(self) -> dict[str, Level]:
-        """`ahead_bytes` is how far my multicasts are ahead of the slowest receiver: a window, and one more of any size."""
+        """`ahead_bytes`: how far this member's multicasts are ahead of the slowest receiver.
+
+        At most a window, and one frame.
+        """
         awaited = self._casts.awaited + sum([account.unicasts.awaited for account in self._accounts.values()])
         why = "credit comes back for marks, not for every frame"
         return {
             "ahead_bytes": Level.of(self._casts.ahead, None, why, self._ahead_high),
-            # What receivers have been asked for and have not returned, over all accounts.
+            # Bytes that were marked and whose marks have not been returned, over all accounts.
             "awaited_bytes": Level.of(awaited, None),
             "queued_bytes": self._queued_bytes,
             "queued_frames": self._queued_frames,
@@ -294,5 +311,5 @@ class FlowControl(Layer):
 
 
 def _without_mark(frame: Frame) -> Frame:
-    """The frame as it came down."""
+    """The frame without this layer's header, as it came from above."""
     return frame if frame.top(Mark) is None else frame.pop()

@@ -1,4 +1,4 @@
-"""What fragmentation says on the wire."""
+"""The header of fragmentation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 
-#: What the fields of a `FragmentHeader` besides its data, and the frame around it, take on the wire.
+#: Bytes that a `FragmentHeader` takes on the wire besides its data, with the frame around it.
 PIECE_OVERHEAD_BYTES = 64
 
 
@@ -20,10 +20,10 @@ class FragmentHeader(Header):
     index: int
     count: int
     data: bytes
-    #: Not on the wire: the last piece of a unicast knows the frame, so that what is undeliverable can be named.
+    #: Not on the wire: the whole frame, on the last piece of a unicast, so that an undeliverable frame can be reported.
     whole: Frame | None = field(init=False, default=None, compare=False, repr=False)
 
     @property
     def payload_bytes(self) -> int:
-        """Windows below count the piece."""
+        """The size of the piece, which the windows of the layers below count."""
         return len(self.data)

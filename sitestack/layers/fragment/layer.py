@@ -1,8 +1,8 @@
 """FRAG: frames that do not fit into a datagram travel in pieces.
 
-What stands above (headers, however large, and the batch) is encoded once, cut, and put together by the receiver. The layers
-below deliver the pieces of one sender reliably and in order, so putting them together is appending. A sender has at most two
-frames under way: one in its multicast stream and one in its unicasts.
+A large frame of the layers above (headers, of whatever size, and batch) is encoded once, cut, and put together by the receiver.
+The layers below deliver the pieces of one sender reliably and in order, so putting them together is appending. A sender has at
+most two frames under way: one in its multicast stream and one in its unicasts.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from sitestack.wire.size import fixed_bytes
 
 @dataclass(frozen=True, slots=True)
 class FragmentConfig:
-    """Sizes."""
+    """Sizes of frames and pieces, and the bounds of frames that are not complete yet."""
 
     #: An encoded frame above this is cut. A datagram must have room for it, for its own overhead and for the headers of the
     #: layers below (256 bytes are plenty for both).
     fragment_bytes_max: int = 60_000
-    #: An encoded frame above this is refused, by its sender and by its receivers. It has to have room for the largest message
-    #: of the application, here and in other sites, and for what the layers tell a joiner: the relay's buffer, above all.
+    #: An encoded frame above this is refused, by its sender and by its receivers. It must have room for the largest message of
+    #: the application, here and in other sites, and for the states that a joiner is handed, above all the relay's buffer.
     frame_bytes_max: int = 256 * 1024 * 1024
-    #: Pieces that wait for the rest of their frame, of all senders together; beyond, the frame that waits longest is discarded.
+    #: How many bytes of incomplete frames are held, of all senders together; beyond, the frame that waits longest is discarded.
     partial_bytes_max: int = 512 * 1024 * 1024
-    #: Frames of which pieces wait; the same happens beyond. Two a sender are normal.
+    #: How many incomplete frames are held; beyond, the one that waits longest is discarded. Two a sender are normal.
     partials_max: int = 4_096
-    #: Pieces of a unicast that nothing is added to for so long are discarded: a sender that lives has given the frame up and
-    #: reported it before (`protocols.unicast.give_up_s`), and one that died half-way says no more.
+    #: How long an incomplete unicast is held after its last piece. A sender that lives has given it up and reported it before
+    #: (`protocols.unicast.give_up_s`), and one that died half-way sends no more.
     idle_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentStatistics:
-    """What was cut and put together."""
+    """Counters since the start."""
 
     frames_cut: int
     fragments_sent: int
@@ -51,9 +51,9 @@ class FragmentStatistics:
 
 
 class Fragment(Layer):
-    """FRAG (trap A14: a view of a hundred members does not fit into a datagram either).
+    """FRAG of JGroups (trap A14: a view of a hundred members does not fit into a datagram either).
 
-    The assembler calls `bind` with the stack's codec before anything is sent.
+    The assembly calls `bind` with the stack's codec before anything is sent.
     """
 
     name: ClassVar[str] = "fragment"
@@ -68,12 +68,12 @@ class Fragment(Layer):
         assert self._piece_bytes > 0, "a piece must have room for something"
         self._partials = Partials(config.partials_max, config.partial_bytes_max, config.frame_bytes_max, config.idle_s)
         self._next_id = 1
-        #: The largest wire size of a kind of header; None when it depends on what is in it.
+        #: Bytes that a header of this kind takes on the wire at most; None when that depends on its contents.
         self._header_bytes: dict[type[Header], int | None] = {}
         self._frames_cut = self._fragments_sent = self._frames_reassembled = 0
 
     def bind(self, codec: Codec) -> None:
-        """From now on frames are encoded and parsed with this codec."""
+        """Encode and parse frames with this codec from now on."""
         self._codec = codec
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
@@ -84,8 +84,8 @@ class Fragment(Layer):
         if len(data) <= self._config.fragment_bytes_max:
             return [Down(event)]
         if event.unreliable or len(data) > self._config.frame_bytes_max:
-            # Nobody makes such a frame: what is unreliable comes in small frames (`stability`), and the configuration keeps all
-            # else below the maximum.
+            # No layer makes such a frame: unreliable frames are small (`stability`), and the configuration keeps all others
+            # below the maximum.
             return [Dropped("too_large"), *_report(event)]
         return self._cut(event, data)
 
@@ -97,30 +97,30 @@ class Fragment(Layer):
         if isinstance(event, Undeliverable):
             return [Up(Undeliverable(event.dest, _originals(event.frames)))]
         if isinstance(event, ViewInstalled):
-            # A cut may end between two pieces. The sender sends the frame again, as a whole.
+            # A cut may end between two pieces. The sender sends the whole frame again.
             self._partials.discard_multicasts()
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Discard what senders have left behind that died, or gave up, half-way through a unicast."""
+        """Discard incomplete unicasts whose senders died, or gave them up, half-way."""
         dropped = self._partials.expire(now)
         return [Dropped("fragment", dropped)] if dropped else []
 
     def deadline(self) -> float | None:
-        """When the unicast that waits longest is discarded."""
+        """When the incomplete unicast that waits longest is discarded."""
         return self._partials.deadline()
 
     def statistics(self) -> FragmentStatistics:
         return FragmentStatistics(self._frames_cut, self._fragments_sent, self._frames_reassembled)
 
     def levels(self) -> dict[str, Level]:
-        """Frames of which pieces wait, and those pieces."""
+        """Incomplete frames, and the bytes of their pieces."""
         return {"partials": Level.of(len(self._partials), self._config.partials_max), "partial_bytes": self._partials.bytes}
 
     # -- cutting ---------------------------------------------------------------------------------------------------
 
     def _certainly_fits(self, frame: Frame) -> bool:
-        """Tell without encoding the batch. False means that only encoding can tell."""
+        """Whether the frame fits, as far as can be told without encoding its batch; False means that only encoding can tell."""
         size = FRAME_OVERHEAD_BYTES
         batch = frame.batch
         if batch is not None:
@@ -129,7 +129,7 @@ class Fragment(Layer):
         return size <= limit and size + self._headers_bytes(frame) <= limit
 
     def _headers_bytes(self, frame: Frame) -> int:
-        """An upper bound of what the headers take; they are encoded only if one of them can be of any size."""
+        """Bytes that the headers take at most; they are encoded only if one of them has no largest size."""
         total = 0
         for header in frame.headers:
             kind = type(header)
@@ -164,7 +164,7 @@ class Fragment(Layer):
         return effects if pieces is None else [*effects, self._reassemble(frame, pieces)]
 
     def _reassemble(self, frame: Frame, pieces: list[bytes]) -> Effect:
-        """The frame has the source and the place in the stream of its last piece."""
+        """The whole frame, with the source and the place in the stream of its last piece."""
         try:
             whole = self._bound_codec().decode_frame(b"".join(pieces), frame.source, frame.dest)
         except ProtocolError:
@@ -176,14 +176,17 @@ class Fragment(Layer):
 
 
 def _report(frame: Frame) -> list[Effect]:
-    """A reliable unicast is never dropped silently."""
+    """Report a unicast that was not sent: a reliable one is never dropped silently."""
     if frame.unreliable or not isinstance(frame.dest, Address):
         return []
     return [Up(Undeliverable(frame.dest, (frame,)))]
 
 
 def _originals(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """Pieces -> the frames they are of. The last piece is among those that were not acknowledged, if any piece is."""
+    """The frames that these pieces belong to.
+
+    If any piece of a frame was not acknowledged, its last piece was not either, and the last piece knows the frame.
+    """
     originals: list[Frame] = []
     for frame in frames:
         header = frame.top(FragmentHeader)

@@ -1,7 +1,7 @@
-"""Frames of which some pieces are here: the receiving side of fragmentation. A helper of it, not a layer.
+"""Incomplete frames: the receiving side of fragmentation. A helper of it, not a layer.
 
-The pieces of one stream of one sender arrive reliably and in order, so there is at most one such frame in each, and putting it
-together is appending.
+The pieces of one stream of one sender arrive reliably and in order, so each stream has at most one incomplete frame, and
+putting it together is appending.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from sitestack.layers.fragment.headers import FragmentHeader
 from sitestack.model.address import Address
 from sitestack.model.level import Level
 
-#: A sender, and whether this is its multicast stream.
+#: A sender, and True for its multicast stream or False for its unicasts.
 Key = tuple[Address, bool]
 
 
@@ -28,10 +28,10 @@ class _Partial:
 
 
 class Partials:
-    """In the order of their last pieces: at the bounds the one that waits longest is discarded."""
+    """Incomplete frames in the order of their last pieces: at the bounds the one that waits longest is discarded."""
 
     def __init__(self, partials_max: int, bytes_max: int, frame_bytes_max: int, idle_s: float) -> None:
-        """So many frames, and so many bytes of all together and of each; a unicast waits so long for its next piece."""
+        """Bounds: the number of frames, the bytes of all and of each, and the seconds a unicast waits for its next piece."""
         self._partials_max = partials_max
         self._frame_bytes_max = frame_bytes_max
         self._idle_s = idle_s
@@ -42,7 +42,7 @@ class Partials:
         return len(self._partials)
 
     def append(self, key: Key, header: FragmentHeader, now: float) -> tuple[list[bytes] | None, int]:
-        """Take in a piece. Answers all pieces of the frame if this is its last, and how many pieces were given up."""
+        """Add a piece. Returns all pieces of the frame if this is its last (or None), and how many pieces were given up."""
         partial = self._partials.pop(key, None)
         dropped = 0
         if header.index == 0:
@@ -61,13 +61,13 @@ class Partials:
         return None, dropped + self._keep_bounds()
 
     def _contradicts(self, partial: _Partial, header: FragmentHeader) -> bool:
-        """This piece does not continue what is here, or no honest sender would send it."""
+        """Whether this piece does not continue the frame, or no honest sender would send it."""
         if (header.id, header.index, header.count) != (partial.id, len(partial.pieces), partial.count):
             return True
         return header.count < 2 or not header.data or partial.size + len(header.data) > self._frame_bytes_max
 
     def _keep_bounds(self) -> int:
-        """Discard the frames that wait longest: those of dead senders, if the bounds are what they should be."""
+        """Discard the frames that wait longest; with sensible bounds those are of dead senders. Returns their pieces."""
         dropped = 0
         while self.bytes.is_over or len(self._partials) > self._partials_max:
             dropped += self._discard(next(iter(self._partials)))
@@ -77,17 +77,17 @@ class Partials:
         return self._forget(self._partials.pop(key))
 
     def _forget(self, partial: _Partial) -> int:
-        """Account for a partial that is no longer held; answers how many pieces it had."""
+        """Account for a frame that is no longer held; returns how many pieces it had."""
         self.bytes.now -= partial.size
         return len(partial.pieces)
 
     def discard_multicasts(self) -> None:
-        """All multicast streams begin anew."""
+        """Discard incomplete multicasts: all multicast streams begin anew with a view."""
         for key in [key for key in self._partials if key[1]]:
             self._discard(key)
 
     def expire(self, now: float) -> int:
-        """Discard the unicasts to which nothing was added for too long; answers how many pieces they had."""
+        """Discard the unicasts whose last piece came too long ago; returns how many pieces they had."""
         dropped = 0
         for key, partial in list(self._partials.items()):
             if now < partial.heard_at + self._idle_s:

@@ -1,4 +1,4 @@
-"""Membership (GMS): join, leave, exclusion of the dead, and the agreed installation of views."""
+"""Membership (GMS): join, leave, exclusion of dead members, and the agreed installation of views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who wants to be let in, as the leader sees it: offered, waiting for a view, or put off. A helper of membership."""
+"""The joiners as the leader sees them: offered, waiting for a view, or put off. A helper of membership."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ from sitestack.stack.layer import Down, Dropped, Effect, Up
 
 
 class Entrance:
-    """Lets nobody wait for a view who has not shown that it hears the leader. `vain` are joins that stopped all for nothing."""
+    """Lets a joiner wait for a view only when it has shown that it hears the leader."""
 
     def __init__(self, me: Address, vain: Backoff, joiners_max: int, told_interval_s: float) -> None:
-        """Of a joiner that does not answer people are told at most once in `told_interval_s`."""
+        """`vain` are joins that have stopped all members in vain: they are put off.
+
+        A joiner that does not answer is reported to the operator at most once in `told_interval_s` seconds.
+        """
         self.waiting: dict[Address, str] = {}
         self._me = me
         self._vain = vain
         self._joiners_max = joiners_max
-        #: Whoever was offered to be let in and has not answered; beyond `joiners_max` the oldest is forgotten.
+        #: Joiners that were sent a `JoinOffer` and have not answered; beyond `joiners_max` the oldest is forgotten.
         self._offered: dict[Address, None] = {}
         self._told = RateLimit(told_interval_s, joiners_max)
 
     def ask(self, joiner: Address, request: JoinRequest, now: float) -> list[Effect]:
-        """Somebody asks; afterwards it is among those `waiting`, or it is answered, or dropped."""
+        """Take a request to join; afterwards the joiner is `waiting`, or is sent an offer, or its request is dropped."""
         if self._vain.waits(joiner, now):
             return [Dropped("join_too_soon")]
         if joiner not in self.waiting and len(self.waiting) >= self._joiners_max:
@@ -40,11 +43,11 @@ class Entrance:
         self._offered[joiner] = None
         if len(self._offered) > self._joiners_max:
             del self._offered[next(iter(self._offered))]
-        # Who asks again has not heard the last offer.
+        # A joiner that asks again without `hears` has not heard the last offer.
         told = again and self._told.allow(joiner, now)
         offer = Down(Frame(self._me, joiner, (JoinOffer(),)))
         return [offer, Up(Unreached((joiner,), (request.name,), "join"))] if told else [offer]
 
     def discard(self, members: Collection[Address]) -> None:
-        """These do not wait any more: they are in, dead, or did not answer."""
+        """Stop waiting for joiners that are members now, are dead, or did not answer."""
         self.waiting = {joiner: name for joiner, name in self.waiting.items() if joiner not in members}

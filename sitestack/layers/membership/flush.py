@@ -1,9 +1,9 @@
-"""The leader's side of one flush: whom it asked, what they answered, the cuts, the view to install.
+"""The leader's side of one flush: the members asked, their answers, the cuts, and the view to install.
 
     collecting --all survivors stopped--> preparing --all at the cut--> [sharing --all have the others' states-->] committed
 
 An ordinary flush replaces one view and may let joiners in; a merge replaces several, each with a cut of its own, and shares the
-states of each part with the others before anything is installed. A flush that cannot go on (somebody died, refused, or stood
+states of each part with the others before anything is installed. A flush that cannot go on (a member died, refused, or stood
 elsewhere) is thrown away and a new one with a higher proposal takes its place; nothing in here is ever repaired.
 
 Fixes S5, S6 and SEQ-23: without the cut, total order and agreement break at every third crash of a coordinator.
@@ -21,7 +21,7 @@ from sitestack.model.view import SubView, View, ViewId, next_lineage
 
 
 class Stage(Enum):
-    """How far the flush is."""
+    """The stages of a flush."""
 
     COLLECTING = "collecting"
     PREPARING = "preparing"
@@ -31,14 +31,14 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the views that are replaced, and who of it takes part, in its order."""
+    """One of the views that are replaced, and its members that take part in the flush, in the order of the view."""
 
     view: View
     survivors: tuple[Address, ...]
 
     @property
     def representative(self) -> Address:
-        """Whose layers speak for the part: all of its survivors stand at the same point of its stream."""
+        """The member whose layers give their states for the part: all its survivors stand at the same point of its stream."""
         return self.survivors[0]
 
 
@@ -48,7 +48,7 @@ class Flush:
     def __init__(
         self, parts: tuple[Part, ...], proposal: ViewId, leaving: tuple[Address, ...], joiners: dict[Address, str]
     ) -> None:
-        """`leaving` are survivors that are not in the new view."""
+        """`leaving` are survivors that are not in the new view; `joiners` maps addresses to logical names."""
         self.parts = parts
         self.proposal = proposal
         self.leaving = leaving
@@ -62,22 +62,22 @@ class Flush:
 
     @property
     def merges(self) -> bool:
-        """Whether several views become one."""
+        """Whether the flush makes one view of several."""
         return len(self.parts) > 1
 
     @property
     def everybody(self) -> tuple[Address, ...]:
-        """All that have to be prepared: survivors, leavers among them, and joiners."""
+        """All that have to be prepared: survivors, with the leavers among them, and joiners."""
         return (*self.survivors, *self.joiners)
 
     def missing(self) -> tuple[Address, ...]:
-        """Whom the flush waits for right now."""
+        """Those whose answer the present stage waits for."""
         if self.stage is Stage.COLLECTING:
             return tuple([member for member in self.survivors if member not in self.replies])
         return tuple([member for member in self.everybody if member not in self.done])
 
     def names(self, members: tuple[Address, ...]) -> tuple[str, ...]:
-        """The logical names of some that take part."""
+        """The logical names of these members or joiners."""
         known = dict(self.joiners)
         for part in self.parts:
             known.update(part.view.named())
@@ -88,12 +88,12 @@ class Flush:
         return self.stage is Stage.PREPARING and all(member in self.done for member in self.survivors)
 
     def enter(self, stage: Stage) -> None:
-        """Everybody has done what the last stage asked for."""
+        """Begin a stage: everybody has done what the last one asked for."""
         self.stage = stage
         self.done = []
 
     def strangers(self) -> tuple[Address, ...]:
-        """Survivors that stand neither in the view of their part nor ready for it: they follow somebody else."""
+        """Survivors that have neither installed nor prepared the view of their part: they follow another leader."""
         return tuple(
             [
                 member
@@ -104,7 +104,7 @@ class Flush:
         )
 
     def view(self) -> View:
-        """The view to come: who stays, part by part in the old order, then who joins."""
+        """The view to come: the members that stay, part by part in the old order, then the joiners."""
         stay = [(m, part.view.name_of(m)) for part in self.parts for m in part.survivors if m not in self.leaving]
         old = self.parts[0]
         lineage = self.proposal if self.merges else next_lineage(old.view, old.survivors, self.proposal)
@@ -114,7 +114,7 @@ class Flush:
         return View(self.proposal, lineage, members, (*[name for _, name in stay], *self.joiners.values()), subviews)
 
     def prepares(self) -> list[tuple[Address, Prepare]]:
-        """What each survivor is told: the cut of its part, and whether its layers speak for the part."""
+        """The `Prepare` of each survivor: the cut of its part, and whether it gives the states of its layers for the part."""
         view = self.view()
         messages = []
         for part in self.parts:
@@ -125,7 +125,10 @@ class Flush:
         return messages
 
     def _cut(self, part: Part) -> tuple[dict[Address, int], dict[Address, Address]]:
-        """Per stream the longest prefix that some survivor holds, and who. Who has not installed the view has nothing of it."""
+        """The longest prefix of each stream that some survivor holds, and its holder.
+
+        A survivor that has not installed the view holds nothing of it.
+        """
         upto: dict[Address, int] = {}
         holders: dict[Address, Address] = {}
         for member in part.survivors:
@@ -138,7 +141,7 @@ class Flush:
         return upto, holders
 
     def shares(self) -> list[tuple[Address, Share]]:
-        """What each survivor is told of the other parts: their states, as their representatives gave them."""
+        """The `Share` of each survivor: the states of the other parts, as their representatives gave them."""
         messages = []
         for part in self.parts:
             others = [other.representative for other in self.parts if other is not part]

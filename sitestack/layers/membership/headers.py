@@ -1,4 +1,4 @@
-"""What members say to each other about membership. All but the tag are reliable unicasts of their own, without a batch."""
+"""The headers of membership. All but `ViewTag` travel alone, as reliable unicasts without a batch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sitestack.model.view import View, ViewId
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class ViewTag(Header):
-    """On unicasts from above: the view in which the frame was sent, so that it means something only in that view."""
+    """On unicasts of the layers above: the view in which the frame was sent. It is delivered in no other view."""
 
     view: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest(Header):
-    """Joiner to coordinator. With `hears` it answers the coordinator's `JoinOffer`."""
+    """Joiner to coordinator: let me in. With `hears` it answers the coordinator's `JoinOffer`."""
 
     name: str
     hears: bool
@@ -28,12 +28,12 @@ class JoinRequest(Header):
 
 @dataclass(frozen=True, slots=True)
 class JoinOffer(Header):
-    """Coordinator to joiner: ask again if you hear this. Who cannot be reached is not let in: all members would wait for it."""
+    """Coordinator to joiner: repeat your request if you hear this. All members would wait for a joiner that hears nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRedirect(Header):
-    """Answer of a member that is not the coordinator: ask this one."""
+    """Answer of a member that is not the coordinator: ask `coordinator` instead."""
 
     coordinator: Address
 
@@ -45,7 +45,7 @@ class LeaveRequest(Header):
 
 @dataclass(frozen=True, slots=True)
 class SuspectReport(Header):
-    """Member to the leader: these do not answer me. The leader checks for itself before it believes."""
+    """Member to leader: these members do not answer me. The leader checks for itself before it believes."""
 
     members: tuple[Address, ...]
 
@@ -59,9 +59,9 @@ class FlushRequest(Header):
 
 @dataclass(frozen=True, slots=True)
 class FlushReply(Header):
-    """A promise to this proposal, and where the member stands.
+    """Member to leader: I promise this proposal, and stand here.
 
-    `prepared` is a view that the member has prepared but not installed; `digest` belongs to `installed`.
+    `prepared` is a view that the member has prepared but not installed; `digest` is about the stream of the view `installed`.
     """
 
     proposal: ViewId
@@ -72,7 +72,7 @@ class FlushReply(Header):
 
 @dataclass(frozen=True, slots=True)
 class FlushReject(Header):
-    """No promise: there is one to a proposal at least as high, or (`refused`) this leader is no leader to me."""
+    """Member to leader: no promise, as I have promised one at least as high, or (`refused`) do not accept you as leader."""
 
     proposal: ViewId
     promised: ViewId
@@ -81,7 +81,7 @@ class FlushReject(Header):
 
 @dataclass(frozen=True, slots=True)
 class Prepare(Header):
-    """Leader to every old member and joiner: reach the cut of the base view, then stand ready for `view`.
+    """Leader to every old member and joiner: reach the cut of the view `base`, then be ready for `view`.
 
     With `collect` the member answers with the states of its layers as of the cut. A joiner has no base; it gets such states
     instead of a cut.
@@ -97,7 +97,7 @@ class Prepare(Header):
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Header):
-    """I am at the cut and ready for this view."""
+    """Member to leader: I am at the cut and ready for this view."""
 
     proposal: ViewId
     states: tuple[Header, ...]
@@ -105,7 +105,7 @@ class Prepared(Header):
 
 @dataclass(frozen=True, slots=True)
 class Share(Header):
-    """Leader of a merge to everybody: what the layers of the other parts hold. Nothing is installed before all have it."""
+    """Leader of a merge to everybody: the states of the other parts' layers. Nothing is installed before all have them."""
 
     proposal: ViewId
     states: tuple[Header, ...]
@@ -113,42 +113,42 @@ class Share(Header):
 
 @dataclass(frozen=True, slots=True)
 class Shared(Header):
-    """I have it."""
+    """Member to the leader of a merge: I have the states of the other parts."""
 
     proposal: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class Commit(Header):
-    """Everybody is ready: install."""
+    """Leader to everybody: all are ready, so install the view."""
 
     proposal: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class Installed(Header):
-    """I have installed (a leaving leader waits for these before it closes its socket)."""
+    """Member to leader: I have installed the view. A leaving leader waits for all of these before it closes its socket."""
 
     proposal: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class MergeHint(Header):
-    """A coordinator to one with a lower address: I am here, in another view than yours; look around."""
+    """Coordinator to one with a lower address: my view differs from yours; look around, and lead a merge."""
 
     view: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest(Header):
-    """A coordinator, of those that see each other the one with the lowest address, to another one: shall we merge?"""
+    """Coordinator with the lowest address of those in sight to another one: do you agree to a merge that I lead?"""
 
     view: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class MergeReply(Header):
-    """Yes: this is my view, and I pass a flush request on if it comes soon and nothing else goes on here."""
+    """Answer to MergeRequest: I agree, this is my view, and I pass your flush request on if it comes soon and I am idle."""
 
     view: View
 
@@ -162,7 +162,7 @@ class MergeQuestion(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeAnswer(Header):
-    """Yes. That it comes shows the rest."""
+    """Answer to MergeQuestion. That it arrives shows that both hear each other."""
 
     survey: int
 
@@ -171,8 +171,8 @@ class MergeAnswer(Header):
 class MergeRefusal(Header):
     """Leader of a merge to a coordinator that agreed: go on without me.
 
-    `silent` are members of yours that do not answer me, so lead yourself if you reach all of mine; empty: there was no answer
-    in time while all stood still.
+    `silent` are members of the receiver's part that do not answer the leader: the receiver may lead itself if it reaches all
+    members of the leader's part. Empty: the flush of the merge itself was given up, for whatever reason.
     """
 
     silent: tuple[Address, ...]

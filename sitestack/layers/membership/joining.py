@@ -1,4 +1,4 @@
-"""How a process finds its way into a site: discover, ask the coordinator, or found the site.
+"""Joining: how a process becomes a member: it discovers, asks the coordinator, or founds the site.
 
     idle --connect--> discovering --a coordinator answered--> asking --prepare--> ready --commit--> (member)
                           ^   |                                 |                   |
@@ -8,13 +8,13 @@
 When many processes start at once none has a coordinator; the one with the lowest address founds the site and the others find it
 in their next round (A13). Two founders that did not hear each other merge later.
 
-A joiner asks twice: the coordinator's offer in between shows that both hear each other. One that is heard and cannot be reached
-would stop the whole site with each attempt. In a site of several parts a coordinator that offers nothing is asked after the
-others.
+A joiner asks twice, before and after the coordinator's offer, which shows that both hear each other: a joiner that is heard and
+cannot be reached would stop the whole site with each attempt. In a site of several parts, coordinators that have offered
+nothing are asked after the others.
 
-Whoever stands ready may count as a member already, by a commit that is on its way. So its time begins anew, and is longer than
-the coordinator takes to notice that nothing is heard of a member. One that is heard and asks twice is excluded, and let in when
-it asks once more (`leader.py`).
+A joiner that is ready may be a member already, by a commit that is still on its way. So its timeout begins anew, and is longer
+than the coordinator takes to notice a silent member. A member that asks to join twice is excluded, and let in when it asks once
+more (`leader.py`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from sitestack.stack.layer import Down, Effect, Local
 
 
 class Phase(Enum):
-    """Where a joiner stands."""
+    """The states of a joiner."""
 
     #: Not started, or a member already.
     IDLE = "idle"
-    #: Discovery is asking around.
+    #: Discovery searches for members.
     DISCOVERING = "discovering"
     #: A coordinator has been asked.
     ASKING = "asking"
@@ -43,7 +43,7 @@ class Phase(Enum):
 
 
 class Joining:
-    """The joiner's machine; Membership feeds it and installs what comes of it."""
+    """The state machine of a joiner. Membership hands it events and headers, and installs the view that comes of them."""
 
     def __init__(self, local: Local, join_timeout_s: float) -> None:
         self.phase = Phase.IDLE
@@ -51,29 +51,29 @@ class Joining:
         self._local = local
         self._timeout_s = join_timeout_s
         self._due: float | None = None
-        #: The coordinator that was asked and has not offered anything yet.
+        #: The coordinator that was asked and has not made an offer yet.
         self._asked: Address | None = None
-        #: Coordinators that have been asked and offered nothing: others go before them. As many as one search finds, at most.
+        #: Coordinators that were asked and made no offer; others are asked before them. At most as many as one search finds.
         self._silent: list[Address] = []
 
     def deadline(self) -> float | None:
-        """When a coordinator that says nothing more is given up and discovery starts again."""
+        """When a silent coordinator is given up and discovery starts again; None while no coordinator is awaited."""
         return self._due
 
     def start(self) -> list[Effect]:
-        """Look around (again)."""
+        """Search for members, for the first time or again."""
         self.phase = Phase.DISCOVERING
         self.attempts += 1
         self._due = None
         return [Down(FindMembers())]
 
     def done(self) -> None:
-        """A member now: nothing is wanted any more."""
+        """Stop: this process is a member now."""
         self.phase = Phase.IDLE
         self._due = None
 
     def found(self, found: Found, now: float) -> list[Effect] | None:
-        """What to do about who answered; None means: found the site yourself."""
+        """Go on with those that answered the search; None tells the caller to found the site."""
         if self.phase is not Phase.DISCOVERING:
             return []
         views: dict[Address, ViewId] = {}
@@ -83,7 +83,7 @@ class Joining:
         if views:
             self._silent = [coordinator for coordinator in views if coordinator in self._silent]
             if len(self._silent) == len(views):
-                self._silent = []  # all of them have been asked in vain: once more from the newest on
+                self._silent = []  # all have been asked in vain: begin again with the newest view
             return self._ask(max(views, key=lambda each: (each not in self._silent, views[each], each)), now)
         lowest = min([peer.address for peer in found.peers], default=None)
         if lowest is None or self._local.address < lowest:
@@ -91,25 +91,25 @@ class Joining:
         return self.start()
 
     def redirected(self, redirect: JoinRedirect, now: float) -> list[Effect]:
-        """The one I asked is not the coordinator."""
+        """Ask the coordinator that the member named which was asked."""
         if self.phase is not Phase.ASKING or redirect.coordinator == self._local.address:
             return []
         return self._ask(redirect.coordinator, now)
 
     def offered(self, source: Address) -> list[Effect]:
-        """The coordinator hears me, and I hear it: say so. Twice would look like a member that does not know it is one."""
+        """Answer the coordinator's offer, once: a second request would look like that of a member unaware of its view."""
         if self.phase is not Phase.ASKING or source != self._asked:
             return []
         self._asked = None
         return self._request(source, hears=True)
 
     def ready(self, now: float) -> None:
-        """A coordinator has prepared a view with this process in it: nobody else is asked, the commit is waited for."""
+        """Wait for the commit, and ask nobody else: a coordinator has prepared a view with this process in it."""
         self.phase = Phase.READY
         self._due = now + self._timeout_s
 
     def expire(self, now: float) -> list[Effect]:
-        """No answer in time: the coordinator may be dead, or may have given this attempt up."""
+        """Start again after a timeout: the coordinator may be dead, or have given this attempt up."""
         if self._due is None or now < self._due:
             return []
         if self.phase is Phase.ASKING and self._asked is not None:

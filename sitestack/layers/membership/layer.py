@@ -1,11 +1,12 @@
-"""Membership (GMS): join, leave, exclusion of the dead, and the agreed installation of views.
+"""Membership (GMS): join, leave, exclusion of dead members, and the agreed installation of views.
 
 Every change of the view is a flush in two phases, prepare and commit. This file is the layer, and the way out of the site.
-`joining.py` is the way in; `leader.py` and `flush.py` are the leader's half of a flush, `participant.py` is everybody's, with
-its promises in `promises.py`; `merging.py` finds the other parts of a split site, `view_tags.py` keeps unicasts in their view.
+`joining.py` is the way in; `leader.py` and `flush.py` are the leader's half of a flush, `participant.py` is that of a member,
+with its promises in `promises.py`; `merging.py` finds the other parts of a split site, `view_tags.py` keeps unicasts in their
+view.
 
-Nothing is sequenced in a view before every member of it stands ready, so a leader that dies while committing leaves nothing
-undecided: whoever has installed the view proves that all the others are ready for it, and they install it first.
+Nothing is sequenced in a view before every member of it is ready for it. So a leader that dies while committing leaves nothing
+undecided: a member that has installed the view proves that all others are ready for it, and these install it before they go on.
 
 Sources: JGroups' GMS and its design "Reliable view installation" (A11, A12); traps S3, S5, S6, S10, S13.
 """
@@ -48,23 +49,23 @@ from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Up
 class MembershipConfig:
     """Times and bounds of membership."""
 
-    #: How long a coordinator may take to let a joiner in before the joiner looks around again.
+    #: How long a coordinator may take to let a joiner in before the joiner searches again.
     join_timeout_s: float = 4.0
-    #: How long a graceful leave may take before the member goes as if it had crashed.
+    #: How long a graceful leave may take before the member leaves as in a crash.
     leave_timeout_s: float = 3.0
-    #: How long a member may stand blocked before it looks whether it should lead itself.
+    #: How long a member may be blocked in a flush before it checks whether it has to lead itself.
     blocked_timeout_s: float = 10.0
-    #: Frames of a view that is not installed yet; beyond, they are dropped and their senders send again.
+    #: How many frames of views not yet installed are held; more are dropped, and their senders send them again.
     held_frames_max: int = 4_096
-    #: What applies to whoever leads.
+    #: Times and bounds of the leader.
     leader: LeaderTimes = field(default_factory=LeaderTimes)
-    #: What applies to finding the other parts of a split site.
+    #: Times and bounds of finding and merging the other parts of a split site.
     merge: MergeTimes = field(default_factory=MergeTimes)
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipStatistics:
-    """Numbers for operators."""
+    """Counters since the start, and the view in force; `members` is 0 before the first view."""
 
     view: ViewId | None
     members: int
@@ -75,7 +76,7 @@ class MembershipStatistics:
 
 
 class Membership(Layer):
-    """GMS."""
+    """GMS of JGroups (A11, A12; S3, S5, S6, S10, S13). Only unicasts pass through it; multicasts belong to a view by NAKACK."""
 
     name: ClassVar[str] = "membership"
     HEADERS: ClassVar[dict[int, type[Header]]] = wire.HEADERS
@@ -125,7 +126,7 @@ class Membership(Layer):
         if isinstance(event, Frame):
             return self._tags.tag(event) if isinstance(event.dest, Address) else [Down(event)]
         if isinstance(event, Connect):
-            # A member that says it again has moved to another address: that is for discovery alone.
+            # A second `Connect` says that this member has moved to another address, which concerns discovery alone.
             return [Down(event), *(self._joining.start() if self._member.view is None else [])]
         if isinstance(event, Disconnect):
             self._leave_due = now + self._config.leave_timeout_s
@@ -133,7 +134,7 @@ class Membership(Layer):
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle what is about membership, and let only frames of the installed view pass."""
+        """Handle events and headers of membership; let unicasts of the installed view pass."""
         if isinstance(event, Frame):
             return self._frame_up(event, now)
         match event:
@@ -157,6 +158,7 @@ class Membership(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
+        """Leave when the time for a graceful leave is over; run the deadlines of the parts."""
         if self._leave_due is not None and now >= self._leave_due:
             return self._go(answered=False)
         blocked = self._blocked_due()
@@ -166,7 +168,7 @@ class Membership(Layer):
         return [*self._joining.expire(now), *self._leader.expire(now), *self._merging.expire(now)]
 
     def deadline(self) -> float | None:
-        """The earliest of all that is waited for; nothing any more once this process has left."""
+        """The earliest deadline of all parts; None once this process has left."""
         if self._gone:
             return None
         parts = (self._joining, self._leader, self._merging)
@@ -185,7 +187,7 @@ class Membership(Layer):
         )
 
     def levels(self) -> dict[str, Level]:
-        """Those that are suspected are members of the view; blocked is at most the one flush that this member stands in."""
+        """Without a bound: `suspected`, which are members of the view. `blocked` is 1 during a flush."""
         return {
             "blocked": Level.of(int(self._member.blocked_since is not None), 1),
             "suspected": Level.of(len(self._leader.suspected), None),
@@ -221,10 +223,10 @@ class Membership(Layer):
         return self._found_site() if effects is None else effects
 
     def _found_site(self) -> list[Effect]:
-        """Nobody else is there: the first view, with this process alone.
+        """Nobody else is there: install the first view, with this process alone.
 
-        Its counter is above that of any view that this joiner has stood ready for. It may be a member of such a view, by a
-        commit that it did not hear, and the others merge with it only when they see it in a later view (`merging.py`).
+        Its counter is above that of every view that this joiner has prepared. It may be a member of such a view, by a commit
+        that it did not hear, and the others merge with it only when they see it in a later view (`merging.py`).
         """
         view_id = ViewId(self._member.promised.counter + 1, self._me)
         return self._follower.install(View(view_id, view_id, (self._me,), (self._local.name,)), ())
@@ -248,7 +250,7 @@ class Membership(Layer):
     def _handle_reply(self, source: Address, header: wire.FlushReply, now: float) -> list[Effect]:
         prepare = self._member.prepare
         if prepare is not None and header.installed == prepare.view.id and source in prepare.view.members:
-            # The last leader died while committing, and here is one who got the commit: the view is in force.
+            # The last leader died while committing, and this member got the commit: the view is in force.
             effects = self._follower.catch_up(prepare)
             self._leader.retry(now)
             return effects
@@ -257,7 +259,7 @@ class Membership(Layer):
     def _handle_commit(self, leader: Address, header: wire.Commit, now: float) -> list[Effect]:
         prepare = self._member.ready_for(header.proposal)
         if prepare is not None and self._me not in prepare.view.members:
-            # A leaver is done; a leaving leader first sees everybody installed (or its time run out).
+            # A leaver is done; a leaving leader first waits until all have installed, or until its time is over.
             return self._go() if leader != self._me else []
         return self._follower.commit(leader, header)
 

@@ -1,7 +1,8 @@
-"""Who leads and what the leader does: collect who wants in and out, run flushes until one of them installs a view.
+"""The leader of a site: collects joins, leaves and suspicions, and runs flushes until one of them installs a view.
 
-The first member of the view that is not suspected leads. Others only report. Two leaders can exist for a while (one is falsely
-suspected); promises in `participant.py` let at most one of them win, the other backs off a random time or finds itself outside.
+The first member of the view that is not suspected leads; all others only report to it. Two members can lead for a while, when
+one of them is falsely suspected. The promises in `promises.py` let at most one win; the other retries after a random time, or
+finds itself excluded.
 """
 
 from __future__ import annotations
@@ -22,40 +23,39 @@ from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
 @dataclass(frozen=True, slots=True)
 class LeaderTimes:
-    """Times and bounds of whoever leads."""
+    """Times and bounds of the leader."""
 
-    #: How long joins, leaves and suspicions are collected before the view changes: a storm gives few views (F38). Whoever takes
-    #: over from a coordinator does not wait: without one nothing is sequenced, and nothing relayed.
+    #: How long joins, leaves and suspicions are collected before the view changes, so that a storm gives few views (F38). A
+    #: leader that takes over from a dead coordinator does not wait: without a coordinator nothing is sequenced or relayed.
     batch_s: float = 0.05
-    #: How long a flush may take before those it waits for are left out. Failure detection is the usual way, and faster.
+    #: How long a flush waits for a member before it is restarted without that member. Failure detection is usually faster.
     flush_timeout_s: float = 8.0
-    #: How long members that stand ready wait for a joiner, who may have died unnoticed, or be busy taking in what it is handed.
+    #: How long members that are ready wait for a joiner, which may have died unnoticed or be busy taking in its state.
     joiner_timeout_s: float = 4.0
-    #: How long a merge may bring nobody forward before every part goes its own way again and a later attempt is made.
+    #: How long a merge may make no progress before it is given up: every part goes on alone, and a later attempt is made.
     merge_timeout_s: float = 5.0
-    #: A join or a merge for which all stood still until it was given up is not tried again for so long; then for twice as
-    #: long, and so on.
+    #: First wait before a join or a merge is tried again that has stopped all members in vain; doubles with each failure.
     retry_s: float = 8.0
-    #: It is never put off for longer.
+    #: The longest wait before such a join or merge is tried again.
     retry_s_max: float = 60.0
-    #: Of a joiner that does not hear the leader people are told at most this often.
+    #: Least time between two reports to the operator that one joiner does not hear the leader.
     told_interval_s: float = 60.0
-    #: Joiners that wait for a view; beyond, they are ignored and ask again. So many attempts that failed are remembered.
+    #: How many joiners may wait for a view; more are ignored and ask again. Also how many failed attempts are remembered.
     joiners_max: int = 1_024
 
 
 class Leader:
-    """The leading half of Membership. `member` is this process's own participation; it is only read here."""
+    """The leader's half of Membership. It reads `member`, the promises of this process, and never changes them."""
 
     def __init__(self, local: Local, member: Promises, times: LeaderTimes) -> None:
         self.flushes_started = 0
         self.suspected: list[Address] = []
-        #: Members that refuse me as leader, or do not answer: to them I am gone, so to me they are.
+        #: Members that refuse this process as leader, or do not answer it: the next flush leaves them out.
         self._refusing: list[Address] = []
         self._leavers: list[Address] = []
-        #: Members of this view that have asked to be let in since it was installed here.
+        #: Members that asked to join after this view was installed here: they have not seen the commit that admitted them.
         self._unaware: list[Address] = []
-        #: Joiners, and pairs of parts, for which all have stood still in vain.
+        #: Joiners, and pairs of parts to merge, whose last flush stopped all members in vain.
         self._vain = Backoff(times.retry_s, times.retry_s_max, times.joiners_max)
         self._entrance = Entrance(local.address, self._vain, times.joiners_max, times.told_interval_s)
         self._local = local
@@ -64,27 +64,27 @@ class Leader:
         self._flush: Flush | None = None
         self._flush_due: float | None = None
         self._change_due: float | None = None
-        #: The highest view counter heard of, so that no proposal is wasted on one that is already promised.
+        #: The highest view counter known, so that no proposal is wasted on a number that is already promised.
         self._highest = 0
 
     @property
     def joiners(self) -> int:
-        """How many wait to be let in."""
+        """How many joiners wait for a view."""
         return len(self._entrance.waiting)
 
     @property
     def failed_changes(self) -> int:
-        """How many joins and merges, for which all have stood still in vain, are remembered."""
+        """How many joins and merges are remembered that have stopped all members in vain."""
         return len(self._vain)
 
     # -- who wants what --------------------------------------------------------------------------------------------
 
     def leads(self) -> bool:
-        """Whether this process is the first member that nobody has reason to think dead."""
+        """Whether this process is the first member that is not suspected."""
         return self.candidate() == self._local.address
 
     def candidate(self) -> Address | None:
-        """The member that has to act, as far as this process can tell."""
+        """The member that has to lead, as far as this process can tell; None without a view, or when nobody is left."""
         view = self._member.view
         if view is None:
             return None
@@ -92,12 +92,12 @@ class Leader:
         return next((m for m in view.members if m not in gone), None)
 
     def _stays(self) -> bool:
-        """False once this process has committed a view without itself: the others are in it, and another one leads them."""
+        """False once this process has committed a view without itself: another member leads that view."""
         flush = self._flush
         return flush is None or flush.stage is not Stage.COMMITTED or self._local.address not in flush.leaving
 
     def join(self, joiner: Address, request: wire.JoinRequest, now: float) -> list[Effect]:
-        """Somebody asks to be let in. A flush has to wait for joiners, so this one shows first that it can be reached."""
+        """Take a request to join. A flush waits for its joiners, so a joiner first has to show that it hears this leader."""
         view = self._member.view
         if view is None:
             return [Dropped("join_without_view")]
@@ -109,10 +109,10 @@ class Leader:
         return effects or self._want_change(now, self._times.batch_s)
 
     def _join_of_member(self, member: Address, now: float) -> list[Effect]:
-        """A member asks to be let in: it has not seen the commit that admitted it. The first time the commit may still come.
+        """A member asks to join: it has not seen the commit that admitted it. The first time the commit may still arrive.
 
-        Asking again shows that the commit is lost. All others would wait for a member that never takes part, so it is excluded,
-        and joins anew.
+        A second request shows that the commit is lost. All others would wait for a member that never takes part, so it is
+        excluded, and joins anew.
         """
         if member not in self._unaware:
             self._unaware.append(member)
@@ -120,7 +120,7 @@ class Leader:
         return self.suspect((member,), now)
 
     def leave(self, leaver: Address, now: float) -> list[Effect]:
-        """A member asks to be let go (also this process itself)."""
+        """Take a request to leave, of another member or of this process itself."""
         view = self._member.view
         if view is None or leaver not in view.members:
             return [Dropped("leave_of_stranger")]
@@ -129,7 +129,7 @@ class Leader:
         return self._want_change(now, self._times.batch_s)
 
     def suspect(self, members: tuple[Address, ...], now: float) -> list[Effect]:
-        """Failure detection has given these up."""
+        """Take members that failure detection reports dead: exclude them, or report them to the leader."""
         view = self._member.view
         if view is None:
             return []
@@ -142,23 +142,23 @@ class Leader:
             leader = self.candidate()
             if leader is None:
                 return []  # this process has committed its leave, and nobody else is left
-            # All of them: whoever heard of the earlier ones may have died with its knowledge.
+            # All suspects, not only the new ones: a leader that was told of the earlier ones may have died since.
             return [self._say(leader, wire.SuspectReport(tuple(self.suspected)))]
         return self._want_change(now, 0.0 if view.coordinator in self.suspected else self._times.batch_s)
 
     def unsuspect(self, members: tuple[Address, ...]) -> None:
-        """These were heard again."""
+        """Take back the suspicion of members that were heard again."""
         self.suspected = [m for m in self.suspected if m not in members]
 
     def report(self, members: tuple[Address, ...]) -> list[Effect]:
-        """Another member cannot hear these: check for myself before believing it."""
+        """Check members that another member cannot hear: the leader believes its own failure detection only."""
         view = self._member.view
         known = () if view is None else view.members
         return [Down(CheckMember(m)) for m in members if m in known and m not in self.suspected]
 
     def _want_change(self, now: float, delay_s: float) -> list[Effect]:
         if self._flush is not None and self._flush.stage is not Stage.COMMITTED:
-            # Else the next flush takes it along; but this one waits for the dead.
+            # The flush under way would wait for a suspect, so it is restarted. Any other change is left to the next flush.
             return self._restart(now) if any(m in self.suspected for m in self._flush.everybody) else []
         if self._change_due is None:
             self._change_due = now + delay_s
@@ -170,7 +170,7 @@ class Leader:
         return min((due for due in (self._flush_due, self._change_due) if due is not None), default=None)
 
     def expire(self, now: float) -> list[Effect]:
-        """Start what is due, give up what took too long."""
+        """Start a flush that is due; give up one that took too long."""
         effects: list[Effect] = []
         if self._flush_due is not None and now >= self._flush_due:
             effects = self._timed_out(now)
@@ -180,30 +180,30 @@ class Leader:
         return effects
 
     def yield_to(self, leader: Address) -> None:
-        """This process has promised to another leader's higher proposal: its own flush cannot win any more."""
+        """Give up this process's flush: it has promised a higher proposal of `leader`, so its own cannot win any more."""
         if self._flush is not None and self._flush.stage is not Stage.COMMITTED and self._flush.proposal.creator != leader:
             self._flush = self._flush_due = None
 
     def retry(self, now: float) -> None:
-        """A member has been blocked for too long: if it is mine to lead, lead."""
+        """Start a flush if this process leads and none is under way, as the leader of the last one seems to be dead."""
         if self._flush is None and self._change_due is None and self.leads():
             self._change_due = now
 
     def busy(self) -> bool:
-        """Whether a flush of this leader is going on or due."""
+        """Whether a flush of this leader is under way or due."""
         return self._change_due is not None or (self._flush is not None and self._flush.stage is not Stage.COMMITTED)
 
     def hold(self, until: float) -> None:
-        """Another coordinator is about to lead a merge: start nothing before this time, then look whether it came to be."""
+        """Start no flush before `until`, as another coordinator is about to lead a merge; then see whether a change is due."""
         self._change_due = until
 
     def go_on(self, now: float) -> None:
-        """The merge that was held still for comes to nothing: look at once what is to do here."""
+        """End the wait that `hold` began, as the merge will not take place: see at once whether a change is due."""
         if self._change_due is not None:
             self._change_due = min(self._change_due, now)
 
     def may_merge(self, other: View, now: float) -> bool:
-        """Whether a merge with this part is not one for which all have just stood still in vain."""
+        """Whether a merge with `other` may be tried: False for a while after one that stopped all members in vain."""
         view = self._member.view
         return view is not None and not self._vain.waits((view.members, other.members), now)
 
@@ -215,14 +215,17 @@ class Leader:
         survivors = tuple([m for m in view.members if m not in gone])
         leaving = tuple([m for m in survivors if m in self._leavers])
         if not self._entrance.waiting and len(leaving) == len(survivors):
-            leaving = tuple([m for m in leaving if m != self._local.address])  # the last one turns off the light
+            leaving = tuple([m for m in leaving if m != self._local.address])  # all leave: the leader stays, and goes last
         if survivors == view.members and not leaving and not self._entrance.waiting and self._member.blocked_since is None:
-            return []  # what it was for has settled itself
+            return []  # there is nothing to change any more
         flush = Flush((Part(view, survivors),), self._propose(view), leaving, self._entrance.waiting)
         return self._begin(flush, survivors, now)
 
     def start_merge(self, others: tuple[View, ...], now: float) -> list[Effect]:
-        """Replace this view and those of other coordinators, who have agreed and pass the request on to their members."""
+        """Start the flush that replaces this view and `others`.
+
+        Their coordinators have agreed, and pass the request on to their members.
+        """
         view = self._member.view
         assert view is not None
         parts = tuple([Part(each, each.members) for each in (view, *others)])
@@ -242,7 +245,7 @@ class Leader:
         return [self._say(m, wire.FlushRequest(flush.proposal)) for m in asked]
 
     def _timed_out(self, now: float) -> list[Effect]:
-        """Leave out whoever did not answer; the usual way out, failure detection, is much faster."""
+        """Restart the flush without those that did not answer in time. Failure detection usually notices them much earlier."""
         flush = self._flush
         assert flush is not None, "a deadline without a flush"
         assert flush.stage is not Stage.COMMITTED, "a committed flush has no deadline"
@@ -264,7 +267,7 @@ class Leader:
         return [*effects, *self._restart(now)]
 
     def replied(self, source: Address, reply: wire.FlushReply, now: float) -> list[Effect]:
-        """One more member stands still; when all do, say how far everybody goes."""
+        """Take a member's answer to the flush request; when all have answered, send each the cut of its part."""
         flush = self._current(reply.proposal, source, Stage.COLLECTING)
         if flush is None:
             return [Dropped("stale_flush_reply")]
@@ -280,14 +283,14 @@ class Leader:
         return [self._say(member, prepare) for member, prepare in flush.prepares()]
 
     def _current(self, proposal: ViewId, source: Address, stage: Stage) -> Flush | None:
-        """The flush that a message belongs to, if it still is at the stage that the message is about."""
+        """The flush that a message belongs to; None when it is over, at another stage, or does not involve `source`."""
         flush = self._flush
         if flush is None or flush.proposal != proposal or flush.stage is not stage or source not in flush.everybody:
             return None
         return flush
 
     def rejected(self, source: Address, reject: wire.FlushReject, now: float) -> list[Effect]:
-        """A member holds to another leader. Try again later with a higher proposal, without it if it refuses me."""
+        """Take a refusal. Retry later with a higher proposal, without that member if it refuses this leader altogether."""
         flush = self._flush
         if flush is None or reject.proposal != flush.proposal or flush.stage is Stage.COMMITTED:
             return [Dropped("stale_flush_reject")]
@@ -297,12 +300,15 @@ class Leader:
         return self._restart(now + self._times.batch_s * 10 * self._local.rng.random())
 
     def _be_patient(self, flush: Flush, now: float) -> None:
-        """A merge has come forward. What the parts tell each other can be large, and is on its way to many."""
+        """Extend the deadline of a merge that made progress: the states that its parts exchange can be large."""
         if flush.merges:
             self._flush_due = now + self._times.merge_timeout_s
 
     def _restart(self, at: float) -> list[Effect]:
-        """Give the flush up, for another one at this time. The other parts of a merge need not wait to find out."""
+        """Give the flush up and schedule another one at time `at`.
+
+        The coordinators of the other parts of a merge are told at once.
+        """
         flush = self._flush
         self._flush = self._flush_due = None
         self._change_due = at
@@ -310,7 +316,7 @@ class Leader:
         return [self._say(part.view.coordinator, wire.MergeRefusal(())) for part in others]
 
     def prepared(self, source: Address, header: wire.Prepared, now: float) -> list[Effect]:
-        """One more is ready; when all are, share what the parts of a merge know, or install."""
+        """A member or joiner is ready. When all are, a merge shares the states of its parts; any other flush commits."""
         flush = self._current(header.proposal, source, Stage.PREPARING)
         if flush is None:
             return [Dropped("stale_prepared")]
@@ -319,7 +325,7 @@ class Leader:
             self._be_patient(flush, now)
         effects: list[Effect] = []
         if source == flush.parts[0].representative and source not in flush.states:
-            # Joiners are sent to the very point of the stream at which these states were taken.
+            # The joiners' first view begins at the cut, where these states were taken.
             prepare = wire.Prepare(None, flush.view(), {}, {}, False, header.states)
             effects = [self._say(m, prepare) for m in flush.joiners]
         flush.states[source] = header.states
@@ -333,7 +339,7 @@ class Leader:
         return [self._say(m, share) for m, share in flush.shares()]
 
     def shared(self, source: Address, header: wire.Shared, now: float) -> list[Effect]:
-        """One more knows what the other parts bring; when all do, install."""
+        """A member has the states of the other parts. When all have, the merge commits."""
         flush = self._current(header.proposal, source, Stage.SHARING)
         if flush is None:
             return [Dropped("stale_shared")]
@@ -347,11 +353,11 @@ class Leader:
         self._flush_due = None
         commit = wire.Commit(flush.proposal)
         me = self._local.address
-        # Oneself last: this process may go out of existence by its own commit.
+        # This process comes last: its own commit may end its membership.
         return [self._say(m, commit) for m in (*[m for m in flush.everybody if m != me], me)]
 
     def confirmed(self, source: Address, header: wire.Installed) -> bool:
-        """A member has installed; True when all have, so that a leaving leader may go."""
+        """Note that a member has installed the view. True when all have, so that a leaving leader may go."""
         flush = self._flush
         if flush is None or header.proposal != flush.proposal or flush.stage is not Stage.COMMITTED:
             return False
@@ -359,7 +365,7 @@ class Leader:
         return all(m in flush.installed for m in flush.view().members)
 
     def view_installed(self, view: View, now: float) -> None:
-        """Forget what this view settles; carry over what it does not."""
+        """Forget the requests that this view fulfils and keep the rest for the next flush."""
         self._entrance.discard(view.members)
         self._leavers = [m for m in self._leavers if m in view.members]
         self.suspected = [m for m in self.suspected if m in view.members]

@@ -1,16 +1,17 @@
-"""Finding the other parts of a split site, and agreeing that one of their coordinators leads the merge.
+"""Merging: finds the other parts of a split site, and agrees with their coordinators which of them leads the merge.
 
-Coordinators look around from time to time, and soon after a heartbeat from elsewhere. Of the coordinators that see each other
-the one with the lowest address leads: it asks the others, and then the members of those that agree, whether they hear it
-(`survey.py`). Nobody is stopped for a part that has not answered whole: its coordinator is refused, and leads in its turn if it
-reaches all members of the one that refused. From there on a merge is a flush over several views (`flush.py`): the coordinators
-that agreed pass the leader's flush request on to their own members and hold still.
+A coordinator searches for others from time to time, and soon after a heartbeat of another view. Of the coordinators that hear
+each other the one with the lowest address leads. It asks the other coordinators, and then the members of those that agree,
+whether they hear it (`survey.py`). A part of which some member does not answer is left out before anybody is stopped: its
+coordinator is refused, and leads a merge itself if it reaches all members of the one that refused. From there on a merge is a
+flush over several views (`flush.py`): the coordinators that agreed pass the leader's flush request on to their own members and
+start nothing else.
 
-Only who speaks for itself counts. Whoever left the lead to a coordinator that others tell of, and that it does not reach, would
-wait for it as long as they do.
+Only a coordinator that answers for itself counts. To leave the lead to one that is known from others only would mean to wait,
+perhaps for ever, for a process that this one cannot reach.
 
-A member that was excluded while it lived sees its old companions in a view without it. It gives them up, so that it becomes a
-coordinator of its own, and is merged like everybody else (A11, M1, F6, F7).
+A member that was excluded while it lived sees its old companions in a view without it. It suspects them, so that it becomes the
+coordinator of a view of its own, and is merged like every other part (A11, M1, F6, F7).
 """
 
 from __future__ import annotations
@@ -34,36 +35,37 @@ from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 class MergeTimes:
     """Times and bounds of merging."""
 
-    #: How often a coordinator looks for other coordinators without any hint that there are some; jittered by a quarter.
+    #: How often a coordinator searches for others without any hint that there are some; jittered by a quarter.
     look_interval_s: float = 10.0
-    #: How soon it looks after a hint.
+    #: How soon a coordinator looks after a heartbeat of another view.
     hint_delay_s: float = 0.5
     #: How long the leader of a merge waits for the other coordinators to agree.
     reply_timeout_s: float = 1.0
     #: How long the members of the other parts have to answer the leader, before anybody is stopped for the merge.
     survey_timeout_s: float = 1.0
-    #: A coordinator with a member that does not answer is asked again after so long; then after twice as long, and so on.
+    #: First wait before a coordinator is asked again one of whose members did not answer; doubles with each failure.
     retry_s: float = 1.0
-    #: It is never put off for longer.
+    #: The longest wait before such a coordinator is asked again.
     retry_s_max: float = 60.0
-    #: Coordinators with a silent member that are remembered, and silent members; beyond, the one of longest ago is forgotten.
+    #: How many coordinators with a silent member, and how many silent members, are remembered; beyond, the oldest is forgotten.
     apart_max: int = 1_024
-    #: How long a coordinator that agreed passes a flush request on.
+    #: How long a coordinator that agreed to a merge is ready to pass the leader's flush request on to its members.
     consent_s: float = 5.0
-    #: How long it holds still once it has passed one on: by then the merge is made, or its leader has died.
+    #: How long a coordinator starts no flush of its own after passing a request on: by then the merge is made, or its leader
+    #: has died.
     follow_s: float = 7.0
-    #: How long companions may be seen in another view before this member believes that they have gone without it.
+    #: How long members may be seen in a later view before this member suspects them: they have gone on without it.
     elsewhere_s: float = 2.0
-    #: How long others may tell of a coordinator that does not answer itself, before people are told of it.
+    #: How long others may report a coordinator that does not answer here before the operator is told of it.
     heard_of_s: float = 10.0
-    #: Of one such coordinator people are told at most this often.
+    #: Least time between two reports to the operator that one coordinator does not answer here.
     told_interval_s: float = 60.0
-    #: Views that one merge joins at most; the rest are joined by the next.
+    #: How many views one merge joins at most; the rest are joined by the next merge.
     parts_max: int = 32
 
 
 class Merging:
-    """The merging half of Membership."""
+    """The part of Membership that brings the parts of a split site together."""
 
     def __init__(self, local: Local, member: Promises, leader: Leader, times: MergeTimes) -> None:
         self.merges_started = 0
@@ -72,30 +74,31 @@ class Merging:
         self._leader = leader
         self._times = times
         self._look_due: float | None = None
-        #: Companions that were seen in a later view than mine, and since when.
+        #: Members of this view that were seen in a later view, and since when.
         self._elsewhere: dict[Address, float] = {}
         self._asked: list[Address] = []
         self._agreed: dict[Address, View] = {}
         self._replies_due: float | None = None
         self._survey: Survey | None = None
         self._surveys = 0
-        #: Coordinators of parts that did not answer whole.
+        #: Coordinators one of whose members did not answer the survey.
         self._apart = Backoff(times.retry_s, times.retry_s_max, times.apart_max)
-        #: Members of other parts that did not answer, and the coordinators that were refused for it.
+        #: Members of other parts that did not answer the survey -> their coordinator, which was refused because of them.
         self._silent: dict[Address, Address] = {}
-        #: Coordinators with lower addresses that leave the lead to this one, because they do not reach all of its members.
+        #: Coordinators with lower addresses that have refused this one because they do not reach all its members: it leads
+        #: instead.
         self._entrusted: list[Address] = []
-        #: Coordinators that others tell of, and that do not answer themselves, since when.
+        #: Coordinators that others report and that do not answer this process, and since when.
         self._heard_of: dict[Address, float] = {}
         self._told = RateLimit(times.told_interval_s, times.apart_max)
-        #: To whom this coordinator has agreed last, and until when.
+        #: The coordinator whose merge this one has agreed to, and until when the agreement holds.
         self._consent: tuple[Address, float] | None = None
-        #: It has passed a request of that one on.
+        #: Whether this coordinator has passed on a flush request of the one it agreed to.
         self._follows = False
 
     @property
     def silent_parts(self) -> int:
-        """How many coordinators are remembered because a member of theirs did not answer."""
+        """How many coordinators are remembered because one of their members did not answer."""
         return len(self._apart)
 
     def deadline(self) -> float | None:
@@ -103,7 +106,7 @@ class Merging:
         return min((due for due in (self._look_due, self._replies_due, survey_due) if due is not None), default=None)
 
     def view_installed(self, view: View, now: float) -> None:
-        """Start afresh. Who is in the view is apart no more."""
+        """Forget all attempts. The members of the view are not apart any more."""
         self._elsewhere = {}
         self._forget_attempt()
         self._end_consent()
@@ -114,7 +117,7 @@ class Merging:
         self._look_due = now + self._times.look_interval_s * self._local.rng.uniform(0.75, 1.25)
 
     def seen(self, event: SeenView, now: float) -> list[Effect]:
-        """A heartbeat with another view than mine."""
+        """Take a heartbeat of another view: a stranger's is a hint to look around, a member's a sign that it has moved on."""
         view, prepare = self._member.view, self._member.prepare
         if view is None or (prepare is not None and prepare.view.id == event.view):
             return []
@@ -132,7 +135,7 @@ class Merging:
         return self._leader.suspect((event.member,), now)
 
     def expire(self, now: float) -> list[Effect]:
-        """Look around when it is time; go ahead with those who have agreed."""
+        """Search when it is time; go on with those that have agreed or answered when the others are too late."""
         effects: list[Effect] = []
         if self._replies_due is not None and now >= self._replies_due:
             effects += self._ask_members(now)
@@ -145,7 +148,7 @@ class Merging:
         return effects
 
     def found(self, found: Found, now: float) -> list[Effect]:
-        """What looking around has brought: other coordinators, perhaps."""
+        """Take the outcome of a search for other coordinators."""
         view = self._member.view
         if view is None or not self._quiet() or self._replies_due is not None or self._survey is not None:
             return []
@@ -154,14 +157,14 @@ class Merging:
         return [*self._tell(coordinators.difference(speaking, view.members), now), *self._approach(speaking, view, now)]
 
     def _tell(self, silent: set[Address], now: float) -> list[Effect]:
-        """Of coordinators that others have heard for a while, and this one has not."""
+        """Report coordinators that others have heard for a while and that do not answer this process."""
         self._heard_of = {other: self._heard_of.get(other, now) for other in sorted(silent)}
         long = [other for other, since in self._heard_of.items() if now - since >= self._times.heard_of_s]
         news = tuple([other for other in long if self._told.allow(other, now)])
         return [Up(Unreached(news, tuple(map(repr, news)), "merge"))] if news else []
 
     def _approach(self, speaking: set[Address], view: View, now: float) -> list[Effect]:
-        """Leave the lead to the lowest coordinator, or ask the others for it."""
+        """Leave the lead to the lowest coordinator in sight; if this is it, ask the others to merge."""
         others = sorted([other for other in speaking.difference(view.members) if not self._apart.waits(other, now)])
         lower = [other for other in others if other < self._local.address and other not in self._entrusted]
         if lower:
@@ -173,14 +176,15 @@ class Merging:
         return [self._say(other, wire.MergeRequest(view.id)) for other in self._asked]
 
     def hinted(self, now: float) -> list[Effect]:
-        """A coordinator that leaves the lead to this one."""
+        """Look around at once: a coordinator leaves the lead to this one."""
         self._look_due = now if self._look_due is None else min(self._look_due, now)
         return []
 
     def requested(self, source: Address, now: float) -> list[Effect]:
-        """Another coordinator wants to lead a merge: agree if nothing else is going on here, and it is its turn.
+        """Agree to a merge led by `source` if all is quiet here and `source` is the one to lead.
 
-        One with a higher address has its turn when this one has refused it, and does not try again just now.
+        The lower address leads. A higher one may lead after this coordinator has refused it, unless this one is just trying
+        again.
         """
         view = self._member.view
         attempts = self._replies_due is not None or self._survey is not None
@@ -193,14 +197,17 @@ class Merging:
         return [self._say(source, wire.MergeReply(view))]
 
     def replied(self, source: Address, header: wire.MergeReply, now: float) -> list[Effect]:
-        """Another coordinator agrees."""
+        """Take the agreement of another coordinator."""
         if source not in self._asked or header.view.coordinator != source:
             return [Dropped("merge_reply")]
         self._agreed[source] = header.view
         return self._ask_members(now) if len(self._agreed) == len(self._asked) else []
 
     def answered(self, source: Address, header: wire.MergeAnswer, now: float) -> list[Effect]:
-        """A member of another part hears this leader, and is heard. If it was silent before, a new attempt is worth while."""
+        """Take the answer of a member of another part: both hear each other.
+
+        If the member was silent before, a merge with its part may be tried again.
+        """
         other = self._silent.pop(source, None)
         if other is not None:
             self._apart.forget(other)
@@ -210,7 +217,7 @@ class Merging:
         return [] if survey.missing else self._begin(now)
 
     def refused(self, source: Address, header: wire.MergeRefusal, now: float) -> list[Effect]:
-        """The merge that this coordinator agreed to comes to nothing: go on, and lead if the other one cannot."""
+        """Give up the merge that this coordinator agreed to; lead one instead if `source` does not reach all members here."""
         if self._consent is None or self._consent[0] != source:
             return [Dropped("merge_refusal")]
         if self._follows:
@@ -222,9 +229,9 @@ class Merging:
         return []
 
     def forwards(self, source: Address, now: float) -> bool:
-        """Whether this coordinator passes a flush request of that one on to its members, and holds still from then on.
+        """Whether to pass a flush request of `source` on to the members here; from then on this coordinator starts no flush.
 
-        Not from when it agreed: the other one may not hear it, and would ask again and again.
+        It does not hold back from the moment it agrees: `source` may not hear the agreement, and would ask again and again.
         """
         if self._consent is None or self._consent[0] != source or now > self._consent[1]:
             return False
@@ -237,7 +244,10 @@ class Merging:
         return True
 
     def _ask_members(self, now: float) -> list[Effect]:
-        """Those who have agreed are known: ask their members. Something else goes on at the others; they are asked again."""
+        """Ask the members of the coordinators that agreed whether they hear this one.
+
+        Coordinators that have not agreed in time are asked at another attempt.
+        """
         view, agreed = self._member.view, self._agreed
         self._forget_attempt()
         if view is None or not self._quiet():
@@ -257,7 +267,7 @@ class Merging:
         return [self._say(member, question) for member in self._survey.missing] or self._begin(now)
 
     def _begin(self, now: float) -> list[Effect]:
-        """Merge with the parts that are reached, and refuse the others."""
+        """Merge with the parts that have answered completely, and refuse the others."""
         survey = self._survey
         assert survey is not None, "a survey ends once"
         self._forget_attempt()
@@ -276,7 +286,7 @@ class Merging:
         return [*effects, *self._leader.start_merge(parts, now)]
 
     def _quiet(self) -> bool:
-        """Whether this process coordinates a view in which everything is well."""
+        """Whether this process coordinates its view, without a flush, a suspicion or a change that is due."""
         view = self._member.view
         if view is None or view.coordinator != self._local.address or self._member.blocked_since is not None:
             return False

@@ -1,4 +1,4 @@
-"""A member's half of a flush: it stops, says where it stands, reaches the cut, stands ready, installs. A helper of membership.
+"""A member's half of a flush: stops, says where it stands, reaches the cut, is ready, installs. A helper of membership.
 
     leader -> all   FlushRequest      member: blocked; asks NAKACK what it holds
     member -> leader  FlushReply
@@ -7,7 +7,7 @@
     leader -> all   Commit            member: installs
     member -> leader  Installed
 
-What it has promised is in `promises.py`; the other half is `leader.py` and `flush.py`.
+The member's promises are in `promises.py`; the leader's half of the flush is in `leader.py` and `flush.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect
 
 
 class Participant:
-    """Answers whoever leads, step by step; a leader follows itself."""
+    """Answers the leader of a flush, step by step. A leader is a participant of its own flush, too."""
 
     def __init__(self, local: Local, member: Promises, leader: Leader, merging: Merging, joining: Joining) -> None:
         self.views_installed = 0
@@ -45,10 +45,10 @@ class Participant:
         self._joining = joining
 
     def requested(self, source: Address, header: wire.FlushRequest, now: float) -> list[Effect]:
-        """Stop, unless there is a reason to refuse."""
+        """Promise the proposal and stop, or reject it."""
         view = self._member.view
         if view is not None and self._merging.forwards(source, now):
-            return [self._say(m, header) for m in view.members]  # a merge: my members know me, not its leader
+            return [self._say(m, header) for m in view.members]  # a merge, whose leader the members here do not know
         reject = self._member.judge(header.proposal, source, self._leader.suspected)
         if reject is not None:
             return [self._say(header.proposal.creator, reject)]
@@ -56,12 +56,12 @@ class Participant:
         self._member.promise(header.proposal, now)
         if header.proposal.creator != self._me:
             self._leader.yield_to(header.proposal.creator)
-        if view is None:  # ready for a view but never in one: there is no stream to stop
+        if view is None:  # a joiner that has prepared a view but installed none: there is no stream to stop
             return self.answer(DigestAnswer({}))
         return [*([Announce(Blocked())] if fresh else []), Down(DigestQuery())]
 
     def answer(self, answer: DigestAnswer) -> list[Effect]:
-        """NAKACK says what it holds: tell whoever asked last."""
+        """Send what NAKACK holds to the leader of the latest proposal."""
         member = self._member
         if member.asked is None:
             return []
@@ -71,11 +71,12 @@ class Participant:
         return [self._say(proposal.creator, wire.FlushReply(proposal, installed, prepared, answer.digest))]
 
     def prepare(self, leader: Address, header: wire.Prepare, now: float) -> list[Effect]:
-        """Go to the cut; a joiner has none and stands ready at once."""
+        """Reach the cut of the old view; a joiner has no cut, and is ready at once."""
         member = self._member
         if header.view.id.creator != leader or not member.accepts(header, self._me):
             if member.view is None and header.base is None and header.view.id < member.promised:
-                # This site counts lower than the one that I was ready for: unless it is told, it goes on trying in vain.
+                # The views of this site count lower than one that the joiner has prepared elsewhere. The leader must know, or
+                # fails again.
                 return [self._say(leader, wire.FlushReject(header.view.id, member.promised, False))]
             return [Dropped("stale_prepare")]
         if header.base is None:
@@ -93,14 +94,14 @@ class Participant:
         return [*effects, Down(ReachCut(header.cut, header.holders))]
 
     def catch_up(self, prepare: wire.Prepare) -> list[Effect]:
-        """Install a view that is in force elsewhere, and stay blocked: the flush that showed it goes on."""
+        """Install a view that is in force elsewhere, and stay blocked: the flush in which this was noticed goes on."""
         blocked_since = self._member.blocked_since
         effects = self.install(prepare.view, prepare.states, blocked=True)
         self._member.blocked_since = blocked_since
         return effects
 
     def cut_reached(self, event: CutReached) -> list[Effect]:
-        """Everything before the view is delivered: collect what the layers hold, if the leader wants it, or be ready."""
+        """The old view is delivered up to the cut: collect the layers' states if the leader wants them, or report ready."""
         prepare = self._member.prepare
         if prepare is None:
             return []
@@ -109,28 +110,28 @@ class Participant:
         return [self._say(prepare.view.id.creator, wire.Prepared(prepare.view.id, ()))]
 
     def collected(self, collected: StatesCollected) -> list[Effect]:
-        """Ready, with what the layers hold."""
+        """The layers have given their states: report ready, with them."""
         prepare = self._member.prepare
         if prepare is None or collected.token != prepare.view.id.counter:
             return []
         return [self._say(prepare.view.id.creator, wire.Prepared(prepare.view.id, collected.states))]
 
     def share(self, leader: Address, header: wire.Share, now: float) -> list[Effect]:
-        """What the other parts of a merge hold."""
+        """Keep the states of the other parts of a merge until the view is installed."""
         if self._member.ready_for(header.proposal) is None:
             return [Dropped("stale_share")]
         self._member.share(header.states)
         return [self._say(leader, wire.Shared(header.proposal))]
 
     def commit(self, leader: Address, header: wire.Commit) -> list[Effect]:
-        """Everybody is ready."""
+        """Install the view, if it is the one that was promised last."""
         prepare = self._member.ready_for(header.proposal)
         if prepare is None:
             return [Dropped("stale_commit")]
         return [*self.install(prepare.view, prepare.states), self._say(leader, wire.Installed(header.proposal))]
 
     def install(self, view: View, states: tuple[Header, ...], blocked: bool = False) -> list[Effect]:
-        """The view is in force from here on, for every layer; `blocked`: but nothing new is sent in it."""
+        """Put the view in force for every layer; with `blocked` nothing new is sent in it."""
         previous = self._member.install(view)
         self._joining.done()
         self.views_installed += 1

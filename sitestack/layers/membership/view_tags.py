@@ -1,4 +1,4 @@
-"""The view in which a unicast from above was sent: it is handed up there and in no other (S3). A helper of membership."""
+"""View tags: a unicast from above is handed up in the view in which it was sent, and in no other (S3)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sitestack.stack.layer import Down, Dropped, Effect, Up
 
 
 class ViewTags:
-    """Tags what goes down, and holds what comes for a view that is not installed here yet.
+    """Tags unicasts going down, and holds those that arrive for a view not installed here yet.
 
-    Bound: `held_max` frames; beyond, they are dropped and their senders send again.
+    At most `held_max` frames are held; more are dropped, and their senders send them again.
     """
 
     def __init__(self, member: Promises, held_max: int) -> None:
@@ -25,14 +25,14 @@ class ViewTags:
         return len(self._held)
 
     def tag(self, frame: Frame) -> list[Effect]:
-        """A unicast as it goes down. Who is not in the view never hands it up, and would hold it if its own view is lower."""
+        """Tag a unicast going down. To a process outside the view it is dropped: that process would never hand it up."""
         view = self._member.view
         if view is None or _is_application_unicast(frame):
             return [Down(frame)]
         return [Down(frame.push(ViewTag(view.id))) if frame.dest in view.members else Dropped("not_in_view")]
 
     def judge(self, frame: Frame, view: ViewId) -> list[Effect]:
-        """A unicast that was sent in this view."""
+        """Deliver, hold or drop a unicast that was sent in `view`."""
         installed = self._member.view
         if installed is not None and view == installed.id:
             return [Up(frame.pop())]
@@ -44,7 +44,7 @@ class ViewTags:
         return []
 
     def release(self) -> list[Effect]:
-        """What was sent in this view before it was installed here; what waits for a later one goes on waiting."""
+        """Deliver the held frames of the view that was just installed; those of later views go on waiting."""
         held, self._held = self._held, []
         effects: list[Effect] = []
         for frame in held:
@@ -55,5 +55,5 @@ class ViewTags:
 
 
 def _is_application_unicast(frame: Frame) -> bool:
-    """They survive view changes; everything else from above means something in its view only."""
+    """An application's unicasts survive view changes; all other unicasts mean something in their view only."""
     return frame.batch is not None and frame.batch.scope in UNICASTS

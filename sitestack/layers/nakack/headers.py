@@ -1,4 +1,4 @@
-"""What NAKACK says on the wire."""
+"""The headers of NAKACK."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
 
-#: A request lists at most so many ranges: it must fit into one datagram, as fragmentation is above this layer.
+#: Ranges in one request at most: the request must fit into one datagram, as fragmentation is above this layer.
 RANGES_MAX = 64
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Cast(Header):
-    """On every reliable multicast and on its retransmissions, which come from anybody: `sender` owns the stream."""
+    """On every reliable multicast and its retransmissions, which any member may send: `sender` owns the stream."""
 
     view: ViewId
     sender: Address
@@ -25,7 +25,7 @@ class Cast(Header):
 
 @dataclass(frozen=True, slots=True)
 class Retransmit(Header):
-    """To a member that should hold these numbers (first and last of each range) of the sender's stream: send them to me."""
+    """To a member that should hold frames of the stream of `sender`: send me those in these ranges (first, last)."""
 
     view: ViewId
     sender: Address
@@ -34,16 +34,16 @@ class Retransmit(Header):
 
 @dataclass(frozen=True, slots=True)
 class Highest(Header):
-    """To everybody: the stream of the one who says it goes up to here."""
+    """Sender to everybody: the highest number of my stream."""
 
     view: ViewId
     seqno: int
 
 
 def wire_frame(frame: Frame, view: ViewId, source: Address | None = None, requester: Address | None = None) -> Frame:
-    """The frame as it travels: the sender's multicast, or a copy of it that `source` sends to a requester.
+    """The frame as it travels: the sender's multicast, or a copy that `source` sends to a requester.
 
-    Both carry the same header, so that a copy takes the same place in the same stream whoever sends it (SEQ-8).
+    Both carry the same header, so that a copy takes the same place in the same stream, whichever member sends it (SEQ-8).
     """
     headers = (*frame.headers, Cast(view, frame.source, frame.seqno))
     return Frame(source or frame.source, requester, headers, frame.batch, requester is not None)

@@ -1,7 +1,7 @@
 """Frames of views that this member has not installed yet.
 
-Members install a view at slightly different times, so the first frames of the new one overtake its installation; and a joiner
-hears the multicasts of views that it never becomes a member of.
+Members install a view at slightly different times, so the first frames of a new view overtake its installation; and a joiner
+hears the multicasts of views of which it never becomes a member.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sitestack.model.view import ViewId
 
 
 class LaterViews:
-    """Holds a bounded number of frames by view. At the bound the earliest view gives way: it is the least likely to come."""
+    """Holds frames by view, within bounds. At a bound the earliest view gives way: its installation is the least likely."""
 
     def __init__(self, count_max: int, bytes_max: int) -> None:
         self._frames: dict[ViewId, list[Frame]] = {}
@@ -22,7 +22,7 @@ class LaterViews:
         self.bytes = Level(bytes_max, why)
 
     def hold(self, view: ViewId, frame: Frame) -> int:
-        """Keep a frame of a later view; answers how many frames had to go for it, itself included when it is not kept."""
+        """Keep a frame of a later view; returns how many frames were given up for it, the frame itself included."""
         size = frame_bytes(frame)
         evicted = 0
         while not (self.count.fits(1) and self.bytes.fits(size)):
@@ -36,7 +36,7 @@ class LaterViews:
         return evicted
 
     def release(self, view: ViewId) -> tuple[list[Frame], int]:
-        """The frames of the view that is being installed, and how many of earlier views are discarded."""
+        """The frames of the view that is being installed, and how many frames of earlier views were discarded."""
         skipped = sum(len(self._discard(each)) for each in sorted(self._frames) if each < view)
         return self._discard(view), skipped
 

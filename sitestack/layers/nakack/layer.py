@@ -1,13 +1,13 @@
 """NAKACK: reliable FIFO multicast within a view.
 
-A sender numbers its multicasts 1, 2, 3 ... in each view and sends each once. A receiver that notices a hole asks for what is
-missing: the sender first, then any other member, because everybody keeps everything until everybody has it. A sender that
-falls silent says how far its stream goes until all of it is stable, so that a lost last message is noticed too.
-Who gets no multicasts at all, for its switch or its configuration, is told by unicast and asks for everything: the site goes
-on, at its pace.
+A sender numbers its multicasts 1, 2, 3 ... in each view and sends each once. A receiver that notices a hole asks for the
+missing numbers: the sender first, then the other members, because each member keeps every frame until all have it. A sender
+that falls silent announces its highest number until its whole stream is stable, so that a lost last message is noticed too. A
+member that gets no multicasts at all, because of its switch or its configuration, is told that number by unicast and asks for
+everything: the site goes on, at that member's pace.
 
-In a flush (`Blocked` to `ViewInstalled`) nothing is delivered but what `ReachCut` says, exactly; that is what makes all
-survivors of a view deliver the same messages in it (traps S5, S6).
+In a flush (`Blocked` to `ViewInstalled`) nothing is delivered but what `ReachCut` says, exactly. That makes all survivors of a
+view deliver the same messages in it (S5, S6).
 """
 
 from __future__ import annotations
@@ -29,38 +29,39 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 @dataclass(frozen=True, slots=True)
 class NakAckConfig:
-    """For a site on one local network."""
+    """Times and bounds of retransmission, for a site on one local network."""
 
-    #: How long a hole may exist before it is asked for: most are frames that overtook each other.
+    #: How long a hole may exist before its numbers are asked for: most holes are frames that overtook each other.
     ask_delay_s: float = 0.02
-    #: Without an answer the time to the next request doubles up to this.
+    #: The longest wait between two requests for the same hole; the wait doubles while no answer comes.
     ask_interval_s_max: float = 1.0
-    #: Numbers that one request asks for at most (JGroups has the same bound).
+    #: How many numbers one request asks for at most, as in JGroups.
     ask_count_max: int = 1_024
-    #: How often a member answers: in each such period a requester gets a frame at most once.
+    #: The period in which a member sends one requester the same frame at most once.
     answer_period_s: float = 0.01
-    #: What a member retransmits in one period at most, to all together: 50 MB/s. It should fit into a socket's buffer.
+    #: How many bytes a member retransmits in one such period at most, to all together: 50 MB/s. Should fit into a socket's
+    #: buffer.
     answer_bytes_max: int = 512 * 1024
-    #: A sender that was quiet this long, and of whose stream something is not stable, announces its highest number.
+    #: A sender that was quiet for this long announces its highest number, unless its whole stream is stable.
     quiet_interval_s: float = 0.1
-    #: While nothing becomes stable, the time to the next announcement doubles up to this.
+    #: The longest wait between two announcements; the wait doubles while nothing becomes stable.
     quiet_interval_s_max: float = 1.0
-    #: A sender of whose stream nothing became stable for this long announces it to each member by unicast, and again after each
-    #: such time. In a healthy site everything is stable much sooner.
+    #: A sender of whose stream nothing became stable for this long announces its highest number to each member by unicast, and
+    #: again after each such time. In a healthy site everything is stable much sooner.
     stuck_interval_s: float = 1.0
-    #: Numbers of one stream that are held and not yet stable. Flow control should stop a sender long before.
+    #: How many frames of one stream are held that are not stable yet. Flow control should stop a sender long before.
     window_count_max: int = 65_536
-    #: Bytes of one stream that are held ahead of a hole.
+    #: How many bytes of one stream are held ahead of a hole.
     ahead_bytes_max: int = 32 * 1024 * 1024
-    #: Frames that are held for views not installed yet.
+    #: How many frames are held for views that are not installed yet.
     later_count_max: int = 4_096
-    #: The same in bytes.
+    #: How many bytes of frames are held for views that are not installed yet.
     later_bytes_max: int = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class NakAckStatistics:
-    """What NAKACK has done."""
+    """Counters since the start, in frames."""
 
     sent: int
     delivered: int
@@ -73,8 +74,7 @@ class NakAckStatistics:
 class NakAck(Layer):
     """NAKACK of JGroups, which the sequencer needs below it (SEQ-17; traps S5, S6, S15, U8).
 
-    A sender's own multicasts turn round here at once: nobody waits for a loopback. What it retains of them has no bound here:
-    flow control, above, decides how much is on its way.
+    A sender's own multicasts are delivered here at once, without waiting for the network to loop them back.
     """
 
     name = "nakack"
@@ -86,7 +86,7 @@ class NakAck(Layer):
         self._me = local.address
         self._config = config
         self._view: View | None = None
-        #: Without a bound here: flow control, above, decides how much is on its way.
+        #: Bytes of all windows. There is no bound here: flow control, above, decides how much is on its way.
         self._retained = Level(None)
         self._streams = ReceiverWindows((), config.window_count_max, config.ahead_bytes_max, self._retained)
         self._gaps = Holes(local.rng, config.ask_delay_s, config.ask_interval_s_max)
@@ -116,7 +116,7 @@ class NakAck(Layer):
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Put a multicast in its place, whoever brings it and whoever it was addressed to; answer requests; follow the view."""
+        """Put a multicast into its stream, whichever member sent it; answer requests; follow the view."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if type(header) is Cast:
@@ -134,7 +134,7 @@ class NakAck(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask for what is missing; say how far the own stream goes."""
+        """Ask for missing numbers; announce the highest number of the own stream."""
         effects: list[Effect] = []
         for owner, gap in self._gaps.due(now):
             effects += self._ask(owner, gap, now)
@@ -157,7 +157,7 @@ class NakAck(Layer):
         )
 
     def levels(self) -> dict[str, Level]:
-        """What is bounded per stream is of the stream that has most."""
+        """Levels of a bound per stream are those of the stream that holds most."""
         windows, later, config = self._streams.windows.values(), self._later, self._config
         ahead = max([window.ahead_bytes for window in windows], default=0)
         return {
@@ -270,7 +270,7 @@ class NakAck(Layer):
     # -- views and flushes -----------------------------------------------------------------------------------------
 
     def _install(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """Start again at number 1. The old view's frames are of no use to anybody: its members were all at the cut."""
+        """Start again at number 1. The old view's frames can go: all its survivors have delivered it up to the cut."""
         config, view = self._config, event.view
         self._view = view
         maxima = (config.window_count_max, config.ahead_bytes_max)

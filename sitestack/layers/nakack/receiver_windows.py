@@ -1,6 +1,6 @@
-"""All multicast streams of one view at one member: what is held, and what may be delivered now.
+"""All multicast streams of one view at one member: the frames held, and those that may be delivered now.
 
-Between a block and the next view nothing may be delivered except what a cut says, stream by stream, and not one number more.
+Between a block and the next view only frames up to the cut are delivered, stream by stream, and not one number more.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from sitestack.model.level import Level
 
 
 class ReceiverWindows:
-    """One window a member of the view, and the cut while there is one."""
+    """One window for each member of the view; in a flush also the cut."""
 
     def __init__(
         self, members: tuple[Address, ...], count_max: int, ahead_bytes_max: int, retained: Level, blocked: bool = False
     ) -> None:
-        """`retained` counts the bytes of all windows, from view to view."""
+        """`retained` counts the bytes of all windows; it is handed from view to view."""
         self.windows = {member: Window(count_max, ahead_bytes_max) for member in members}
         self.blocked = blocked
         self._retained = retained
         retained.now = 0
-        #: The streams that are not at the cut yet, and where it is; None as long as there is no cut to reach.
+        #: The last number to deliver of each stream that is not at the cut yet; None while there is no cut to reach.
         self.cut: dict[Address, int] | None = None
 
     def keep(self, frame: Frame) -> str | None:
-        """Keep a frame of a member's stream. Answers why not, or None when it was kept."""
+        """Keep a frame of a member's stream. Returns why it was refused, or None when it was kept."""
         size = frame_bytes(frame)
         refused = self.windows[frame.source].add(frame, size)
         if refused is None:
@@ -34,7 +34,7 @@ class ReceiverWindows:
         return refused
 
     def append(self, frame: Frame) -> None:
-        """Keep a frame of one's own, whatever the bound: it counts as delivered."""
+        """Keep a frame of the own stream, whatever the bound: it counts as delivered."""
         window = self.windows[frame.source]
         window.admit(frame.seqno)
         refused = self.keep(frame)
@@ -54,18 +54,18 @@ class ReceiverWindows:
         return frames
 
     def wanted(self, owner: Address) -> int:
-        """Up to where this stream is wanted now."""
+        """The highest number of this stream that is wanted now."""
         return self.windows[owner].highest if self.cut is None else self.cut.get(owner, 0)
 
     def block(self) -> None:
-        """Deliver nothing more. A cut that was being reached is void: the next one may be lower."""
+        """Deliver nothing more. The cut of an earlier flush is void: the next one may be lower."""
         self.blocked = True
         self.cut = None
 
     def reach(self, cut: dict[Address, int]) -> list[Address]:
-        """From now on deliver up to the cut; answers the streams that are not there yet.
+        """Deliver up to the cut from now on; returns the streams that have not reached it yet.
 
-        What is said about strangers cannot be reached by anybody; it comes from outside, so it is passed over.
+        Streams of strangers in the cut are passed over: the cut comes from outside, and nobody could reach those.
         """
         assert self.blocked, "a cut is reached in a flush only"
         self.cut = {}
@@ -78,15 +78,15 @@ class ReceiverWindows:
 
     @property
     def at_cut(self) -> bool:
-        """Everything up to the cut has been delivered."""
+        """Whether everything up to the cut has been delivered."""
         return self.cut is not None and not self.cut
 
     def digest(self) -> dict[Address, int]:
-        """Per stream: everything up to this number is held or was delivered."""
+        """Per stream the number up to which everything is held or was delivered."""
         return {owner: window.contiguous for owner, window in self.windows.items()}
 
     def purge(self, vector: dict[Address, int]) -> None:
-        """Forget what everybody has."""
+        """Forget the frames that every member has."""
         for owner, stable in vector.items():
             if owner in self.windows:
                 self._retained.now -= self.windows[owner].purge(stable)

@@ -1,4 +1,4 @@
-"""The two sides of a retransmission: whom to ask and when, and how much to answer."""
+"""The two sides of retransmission: whom to ask and when, and how much to answer."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from sitestack.model.frame import Frame
 
 
 class Hole:
-    """A stream of which something is missing."""
+    """The missing numbers of one stream, and when to ask for them."""
 
     __slots__ = ("ask_at", "contiguous", "turn", "up_to", "wait_s")
 
     def __init__(self, ask_at: float, up_to: int) -> None:
         self.ask_at = ask_at
-        #: What was known to exist when `ask_at` was set. Later numbers may be merely late and wait for the next time.
+        #: The highest number known when `ask_at` was set. Higher ones may be merely late, and wait for the next request.
         self.up_to = up_to
-        #: The window's `contiguous` when somebody was last asked; -1 before.
+        #: The window's `contiguous` at the last request; -1 before the first one.
         self.contiguous = -1
         self.turn = 0
         self.wait_s = 0.0
 
 
 class Holes:
-    """The streams with gaps, and when to ask for what is missing: a little after a gap is noticed, then less and less often."""
+    """The streams with holes, and the time of the next request for each: soon at first, then less and less often."""
 
     def __init__(self, rng: random.Random, delay_s: float, wait_s_max: float) -> None:
         self._rng = rng
         self._delay_s = delay_s
         self._wait_s_max = wait_s_max
         self._gaps: dict[Address, Hole] = {}
-        #: Who else has everything, in the order in which they are asked; and in a flush who holds a stream up to the cut.
+        #: The other members, in the order in which they are asked; in a flush, the holder of each stream up to the cut.
         self._others: tuple[Address, ...] = ()
         self._holders: dict[Address, Address] = {}
 
@@ -43,7 +43,7 @@ class Holes:
         return len(self._gaps)
 
     def watch(self, owner: Address, contiguous: int, wanted: int, now: float) -> None:
-        """A hole may have opened, shrunk or closed: see to it that it is asked for, but not before its time."""
+        """Follow a stream in which a hole may have opened, shrunk or closed; a hole is asked for after a short delay."""
         gap = self._gaps.get(owner)
         if contiguous >= wanted:
             self._gaps.pop(owner, None)
@@ -53,30 +53,31 @@ class Holes:
             gap.ask_at = min(gap.ask_at, now + self.jitter(self._delay_s))
 
     def urge(self, owner: Address, wanted: int, now: float) -> None:
-        """This much is known to be missing and to be held by somebody: ask at once."""
+        """Ask at once for a stream up to `wanted`: those numbers are missing here, and somebody is known to hold them."""
         self._gaps[owner] = Hole(now, wanted)
 
     def enter(self, others: tuple[Address, ...]) -> None:
-        """A view with these other members begins."""
+        """Begin a view in which these are the other members."""
         self._others = others
         self.clear()
 
     def clear(self, holders: dict[Address, Address] | None = None) -> None:
-        """Forget all. From now on these hold what their streams' owners may not have."""
+        """Forget all holes. `holders` are asked first from now on, instead of the owners of the streams."""
         self._gaps.clear()
         self._holders = holders or {}
 
     def due(self, now: float) -> list[tuple[Address, Hole]]:
-        """The streams to ask for now: for each it is then either `ask` or `postpone`."""
+        """The streams to ask for now; the caller answers each with `ask` or `postpone`."""
         return [(owner, gap) for owner, gap in self._gaps.items() if gap.ask_at <= now]
 
     def deadline(self) -> float | None:
         return min((gap.ask_at for gap in self._gaps.values()), default=None)
 
     def ask(self, owner: Address, gap: Hole, contiguous: int, now: float) -> Address:
-        """Answers whom to ask, and sets how long to wait for the answer.
+        """Returns the member to ask, and sets how long to wait for its answer.
 
-        Who answered is asked again; who did not makes the wait longer and the turn pass on.
+        A member whose answer brought the window forward is asked again; otherwise the wait doubles and another member's turn
+        comes.
         """
         if gap.contiguous < 0 or contiguous > gap.contiguous:
             gap.wait_s = 2 * self._delay_s
@@ -88,7 +89,7 @@ class Holes:
         return self._choose_holder(owner, gap.turn)
 
     def _choose_holder(self, owner: Address, turn: int) -> Address:
-        """Whom to ask next: in turns the member that should hold the frames, and the others one after the other."""
+        """Alternates between the presumed holder of the frames and, one after the other, the other members."""
         first = self._holders.get(owner, owner)
         others = [member for member in self._others if member != first]
         if turn % 2 == 0 or not others:
@@ -96,16 +97,16 @@ class Holes:
         return others[turn // 2 % len(others)]
 
     def postpone(self, gap: Hole, now: float) -> None:
-        """What was missing has come; what else is missing was noticed only just now."""
+        """Ask later: the old hole is closed, and another one was noticed only just now."""
         gap.ask_at = now + self.jitter(self._delay_s)
 
     def jitter(self, delay_s: float) -> float:
-        """A quarter less to a quarter more, so that members who lost the same frame do not ask at the same instant."""
+        """The delay, a quarter less to a quarter more, so that members that lost the same frame ask at different times."""
         return delay_s * (0.75 + 0.5 * self._rng.random())
 
 
 class Answers:
-    """Damps answers (C15): in each period everybody gets each frame once, and all together so many bytes."""
+    """Damps answers (C15): in each period a requester gets each frame once, and all requesters together `bytes_max` bytes."""
 
     def __init__(self, period_s: float, bytes_max: int, count_max: int) -> None:
         self._period_s = period_s
@@ -113,11 +114,11 @@ class Answers:
         self._count_max = count_max
         self._period_end = float("-inf")
         self._bytes = 0
-        #: Bounded by the bytes, as each frame counts for some.
+        #: The (requester, sender, number) answered in this period. Bounded by the bytes, as every frame counts for some.
         self._given: set[tuple[Address, Address, int]] = set()
 
     def choose(self, window: Window, ranges: tuple[tuple[int, int], ...], requester: Address, now: float) -> list[Frame]:
-        """Those of the frames in these ranges that are here and that the requester may be sent now."""
+        """The frames in these ranges that are held here and may be sent to the requester now."""
         if now >= self._period_end:
             self._period_end = now + self._period_s
             self._bytes = 0
@@ -144,15 +145,16 @@ class Answers:
 
     @property
     def exhausted(self) -> bool:
-        """Nothing more is answered in this period; whoever still misses something asks again."""
+        """Whether nothing more is answered in this period. A requester that still misses something asks again."""
         return self._bytes >= self._bytes_max
 
 
 class Announcer:
-    """When a sender says how far its stream goes.
+    """Decides when a sender announces the highest number of its stream.
 
-    To everybody after a quiet interval, then less and less often while nothing changes. And to each by unicast when nothing has
-    become stable for long, however busy it is: somebody may get no multicasts at all, and then sees no hole to ask about.
+    It is announced to everybody after a quiet interval, then less and less often while nothing changes. It is announced to each
+    member by unicast when nothing has become stable for long, however busy the sender is: a member that gets no multicasts at
+    all sees no hole to ask about.
     """
 
     def __init__(self, interval_s: float, interval_s_max: float, stuck_s: float) -> None:
@@ -161,28 +163,28 @@ class Announcer:
         self._stuck_s = stuck_s
         self._wait_s = interval_s
         self._quiet_at: float | None = None
-        #: Sending does not push this on, only stability does. It means nothing while `_quiet_at` is None.
+        #: When to announce by unicast: put off by stability, not by sending. Without meaning while `_quiet_at` is None.
         self._stuck_at = 0.0
 
     @property
     def due(self) -> float | None:
-        """When it is to be said next."""
+        """The time of the next announcement; None for never."""
         return None if self._quiet_at is None else min(self._quiet_at, self._stuck_at)
 
     def sent(self, now: float) -> None:
-        """It is not quiet."""
+        """Note a multicast: the sender is not quiet."""
         if self._quiet_at is None:
             self._stuck_at = now + self._stuck_s
         self._wait_s = self._interval_s
         self._quiet_at = now + self._interval_s
 
     def advanced(self, now: float) -> None:
-        """Something became stable, but not all: it is neither quiet nor stuck."""
+        """Note that a part of the stream became stable: the sender is neither quiet nor stuck."""
         self.stop()
         self.sent(now)
 
     def said(self, now: float) -> bool:
-        """It is being said once more: answers whether to each by unicast."""
+        """Note an announcement; returns whether it has to go to each member by unicast."""
         stuck = now >= self._stuck_at
         if stuck:
             self._stuck_at = now + self._stuck_s
@@ -191,5 +193,5 @@ class Announcer:
         return stuck
 
     def stop(self) -> None:
-        """There is nothing to say: everybody has everything."""
+        """Announce nothing: the whole stream is stable."""
         self._quiet_at = None

@@ -1,8 +1,8 @@
-"""The forward-table: what this member multicast and has not seen everywhere yet ("Variables" in JGroups' SEQUENCER).
+"""The forward-table: own batches that are not known to be delivered everywhere ("Variables" in JGroups' SEQUENCER).
 
 It is one ordered list in three parts: batches that are delivered here but not stable, batches that are forwarded, and batches
-that wait to be forwarded. `take` moves the border between the last two forwards, `rewind` moves it back, and so new batches
-can never overtake older ones that must be sent again (S2, S4).
+that wait to be forwarded. `take` moves the border between the last two forwards, `rewind` moves it back, and so new batches can
+never overtake older ones that must be sent again (S2, S4).
 """
 
 from __future__ import annotations
@@ -12,25 +12,26 @@ from collections import deque
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope
 
-#: More delivered but unstable entries than this are not remembered: the oldest then counts as stable. It costs nothing but
-#: the number in the levels, since a flush gives to all what one of them has delivered.
+#: How many delivered but unstable entries are remembered; beyond, the oldest counts as stable. Only the number in the levels is
+#: wrong then: a flush gives to all survivors what one of them has delivered.
 UNSTABLE_MAX = 65_536
 
 
 class ForwardTable:
-    """Entries leave when they are stable, or when a view comes after they were delivered here (S6; SEQ-3 gives way)."""
+    """Own batches. One leaves when it is stable, or when a view follows its delivery here (S6; SEQ-3 gives way)."""
 
     def __init__(self, undelivered_bytes_max: int) -> None:
         self.bytes = Level(undelivered_bytes_max)
-        #: In order of sending; bounded by the window of the layer that sends, which the assertion in `add` watches.
+        #: Batches not delivered here, in order of sending. Bounded by the window of the layer above, which the assertion in
+        #: `add` checks.
         self._undelivered: dict[tuple[Scope, int], Batch] = {}
-        #: The last of them, which are still (or again) to be forwarded.
+        #: The last of the undelivered batches, which wait to be forwarded for the first time or again.
         self._waiting: deque[Batch] = deque()
-        #: The places in the stream of what is delivered here. NAKACK holds the frames, and a flush takes them from there.
+        #: The places in the stream of own batches delivered here. NAKACK holds their frames, and a flush takes them from there.
         self._unstable: deque[int] = deque(maxlen=UNSTABLE_MAX)
 
     def add(self, batch: Batch) -> None:
-        """Put a batch of mine at the end."""
+        """Append an own batch."""
         size = len(batch.body)
         assert self.bytes.fits(size), "the layer above sends beyond every window (S18)"
         self.bytes.add(size)
@@ -38,15 +39,15 @@ class ForwardTable:
         self._waiting.append(batch)
 
     def take(self) -> Batch | None:
-        """The next batch to forward, if any waits."""
+        """The next batch to forward; None when none waits."""
         return self._waiting.popleft() if self._waiting else None
 
     def rewind(self) -> None:
-        """Everything that is not delivered is to be forwarded again, in order."""
+        """Forward all undelivered batches again, in order."""
         self._waiting = deque(self._undelivered.values())
 
     def delivered(self, batch: Batch, seqno: int) -> bool:
-        """A batch of mine was delivered here, at this place of the stream; False when it was not in the table."""
+        """An own batch was delivered here, at place `seqno` of the stream; False when it was not in the table."""
         entry = self._undelivered.pop((batch.scope, batch.first), None)
         if entry is None:
             return False
@@ -55,21 +56,21 @@ class ForwardTable:
         return True
 
     def stable(self, seqno: int) -> None:
-        """Every member has the stream up to here."""
+        """Every member has the stream up to `seqno`."""
         while self._unstable and self._unstable[0] <= seqno:
             self._unstable.popleft()
 
     def view_changed(self) -> None:
-        """The flush gave to all what was delivered here. What was not is to be forwarded again before anything new (S11)."""
+        """Begin a view: batches delivered here are everywhere by the flush; all others are forwarded again first (S11)."""
         self._unstable.clear()
         self.rewind()
 
     @property
     def undelivered(self) -> int:
-        """How many batches of mine have not been delivered here."""
+        """How many own batches have not been delivered here."""
         return len(self._undelivered)
 
     @property
     def unstable(self) -> int:
-        """How many batches of mine were delivered here, but perhaps not everywhere."""
+        """How many own batches were delivered here, but perhaps not everywhere."""
         return len(self._unstable)

@@ -4,8 +4,8 @@
     coordinator   Sequenced(batch) ---multicast----> everybody, in the order of its NAKACK stream
 
 A batch keeps its origin and its numbers all the way, so it may be forwarded any number of times: receivers admit each number
-once and in order. Each member keeps what it sent in a forward-table until it is safe, and forwards it again after every view
-change, before anything new. With `order: fifo` the origin casts by itself, and all the rest is the same.
+once and in order. Each member keeps the batches that it sent in a forward-table until they are safe, and forwards them again
+after every view change, before anything new. With `order: fifo` each origin multicasts its own batches; the rest is the same.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from sitestack.model.message import UNICASTS, Batch
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
-#: The interval of forwarding again grows up to this many times, as long as nothing comes back.
+#: The interval between two attempts to forward again grows up to this many times the configured one, while nothing comes back.
 RESEND_BACKOFF_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Forward(Header):
-    """To the coordinator: multicast this batch of mine."""
+    """Member to coordinator: multicast this batch of mine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sequenced(Header):
-    """An entry of the stream (the DATA header of JGroups' SEQUENCER). The original sender is in the batch."""
+    """An entry of the ordered stream (the DATA header of JGroups' SEQUENCER). The batch names the original sender."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +52,19 @@ _SEQUENCED: tuple[Header, ...] = (Sequenced(),)
 class SequencerConfig:
     """How multicasts are ordered. All members of a site must have the same order."""
 
-    #: total: one order for all, through the coordinator. fifo: each origin's own order, one hop less.
+    #: `total`: one order for all, made by the coordinator. `fifo`: the order of each origin, with one hop less.
     order: Literal["total", "fifo"] = "total"
-    #: What was forwarded and does not come back is forwarded again after this; views and resets do not wait for it (S11).
+    #: How long a forwarded batch may not come back before it is forwarded again; a new view forwards it at once (S11).
     resend_interval_s: float = 2.0
-    #: So many members that left are remembered, lest their late batches are taken for new ones (S7).
+    #: How many members that left are remembered, so that their late batches are not taken for new ones (S7).
     tombstones_max: int = 1024
-    #: More than any window above lets through; the layer asserts it (S18).
+    #: Bytes of own batches that are not delivered here: more than any window above lets through, which the layer asserts (S18).
     undelivered_bytes_max: int = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class SequencerStatistics:
-    """What became of batches."""
+    """Counters since the start, in batches; `resends` counts the times that all undelivered batches were forwarded again."""
 
     forwarded: int
     sequenced: int
@@ -92,7 +92,7 @@ class Sequencer(Layer):
         self._view: View | None = None
         self._members: frozenset[Address] = frozenset()
         self._blocked = True
-        #: Something of mine waits for credit below: it is not lost, only late.
+        #: Whether own batches wait for credit below: they are late, not lost, so nothing is forwarded again meanwhile.
         self._stalled = False
         self._progress_at = 0.0
         self._backoff = 1
@@ -102,7 +102,7 @@ class Sequencer(Layer):
     # -- from above --------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Multicasts only; unicasts and what is unreliable pass (SEQ-1)."""
+        """Take multicasts; unicasts and unreliable frames pass (SEQ-1)."""
         if not isinstance(event, Frame) or event.dest is not None or event.unreliable:
             return [Down(event)]
         batch = event.batch
@@ -114,7 +114,10 @@ class Sequencer(Layer):
         return self._forward()
 
     def _cast_entry(self, frame: Frame) -> list[Effect]:
-        """An entry of the layer above: only the coordinator writes the stream. Its maker keeps it until it is in."""
+        """Multicast an entry of the layer above.
+
+        Only the coordinator writes the stream; the layer above keeps its entry until then.
+        """
         if self._view is None or self._view.coordinator != self._me:
             return [Dropped("not_coordinator")]
         if self._blocked:
@@ -122,7 +125,10 @@ class Sequencer(Layer):
         return [Down(frame.push(_SEQUENCED[0]))]
 
     def _forward(self) -> list[Effect]:
-        """Send what waits in the table, in order; during a block nothing. The coordinator does the same with its own (S4)."""
+        """Forward what waits in the table, in order, unless blocked.
+
+        The coordinator multicasts its own batches this way, too (S4).
+        """
         if self._blocked or self._view is None:
             return []
         coordinator = self._view.coordinator
@@ -143,7 +149,7 @@ class Sequencer(Layer):
     # -- from below --------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Unwrap the stream; at the coordinator, sequence what others forward."""
+        """Unwrap the entries of the stream; at the coordinator, multicast the batches that members forward."""
         if isinstance(event, Frame):
             kind = type(event.headers[-1]) if event.headers else None
             if kind is Sequenced:
@@ -164,7 +170,7 @@ class Sequencer(Layer):
         return [Up(event)]
 
     def _handle_forward(self, frame: Frame) -> list[Effect]:
-        """Sequence it, whether or not somebody did before (SEQ-6, SEQ-18). What is dropped is still in its sender's table."""
+        """Multicast a forwarded batch, even if it was before (SEQ-6, SEQ-18). A dropped one is still in its sender's table."""
         batch = frame.batch
         if frame.dest is None or batch is None or len(frame.headers) != 1 or batch.scope in UNICASTS:
             return [Dropped("bad_forward")]
@@ -179,7 +185,7 @@ class Sequencer(Layer):
         return [self._cast(batch)]
 
     def _handle_entry(self, frame: Frame, now: float) -> list[Effect]:
-        """An entry of a stream: a batch of this site is admitted by its numbers, all else is for the layer above."""
+        """Admit a batch of this site by its numbers; all other entries are for the layer above."""
         headers, batch = frame.headers[:-1], frame.batch
         if frame.dest is not None:
             return [Dropped("sequenced_unicast")]
@@ -199,14 +205,14 @@ class Sequencer(Layer):
         if batch.origin == self._me and self._table.delivered(batch, frame.seqno):
             self._progress_at = now
             self._backoff = 1
-        # The original sender, on a copy: what NAKACK keeps for retransmission stays as it is (SEQ-8, S15).
+        # The original sender is put on a copy: the frame that NAKACK keeps for retransmission must not change (SEQ-8, S15).
         return [Up(Frame(batch.origin, None, (), batch, False, frame.seqno, frame.stream))]
 
     def _is_coordinator(self, member: Address) -> bool:
         return self._view is not None and self._view.coordinator == member
 
     def _handle_view(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """The flush is over: forward again what it did not bring, before anything new (SEQ-12, SEQ-13, S2)."""
+        """After a flush, forward what it did not deliver before anything new (SEQ-12, SEQ-13, S2)."""
         view = self._view = event.view
         self._members = frozenset(view.members)
         self._blocked = event.blocked
@@ -219,7 +225,7 @@ class Sequencer(Layer):
     # -- time --------------------------------------------------------------------------------------------------------
 
     def expire(self, now: float) -> list[Effect]:
-        """Nothing of mine came back for long: forward all of it again, in order (S11); receivers drop what they have."""
+        """Forward all undelivered batches again, in order, as none came back for long (S11); receivers drop duplicates."""
         due = self.deadline()
         if due is None or now < due:
             return []
@@ -246,7 +252,7 @@ class Sequencer(Layer):
         self._received.restore(state.numbers)
 
     def merge_state(self, state: Header) -> None:
-        """Join the received-table of another part of a split site to mine; the merge view follows."""
+        """Merge the received-table of another part of a split site into this one; the merge view follows."""
         assert isinstance(state, SequencerState)
         self._received.merge(state.numbers, self._members)
 
@@ -261,7 +267,7 @@ class Sequencer(Layer):
         )
 
     def levels(self) -> dict[str, Level]:
-        """`undelivered` and `unstable` are batches of mine in the forward-table."""
+        """`undelivered` and `unstable` count own batches in the forward-table."""
         why = "members of earlier views, remembered so that what they say late is not taken for new"
         return {
             "undelivered": Level.of(self._table.undelivered, None),

@@ -11,36 +11,37 @@ from enum import Enum
 from sitestack.model.address import Address
 from sitestack.model.message import Batch
 
-#: Next number by scope, for ALL and SITE.
+#: The next numbers of one origin, in scope ALL and in scope SITE.
 Numbers = tuple[int, int]
 _FRESH: Numbers = (1, 1)
 
 
 class Receipt(Enum):
-    """What becomes of a batch; all but ADMITTED are reasons to drop it."""
+    """The outcome for a batch; all but ADMITTED are reasons to drop it."""
 
     ADMITTED = "admitted"
-    #: Forwarded again although the first time had arrived: expected after every failover (SEQ-9, SEQ-18).
+    #: Delivered before, and forwarded again: expected after every failover (SEQ-9, SEQ-18).
     DUPLICATE = "duplicate"
-    #: Something between was lost on its way to the coordinator; the origin forwards all of it again. Never delivered, since
-    #: that would break FIFO.
+    #: Earlier batches were lost on their way to the coordinator. The origin forwards all of them again; to deliver this one now
+    #: would break FIFO.
     HOLE = "order_hole"
-    #: It overlaps what was delivered: the origin cut its batches in another way the second time.
+    #: Partly delivered before: the origin has cut its messages into other batches the second time.
     RECUT = "recut_batch"
 
 
 class ReceivedTable:
-    """Next numbers of the members, and of as many that left last as the bound allows."""
+    """The next numbers of the members, and of those that left last, as many as the bound allows."""
 
     def __init__(self, tombstones_max: int) -> None:
         self._tombstones_max = tombstones_max
-        #: One for each member that has sent.
+        #: One entry for each member that has sent.
         self._members: dict[Address, Numbers] = {}
-        #: In the order of leaving. A falsely suspected member that comes back is recognised by it (S7; SEQ-15 gives way).
+        #: Members that left, in that order. A falsely suspected one that comes back continues its numbers (S7; SEQ-15 gives
+        #: way).
         self._left: dict[Address, Numbers] = {}
 
     def admit(self, batch: Batch) -> Receipt:
-        """Decide about a multicast batch by its numbers, and remember it when it is the next one."""
+        """Judge a multicast batch by its numbers, and remember it when it is the next one."""
         numbers = self._members.get(batch.origin, _FRESH)
         after = batch.first + batch.count
         expected = numbers[batch.scope]
@@ -52,26 +53,26 @@ class ReceivedTable:
         return Receipt.HOLE if batch.first > expected else Receipt.RECUT
 
     def retain(self, members: Collection[Address]) -> None:
-        """A view came: those that left become tombstones, those that came back are revived, the oldest are forgotten."""
+        """Install a view: members that left become tombstones, those that came back are revived, the oldest tombstones go."""
         known = self.snapshot()
         self._members = {member: known.pop(member) for member in members if member in known}
         excess = max(0, len(known) - self._tombstones_max)
         self._left = dict(list(known.items())[excess:])
 
     def snapshot(self) -> dict[Address, Numbers]:
-        """For a joiner: everything (S9). The order is the same at every member, so all forget the same tombstones."""
+        """The whole table, for a joiner (S9). Its order is the same everywhere, so all members forget the same tombstones."""
         return {**self._left, **dict(sorted(self._members.items()))}
 
     def restore(self, snapshot: dict[Address, Numbers]) -> None:
-        """Begin where another member is; the view that follows tells who of them has left."""
+        """Begin with another member's table; the view that follows tells which of its members have left."""
         self._members = dict(snapshot)
         self._left = {}
 
     def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> None:
-        """Another part of a split site had this table, while this part, with these members, had mine.
+        """Merge the table of another part of a split site; `members` are those of this part.
 
-        Nobody knows better than its own part what a member has sent and not seen delivered, and will send again. Of all others
-        the higher number counts: what either part has delivered is not to come again.
+        What a member has sent and not seen delivered, and will send again, its own part knows best. For all other origins the
+        higher number counts, so that nothing that either part has delivered is delivered again.
         """
         for origin, theirs in snapshot.items():
             if origin not in members:
@@ -83,5 +84,5 @@ class ReceivedTable:
 
     @property
     def tombstones(self) -> int:
-        """How many that left are remembered."""
+        """How many members that left are remembered."""
         return len(self._left)

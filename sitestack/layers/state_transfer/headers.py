@@ -1,4 +1,4 @@
-"""What state transfer says, in the stream and to one member."""
+"""The headers of state transfer, in the stream and between two members."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from sitestack.model.view import ViewId
 
 
 class Standing(IntEnum):
-    """What a member has to do with the state. One of whom nothing is known is served as if it waited."""
+    """What a member has to do with the state. A member whose standing is unknown is served as if it waited."""
 
-    #: Its application neither takes nor gives state.
+    #: The application neither takes nor gives state.
     ABSTAINS = 0
-    #: It wants the state and has not got it.
+    #: The application wants the state and has not got it.
     WAITS = 1
-    #: It has the state and can give it.
+    #: The application has the state and can give it.
     HOLDS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class StateReport(Header):
-    """To the coordinator: what I am to the state; write it into the stream."""
+    """Member to coordinator: write my standing into the stream."""
 
     standing: Standing
 
 
 @dataclass(frozen=True, slots=True)
 class StateStanding(Header):
-    """An entry of the stream: what a member is to the state."""
+    """An entry of the stream: the standing of a member."""
 
     member: Address
     standing: Standing
@@ -39,14 +39,14 @@ class StateStanding(Header):
 
 @dataclass(frozen=True, slots=True)
 class Standings(Header):
-    """For a joiner: what is known as of the cut."""
+    """For a joiner: the known standings as of the cut."""
 
     members: dict[Address, Standing]
 
 
 @dataclass(frozen=True, slots=True)
 class StateRequest(Header):
-    """To the provider: go on from here with the state before view `point`."""
+    """Joiner to provider: send me the state before view `point`, from this offset on."""
 
     OVERTAKES: ClassVar[bool] = True
 
@@ -56,7 +56,10 @@ class StateRequest(Header):
 
 @dataclass(frozen=True, slots=True)
 class StateChunk(Header):
-    """To a joiner: some of the state before view `point`. No data of a state that is not empty: it is too large."""
+    """Provider to joiner: a part of the state before view `point`.
+
+    Without data, of a state that is not empty: it is too large.
+    """
 
     OVERTAKES: ClassVar[bool] = True
 
@@ -72,7 +75,7 @@ class StateChunk(Header):
 
 @dataclass(frozen=True, slots=True)
 class StateRefusal(Header):
-    """To a joiner: the application failed to give its state before view `point`."""
+    """Provider to joiner: the application failed to give its state before view `point`."""
 
     OVERTAKES: ClassVar[bool] = True
 

@@ -4,14 +4,14 @@
     joiner        StateRequest(from here on) ---unicast---> provider
     provider      StateChunk(some bytes)     ---unicast---> joiner          ... until it has all: StateArrived
 
-Who has the state, and who waits for it, is written into the stream, so at every view all members agree on one provider
-(`holders.py`): the first in rank whose application has the state. A transfer belongs to one view. When the view changes
-before it is done (the provider may have died), it starts again at the new view, with its provider: so there is one snapshot at
-most, and never a point between two views, which with `order: fifo` would not be the same for everybody.
+Each member's standing (has the state, or waits for it) is written into the stream, so at every view all members agree on one
+provider (`holders.py`): the first in rank whose application has the state. A transfer belongs to one view. When the view
+changes before it is done (the provider may have died), it starts again at the new view, with that view's provider. So there is
+at most one snapshot, and never a point between two views, which with `order: fifo` would not be the same for everybody.
 
 An application that fails to give its state is asked again at the next view; the joiners are told at once (StateRefusal).
 
-When nobody has the state any more, the first that waits goes on with what it has, and the others take that.
+When no member has the state any more, the first one that waits goes on with the state it has, and the others take that.
 """
 
 from __future__ import annotations
@@ -50,17 +50,18 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 class StateTransferConfig:
     """The bounds of the application's state on its way to a joiner; the same at all members."""
 
-    #: A larger state is not given, and a joiner is told so. The provider and each joiner hold that much during a transfer.
+    #: The largest state; a larger one is not given, and the joiner is told. The provider and each joiner hold that much in a
+    #: transfer.
     state_bytes_max: int = 64 * 1024 * 1024
-    #: So much travels at a time; the next piece is asked for when it is there.
+    #: How many bytes travel at a time; the joiner asks for the next piece when it has one.
     chunk_bytes_max: int = 256 * 1024
-    #: A joiner to which nothing came for so long asks again. The provider's application may take longer than that.
+    #: How long a joiner waits for a piece before it asks again. The provider's application may take longer than that.
     ask_interval_s: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class StateTransferStatistics:
-    """Who has the state, and what was given and taken."""
+    """Members that have the state now; the rest are counters since the start."""
 
     holders: int
     given_chunks: int
@@ -70,7 +71,7 @@ class StateTransferStatistics:
 
 
 class StateTransfer(Layer):
-    """STATE_TRANSFER of JGroups, inside one site. Without callbacks of the application it does nothing."""
+    """STATE_TRANSFER of JGroups, inside one site. It does nothing for an application without state callbacks."""
 
     name: ClassVar[str] = "state_transfer"
     HEADERS: ClassVar[dict[int, type[Header]]] = {
@@ -85,19 +86,20 @@ class StateTransfer(Layer):
     FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: StateTransferConfig, *, takes_part: bool = False) -> None:
-        """`takes_part`: the application gives its state to others and takes that of others."""
+        """`takes_part`: the application gives its state to others and takes theirs."""
         self._me = local.address
         self._config = config
         self._takes_part = takes_part
-        #: This member's application has the state, or will have when it has come to the end of its inbox.
+        #: Whether this member's application has the state, or will have it at the end of its inbox.
         self._complete = False
         self._holders = StateHolders()
         self._view: View | None = None
-        #: At the provider: the state before this view, and up to where each joiner that asked too early has it.
+        #: At the provider: the state before this view, and the offset from which each joiner wants it that asked before it was
+        #: there.
         self._snapshot: bytes | None = None
         self._failed = False
         self._asked: dict[Address, int] = {}
-        #: At a joiner: what has arrived, bounded by `state_bytes_max`, and when to ask again.
+        #: At a joiner: the pieces that have arrived, bounded by `state_bytes_max`, and when to ask again.
         self._pieces: list[bytes] = []
         self._arrived_bytes = 0
         self._ask_at: float | None = None
@@ -106,11 +108,11 @@ class StateTransfer(Layer):
     # -- the contract ------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """The application's state comes from the shell."""
+        """Take the application's state from the shell."""
         return self._given(event) if isinstance(event, StateGiven) else [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """The transfer itself, and the entries of the stream about it."""
+        """Take the frames of a transfer, and the entries of the stream about it."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             match header:
@@ -129,31 +131,30 @@ class StateTransfer(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask again."""
+        """Ask again for the next piece."""
         return [] if self._ask_at is None or now < self._ask_at else self._ask(now)
 
     def deadline(self) -> float | None:
-        """When to ask again."""
         return self._ask_at
 
     def give_state(self) -> Header | None:
-        """Who has the application's state, as of this point of the stream. A site without it has nothing to say."""
+        """The standings of the members, as of this point of the stream; None while none is known."""
         return Standings(self._holders.snapshot()) if self._holders else None
 
     def take_state(self, state: Header) -> None:
-        """Know what the others know."""
+        """Start from another member's standings."""
         assert isinstance(state, Standings)
         self._holders.restore(state.members)
 
     def merge_state(self, state: Header) -> None:
-        """Each part of a split site knows its own members. To bring their states together is the application's business."""
+        """Add the standings of another part of a split site. Uniting the states of the parts is up to the application."""
         assert isinstance(state, Standings)
         self._holders.merge(state.members)
 
     # -- who has it --------------------------------------------------------------------------------------------------
 
     def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """Every view begins the transfers anew; at a blocked one nothing begins, the next is about to come."""
+        """Begin the transfers anew. In a view that stays blocked none begins, as the next view is about to come."""
         view = self._view = event.view
         self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
@@ -174,16 +175,16 @@ class StateTransfer(Layer):
         return [] if provider is None else [Up(StateAwaited(provider))]
 
     def _inherit(self, point: ViewId) -> list[Effect]:
-        """When there is nobody to ask, go on with what there is."""
+        """Go on with the state that this application has, when no other member has one to ask for."""
         if not self._takes_part or self._complete or self._holders.provider not in (None, self._me):
             return []
         self._complete = True
         return [Up(StateArrived(point, None))]
 
     def _say_standing(self) -> list[Effect]:
-        """Have the coordinator write this member's standing into the stream.
+        """Have the coordinator write this member's standing into the stream, if it has changed.
 
-        When that is lost the provider keeps a snapshot which nobody needs, until the next view, where it is said again.
+        When the message is lost the provider keeps a needless snapshot until the next view, where it is sent again.
         """
         assert self._view is not None
         if self._takes_part:
@@ -199,7 +200,7 @@ class StateTransfer(Layer):
         return [Down(Frame(self._me, self._view.coordinator, (StateReport(mine),)))]
 
     def _report(self, member: Address, standing: Standing) -> list[Effect]:
-        """Only the coordinator writes the stream; the sequencer drops what comes to another one, or in a block."""
+        """Write a standing into the stream. At a member that does not coordinate, or in a block, the sequencer drops it."""
         return [Down(Frame(self._me, None, (StateStanding(member, standing),)))]
 
     def _entry(self, entry: StateStanding) -> list[Effect]:
@@ -213,7 +214,7 @@ class StateTransfer(Layer):
     # -- the provider ------------------------------------------------------------------------------------------------
 
     def _given(self, state: StateGiven) -> list[Effect]:
-        """The application stood where it was asked to; those that asked before can be answered."""
+        """Take the application's state before this view, and answer the joiners that asked before it was there."""
         if self._view is None or state.point != self._view.id or self._holders.provider != self._me:
             return [Dropped("state_of_an_old_view")]
         self._snapshot, self._failed = state.data, state.data is None
@@ -257,7 +258,7 @@ class StateTransfer(Layer):
         return [Down(Frame(self._me, self._holders.provider, (StateRequest(self._view.id, self._arrived_bytes),)))]
 
     def _chunk(self, source: Address, chunk: StateChunk, now: float) -> list[Effect]:
-        """The next piece is taken, and the one after it asked for. What was asked for twice may come twice."""
+        """Take the next piece and ask for the one after it. A piece that was asked for twice may come twice."""
         view = self._view
         if view is None or self._complete or source != self._holders.provider or chunk.point != view.id:
             return [Dropped("state_chunk_astray")]
@@ -280,7 +281,7 @@ class StateTransfer(Layer):
         return [Up(StateArrived(view.id, state)), *self._say_standing()]
 
     def _refusal(self, source: Address, refusal: StateRefusal) -> list[Effect]:
-        """Nothing comes in this view: the application is told, and does not wait for what may never come."""
+        """Tell the application that no state comes in this view, so that it does not wait in vain."""
         view = self._view
         if view is None or self._complete or source != self._holders.provider or refusal.point != view.id:
             return [Dropped("state_chunk_astray")]
@@ -297,7 +298,7 @@ class StateTransfer(Layer):
         )
 
     def levels(self) -> dict[str, Level]:
-        """What is held for joiners, which are members of the view, and what this member has got of a state on its way."""
+        """Joiners that wait, which are members of the view; the snapshot for them; and what has arrived of a state."""
         bound, snapshot = self._config.state_bytes_max, self._snapshot
         return {
             "waiting": Level.of(len(self._holders.waiting()) if self._holders else 0, None),

@@ -1,4 +1,4 @@
-"""What the two ends of a unicast connection say to each other, and the limits of one.
+"""The headers of unicast connections, their numbers, and the limits of one connection.
 
 A sender numbers what it sends to one peer twice. The **seqno** counts 1, 2, 3 ... within a connection. A connection is named by
 a **conn-id** that only grows while the sending process lives; it is a counter, never the clock (U2), and needs no nonce because
@@ -6,8 +6,8 @@ the address of the process is fresh. The **mid** counts the messages to that pee
 When a connection is closed, what was not acknowledged travels in the next one with a new seqno and its old mid; a receiver
 remembers the last mid it delivered, so a message is delivered once however often connections are reset (U4, U5).
 
-Within one connection `mid - seqno` is constant. From one connection to the next mids may leap (over what was given up) but
-never fall, and a connection starts at the lowest mid that is not settled, that is, neither acknowledged nor given up. So a
+Within one connection `mid - seqno` is constant. From one connection to the next mids may leap (over frames that were given up)
+but never fall, and a connection starts at the lowest mid that is not settled, that is, neither acknowledged nor given up. So a
 receiver may take the first message of a newer connection whatever its mid, and what is not above its last mid is a duplicate.
 
 An out-of-band message has its numbers in the same stream and is acknowledged in its place, but it is delivered when it arrives:
@@ -21,27 +21,27 @@ from dataclasses import dataclass
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 
-#: What a frame costs in a window besides its payload.
+#: Bytes that a frame counts in a window besides its payload.
 FRAME_COST_BYTES = 256
-#: Ranges of missing numbers in one acknowledgement; what does not fit is asked for the next time.
+#: Ranges of missing numbers in one acknowledgement at most; further ones are asked for the next time.
 RANGES_MAX = 32
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class UnicastData(Header):
-    """On every reliable unicast. The conn-id is on all of them, not only on the first (U1)."""
+    """On every reliable unicast. Every message names its connection, not only the first one (U1)."""
 
     conn_id: int
     seqno: int
     mid: int
-    #: All lower numbers of this connection are settled: a receiver that has no window for it may open one here.
+    #: True: all lower numbers of this connection are settled, so a receiver without a window for it may open one here.
     first: bool
 
 
 @dataclass(frozen=True, slots=True)
 class UnicastSync(Header):
-    """Answers `SendFirst` when nothing is un-acknowledged (U9): the next message will have these numbers."""
+    """Answer to `SendFirst` when nothing is unacknowledged (U9): the next message will have these numbers."""
 
     conn_id: int
     seqno: int
@@ -51,10 +51,10 @@ class UnicastSync(Header):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class UnicastAck(Header):
-    """Everything up to `seqno` was delivered; the `missing` ranges (first, last) are asked for."""
+    """Receiver to sender: everything up to `seqno` was delivered; send me the `missing` ranges (first, last) again."""
 
     conn_id: int
-    #: Grows each time the receiver opens a window, so that what was said of an earlier one is recognised (U6).
+    #: Grows each time the receiver opens a window, so that an acknowledgement of an earlier window is recognised (U6).
     window: int
     seqno: int
     missing: tuple[tuple[int, int], ...]
@@ -62,7 +62,7 @@ class UnicastAck(Header):
 
 @dataclass(frozen=True, slots=True)
 class SendFirst(Header):
-    """GET_FIRST_SEQNO: I have no window for this connection; where does it start? (One name for one message, U12.)"""
+    """Receiver to sender (GET_FIRST_SEQNO): I have no window for this connection; where does it start? (U12)"""
 
     conn_id: int
 
@@ -71,44 +71,45 @@ class SendFirst(Header):
 class UnicastConfig:
     """Times and bounds of one process's unicast connections. The defaults suit one local network."""
 
-    #: The highest frame is sent again when nothing was acknowledged for this long; doubles up to the maximum, plus jitter.
+    #: How long nothing may be acknowledged before the highest frame is sent again; doubles up to the maximum, plus jitter.
     retransmit_interval_s: float = 0.1
-    #: The longest such wait.
+    #: The longest wait between two repetitions of the highest frame.
     retransmit_interval_s_max: float = 2.0
-    #: A hole is asked for when it is this old (most are only reordering); doubles up to the maximum, plus jitter.
+    #: How old a hole is before it is asked for (most are only reordering); doubles up to the maximum, plus jitter.
     ask_interval_s: float = 0.02
-    #: The longest wait between two requests for it.
+    #: The longest wait between two requests for the same hole.
     ask_interval_s_max: float = 1.0
-    #: A peer that acknowledged nothing for so long is given up: what waits for it is undeliverable.
+    #: How long a peer may acknowledge nothing before it is given up, and the frames to it are reported as undeliverable.
     give_up_s: float = 60.0
-    #: The same for a member that is no longer in the view: time for the last acknowledgements of a leaver.
+    #: The same for a peer that has left the view: time for its last acknowledgements.
     linger_s: float = 5.0
-    #: A connection that was silent this long is forgotten by its sender and closed by its receiver; it reopens by itself.
+    #: How long a connection may be silent before its sender forgets it and its receiver closes it; it reopens by itself.
     idle_s: float = 120.0
-    #: How long a receiver remembers what it delivered of a closed connection; above give_up_s and idle_s (U4, S7).
+    #: How long a receiver remembers the messages it delivered in a closed connection; above `give_up_s` and `idle_s` (U4, S7).
     tombstone_s: float = 240.0
-    #: Sent and not acknowledged, per peer. Beyond, frames wait in the layer in order.
+    #: How many frames may be sent and not acknowledged, per peer. Further ones queue in this layer, in order.
     window_frames_max: int = 1_024
-    #: The same in bytes.
+    #: How many bytes may be sent and not acknowledged, per peer.
     window_bytes_max: int = 2 * 1024 * 1024
-    #: Waiting for room in the window, per peer. A frame beyond is refused, and its sender told. To a member flow control above
-    #: lets much less through; to a process that is none this is the bound.
+    #: How many bytes may queue for room in the window, per peer; a frame beyond is refused, and its sender told. Flow control,
+    #: above, lets much less through to a member; to a process that is no member this is the bound.
     queue_bytes_max: int = 256 * 1024 * 1024
-    #: What one request for missing frames is answered with at most.
+    #: How many bytes answer one request for missing frames at most.
     resend_bytes_max: int = 256 * 1024
-    #: Received ahead of a hole, per peer; not below the window, or full windows are sent twice. Beyond, it is sent again.
+    #: How many frames are kept ahead of a hole, per peer; a frame beyond is dropped and sent again. With a value below
+    #: `window_frames_max` full windows would be sent twice.
     reorder_frames_max: int = 1_024
-    #: The same in bytes.
+    #: How many bytes are kept ahead of a hole, per peer.
     reorder_bytes_max: int = 4 * 1024 * 1024
-    #: Peers whose connections or tombstones are remembered; beyond, the one that was silent longest is forgotten.
+    #: How many peers are remembered, with a connection or a tombstone; beyond, the one that was silent longest is forgotten.
     peers_max: int = 10_000
 
 
 def frame_bytes(frame: Frame) -> int:
-    """What a frame counts in the byte bounds above."""
+    """Bytes that a frame counts against the bounds above."""
     return FRAME_COST_BYTES + frame.payload_bytes
 
 
 def without_header(frame: Frame) -> Frame:
-    """The frame as it came from above."""
+    """The frame without this layer's header, as it came from above."""
     return Frame(frame.source, frame.dest, frame.headers[:-1], frame.batch)

@@ -1,9 +1,8 @@
 """UNICAST2: reliable FIFO unicast between two processes, whether or not they are members of anything.
 
-A frame to an `Address` that is not `unreliable` is numbered and sent until it is acknowledged (`sender.py`); the other
-end puts what arrives in order (`receiver.py`); `headers.py` has the headers and explains the numbers. Either
-end may close its side at any time without telling the other: as long as both processes live, everything is delivered exactly
-once and in order.
+A frame to an `Address` that is not `unreliable` is numbered and sent until it is acknowledged (`sender.py`); the other end puts
+what arrives in order (`receiver.py`); `headers.py` explains the numbers. Either end may close its side at any time without
+telling the other: as long as both processes live, everything is delivered exactly once and in order.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 __all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
 
-#: With more connections than a large site has, a walk over all of them is followed by a rest, of so many seconds for each that
-#: is too many: some tenth of the time is for walking, however many strangers there are.
+#: With more senders and receivers than this, the walk over all of them that looks for due timers is followed by a pause of
+#: REST_S seconds for each of them above it: walking then takes about a tenth of the time, however many strangers there are.
 MANY_PEERS = 512
 REST_S = 20e-6
 
 
 @dataclass(frozen=True, slots=True)
 class UnicastStatistics:
-    """What unicast has done, and with how many peers."""
+    """Counters since the start; `senders`, `windows_open` and `tombstones` are numbers of peers now."""
 
     senders: int
     windows_open: int
@@ -47,8 +46,8 @@ class UnicastStatistics:
 class Unicast(Layer):
     """UNICAST2 of JGroups, with the conn-id on every message and a message id above connections (traps U1 to U13).
 
-    It uses no membership: a view only shortens the patience with those that left. Bounds are per peer and stand in
-    `UnicastConfig`; senders exist for peers that something is sent to, and end with `give_up_s` or `idle_s`.
+    It does not depend on membership: a view only shortens the wait for peers that left. The bounds of `UnicastConfig` are per
+    peer; a sender exists for each peer that something is sent to, and ends with `give_up_s` or `idle_s`.
     """
 
     name: ClassVar[str] = "unicast"
@@ -66,17 +65,18 @@ class Unicast(Layer):
         self._me = local.address
         self._config = config
         self._senders: dict[Address, Sender] = {}
-        #: In order of last activity (of the end of a turn), for the bound.
+        #: In order of the last activity (as of the end of a turn), so that at the bound the longest silent peer goes first.
         self._receivers: dict[Address, Receiver] = {}
-        #: Those that are answered at the end of this turn: one answer a peer, however much arrived.
+        #: Receivers that answer at the end of this turn: one answer a peer, however much arrived.
         self._to_answer: dict[Address, Receiver] = {}
         self._conn_ids = count(1)
         self._windows = count(1)
-        #: No mid above this was used for a peer that has no sender now, so senders need not be remembered for ever.
+        #: The highest mid used for any peer whose sender is forgotten. New senders begin above it, so no sender is kept for its
+        #: numbers.
         self._mids_used = 0
-        #: Not later than the earliest deadline of all; senders and receivers are looked through only then.
+        #: At or before the earliest deadline of all senders and receivers, which are walked only then.
         self._due: float | None = None
-        #: Not before this time: with thousands of peers a walk over all of them takes its time, and one of them is always due.
+        #: The earliest time of the next walk: with thousands of peers one of them is always due, and a walk takes long.
         self._walk_from = -inf
         self._opened = self._acks_sent = self._asked_first = self._given_up = self._retransmitted = 0
         self._window_bytes_high = self._queue_bytes_high = self._reorder_bytes_high = 0
@@ -84,7 +84,7 @@ class Unicast(Layer):
     # -- the layer's contract --------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Send a unicast; turn round what is for this process itself; close a connection."""
+        """Send a reliable unicast; turn round a frame to this process itself; close a connection."""
         if isinstance(event, Frame):
             dest = event.dest
             if not isinstance(dest, Address):
@@ -97,7 +97,7 @@ class Unicast(Layer):
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Take what belongs to a connection; notice who left."""
+        """Take the frames of connections; follow the view; give everything up when this member has left."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if isinstance(header, UnicastData):
@@ -114,12 +114,12 @@ class Unicast(Layer):
         if isinstance(event, ViewInstalled):
             self._follow_view(event, now)
         if isinstance(event, Left):
-            # Nobody acknowledges to who has left: the sender is told while it can still hear it (X10).
+            # A member that has left gets no acknowledgements: report its frames while the layers above still listen (X10).
             return [*[each for peer, one in list(self._senders.items()) for each in self._forget_sender(peer, one)], Up(event)]
         return [Up(event)]
 
     def flush(self, now: float) -> list[Effect]:
-        """Acknowledge, once a turn and peer; ask for what is missing."""
+        """Acknowledge and ask for missing frames, once a turn and peer."""
         effects: list[Effect] = []
         for peer, receiver in self._to_answer.items():
             self._receivers[peer] = self._receivers.pop(peer)
@@ -133,7 +133,7 @@ class Unicast(Layer):
         return effects
 
     def expire(self, now: float) -> list[Effect]:
-        """Send again, ask again, give up, forget."""
+        """Send again, ask again, give up, or forget, whatever is due."""
         if self._due is None or now < self._due:
             return []
         self._due = None
@@ -150,7 +150,7 @@ class Unicast(Layer):
         return effects
 
     def deadline(self) -> float | None:
-        """The earliest thing to do, or a little before."""
+        """The earliest deadline, or a time a little before it."""
         return self._due
 
     # -- sending ---------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Unicast(Layer):
         return effects
 
     def _next_conn_id(self) -> int:
-        """Two connections of this process never have the same id, and the later one has the higher (U2-16)."""
+        """A conn-id higher than all before: no two connections of this process share one (U2-16)."""
         self._opened += 1
         return next(self._conn_ids)
 
@@ -177,7 +177,7 @@ class Unicast(Layer):
         return effects
 
     def _forget_sender(self, peer: Address, sender: Sender) -> list[Effect]:
-        """The entry goes; what was not acknowledged is reported."""
+        """Remove a sender; frames that were not acknowledged are reported as `Undeliverable`."""
         del self._senders[peer]
         self._mids_used = max(self._mids_used, sender.next_mid - 1)
         self._retransmitted += sender.retransmitted
@@ -200,7 +200,7 @@ class Unicast(Layer):
         return effects
 
     def _remember(self, peer: Address, now: float) -> Receiver:
-        """A new peer. At the bound it takes the place of the one that was silent longest."""
+        """Add a receiver for a new peer. At the bound the peer that was silent longest is forgotten for it."""
         if len(self._receivers) >= self._config.peers_max:
             silent = next(iter(self._receivers))
             del self._receivers[silent]
@@ -223,7 +223,7 @@ class Unicast(Layer):
     # -- connections -----------------------------------------------------------------------------------------------
 
     def _close(self, peer: Address, now: float) -> list[Effect]:
-        """Scenarios #3 to #5: forget both directions but for what exactly-once delivery needs."""
+        """Scenarios #3 to #5 of UNICAST2: forget both directions but for what exactly-once delivery needs."""
         receiver = self._receivers.get(peer)
         if receiver is not None:
             receiver.close()
@@ -235,7 +235,7 @@ class Unicast(Layer):
         return sender.reopen(self._next_conn_id())
 
     def _follow_view(self, event: ViewInstalled, now: float) -> None:
-        """A left member's connection stays for its last acknowledgements, but not long; nothing is reset (U2-0)."""
+        """Wait less long for members that left; their connections stay for the last acknowledgements (U2-0)."""
         for member in event.view.members:
             if member in self._senders:
                 self._senders[member].be_patient(now)
@@ -265,7 +265,7 @@ class Unicast(Layer):
         )
 
     def levels(self) -> dict[str, Level]:
-        """Bounds are per peer, and these are of the peer that has most."""
+        """Levels of a bound per peer are those of the peer that holds most."""
         senders, receivers, config = self._senders.values(), self._receivers.values(), self._config
         windows = max([len(sender.window) for sender in senders], default=0)
         window_bytes = max([sender.window_bytes for sender in senders], default=0)
@@ -280,6 +280,6 @@ class Unicast(Layer):
             "queue_bytes": Level.of(queue_bytes, config.queue_bytes_max, high=self._queue_bytes_high),
             "reorder_frames": Level.of(buffers, config.reorder_frames_max),
             "reorder_bytes": Level.of(buffer_bytes, config.reorder_bytes_max, high=self._reorder_bytes_high),
-            # Messages out of band that were delivered before their turn. A tombstone's are part of what it remembers.
+            # Messages out of band that were delivered before their turn. Those that a tombstone remembers are not counted.
             "early_delivered": Level.of(early, config.reorder_frames_max),
         }

@@ -1,8 +1,8 @@
 """The receiving side of one peer: the window of its current connection, and what outlives connections.
 
-A window opens where a message says `first`: all lower numbers are settled. What comes earlier waits for it. Of a closed
-connection the conn-id, the last delivered mid and those that were delivered out of band remain, so nothing is taken twice when
-the connection comes back (U4).
+A window opens at a message marked `first`, below which everything is settled; messages that arrive earlier wait for it. After a
+connection is closed its conn-id, the last delivered mid and the mids delivered out of band are remembered, so that nothing is
+delivered twice when the connection comes back (U4).
 """
 
 from __future__ import annotations
@@ -26,51 +26,52 @@ from sitestack.stack.layer import Dropped, Effect, Up
 
 
 class Receiver:
-    """What comes from one peer."""
+    """Everything that comes from one peer."""
 
     def __init__(self, peer: Address, config: UnicastConfig, rng: random.Random, windows: Iterator[int], now: float) -> None:
         self.peer = peer
-        #: Numbers the windows of all peers: it still grows when a peer was forgotten in between.
+        #: Numbers the windows of all peers, so that a new window has a higher number even if its peer was forgotten in between.
         self._windows = windows
         self._config = config
         self._rng = rng
-        #: The highest connection seen; 0 before the first. Lower ones are history (U3).
+        #: The highest conn-id seen; 0 before the first. Lower ones are history (U3).
         self.conn_id = 0
-        #: mid - seqno in this connection.
+        #: `mid - seqno`, which is constant in a connection.
         self._offset = 0
-        #: The last message delivered, or settled without me; above connections.
+        #: The mid of the last message that was delivered or that the sender declared settled; it is above connections.
         self.last_mid = 0
-        #: The mids above it that were delivered out of band, also of earlier connections. Bounded as the buffer is: beyond,
-        #: what is out of band waits for its turn.
+        #: The mids above `last_mid` that were delivered out of band, also in earlier connections. Bounded as the buffer is:
+        #: beyond, a message out of band waits for its turn.
         self.early: dict[int, None] = {}
         #: The seqno to be delivered next; None while there is no window.
         self._next_seqno: int | None = None
-        #: The number of this window, or of the latest there was.
+        #: The number of this window, or of the last one while there is none.
         self._window = 0
-        #: The highest seqno that was seen out of order in this connection, kept or not.
+        #: The highest seqno seen out of order in this connection, kept or not.
         self._highest = 0
-        #: Ahead of a hole, or of the first message. Bounded by the configuration; a frame beyond is sent again.
+        #: Frames ahead of a hole, or of the first message. Bounded by the configuration; a frame beyond is dropped and sent
+        #: again.
         self.buffer: dict[int, Frame] = {}
         self.buffer_bytes = 0
         self._ask_s = config.ask_interval_s
-        #: Not before this time a hole or a start is asked for.
+        #: The earliest time to ask for a hole, or for the start of the connection.
         self._ask_at = now
         self.heard_at = now
 
     @property
     def is_open(self) -> bool:
-        """There is a window; otherwise this is a tombstone, or waits for a first message."""
+        """Whether there is a window; otherwise this is a tombstone, or waits for a first message."""
         return self._next_seqno is not None
 
     @property
     def _lacks_some(self) -> bool:
-        """Something was seen that cannot be delivered yet."""
+        """Whether a frame was seen that cannot be delivered yet."""
         return self._highest >= (self._next_seqno or 1)
 
     # -- input -----------------------------------------------------------------------------------------------------
 
     def handle_data(self, frame: Frame, header: UnicastData, now: float) -> list[Effect]:
-        """Deliver a frame if it is the next one, with those that waited for it."""
+        """Deliver a frame if it is the next one, together with those that waited for it; otherwise let it wait."""
         refused = self._enter(header, now)
         if refused is not None:
             return [Dropped(refused)]
@@ -84,7 +85,7 @@ class Receiver:
         return effects + self._keep(frame, header, now)
 
     def _deliver(self, frame: Frame) -> list[Effect]:
-        """Hand up the message whose turn it is, unless it was delivered out of band."""
+        """Hand up the message whose turn it is, unless it was already delivered out of band."""
         if self.early and self.last_mid in self.early:
             del self.early[self.last_mid]
             return []
@@ -96,13 +97,13 @@ class Receiver:
         return [Dropped(refused)] if refused is not None else self._settle(header.seqno, now)
 
     def _enter(self, header: UnicastData | UnicastSync, now: float) -> str | None:
-        """Take up a newer connection. Answers why the header is refused, or None."""
+        """Follow the sender into a newer connection. Returns why the header is refused, or None."""
         if header.conn_id < self.conn_id:
             return "unicast_stale_connection"
         if header.seqno < 1 or header.mid < header.seqno:
             return "unicast_malformed"
         if header.conn_id > self.conn_id:
-            # The sender has left the old connection, and carries over what I did not acknowledge.
+            # The sender has closed the old connection, and carries over everything that was not acknowledged here.
             self.close()
             self.conn_id = header.conn_id
             self._offset = header.mid - header.seqno
@@ -112,10 +113,11 @@ class Receiver:
         return None
 
     def _settle(self, seqno: int, now: float) -> list[Effect]:
-        """Everything below this number is settled: open the window, or skip what will never come.
+        """Open the window at this number, or move it there, as the sender says that all lower ones are settled.
 
-        The sender says so of what I acknowledged, perhaps before I forgot it. If I have delivered more than it knows of, the
-        window opens behind that. A first message that is sent again finds the window at or above it, and changes nothing.
+        Settled are the frames that were acknowledged here, perhaps before this receiver was forgotten, and those that the
+        sender gave up. When more has been delivered here than the sender knows of, the window opens behind that. A first
+        message that is sent again finds the window at or above it, and changes nothing.
         """
         start = max(seqno, self.last_mid + 1 - self._offset)
         if self._next_seqno is None:
@@ -131,7 +133,7 @@ class Receiver:
         return self._drain(now) if self.buffer else []
 
     def _drain(self, now: float) -> list[Effect]:
-        """Deliver what waited and is next now. There was progress, so the next hole is asked for without delay."""
+        """Deliver the waiting frames whose turn it is. After this progress the next hole is asked for without delay."""
         self._ask_s = self._config.ask_interval_s
         self._ask_at = min(self._ask_at, now + self._ask_s)
         effects: list[Effect] = []
@@ -143,7 +145,10 @@ class Receiver:
         return effects
 
     def _keep(self, frame: Frame, header: UnicastData, now: float) -> list[Effect]:
-        """Let a frame wait, unless it is here already or beyond the bounds. What is out of band waits delivered."""
+        """Let a frame wait, unless it is a duplicate or beyond the bounds.
+
+        A message out of band is delivered at once, and waits too.
+        """
         config, seqno = self._config, header.seqno
         expected = self._next_seqno
         if (expected is not None and seqno < expected) or seqno in self.buffer:
@@ -170,7 +175,7 @@ class Receiver:
         return frame
 
     def close(self) -> None:
-        """Give up the window. What was not delivered was not acknowledged either, so it comes again."""
+        """Give up the window. Frames that were not delivered were not acknowledged either, so they come again."""
         self._next_seqno = None
         self._highest = 0
         self.buffer = {}
@@ -179,7 +184,7 @@ class Receiver:
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def answer(self, now: float) -> UnicastAck | SendFirst | None:
-        """What to tell the peer at the end of a turn in which it was heard, or in which a hole has become old."""
+        """The answer to the peer at the end of a turn in which it was heard or a hole became old; None when there is none."""
         asking = self._lacks_some and now >= self._ask_at
         if asking:
             self._ask_at = now + self._ask_s * (1 + self._rng.random() / 2)
@@ -190,7 +195,7 @@ class Receiver:
         return UnicastAck(self.conn_id, self._window, self._next_seqno - 1, missing)
 
     def _missing(self, expected: int) -> tuple[tuple[int, int], ...]:
-        """The holes below the highest frame that was seen, as far as there is room."""
+        """The holes below the highest frame seen, as far as the buffer has room and a header holds them."""
         missing: list[tuple[int, int]] = []
         start = expected
         for seqno in sorted(self.buffer):
@@ -205,15 +210,15 @@ class Receiver:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def wants_to_ask(self, now: float) -> bool:
-        """A hole is old enough to be asked for. The start of a connection is asked for only when more of it arrives."""
+        """Whether a hole is old enough to be asked for. The start of a connection is asked for only when more of it arrives."""
         return self.is_open and self._lacks_some and now >= self._ask_at
 
     def is_idle(self, now: float) -> bool:
-        """Nothing was heard for a long time."""
+        """Whether nothing was heard of the peer for `idle_s`."""
         return now >= self.heard_at + self._config.idle_s
 
     def is_past(self, now: float) -> bool:
-        """Nobody sends again what this tombstone remembers."""
+        """Whether the tombstone can go: no sender still repeats what it remembers."""
         return now >= self.heard_at + self._config.tombstone_s
 
     def deadline(self) -> float:

@@ -1,4 +1,4 @@
-"""The sending side of the connection to one peer: numbers, what is not acknowledged, and when to send it again."""
+"""The sending side of the connection to one peer: numbering, the unacknowledged frames, and when to send them again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
 
 class Sender:
-    """Everything that is on its way to one peer, or waits for room in the window."""
+    """The frames that are on their way to one peer, or wait for room in the window."""
 
     def __init__(self, local: Local, peer: Address, conn_id: int, mid: int, config: UnicastConfig) -> None:
         self._me = local.address
@@ -32,22 +32,23 @@ class Sender:
         self.conn_id = conn_id
         self.next_mid = mid
         self._next_seqno = 1
-        #: Sent and not acknowledged, by seqno, in order; complete from the lowest to `_next_seqno - 1`.
+        #: Frames sent and not acknowledged, by seqno, in order; complete from the lowest to `_next_seqno - 1`.
         self.window: dict[int, Frame] = {}
         self.window_bytes = 0
         self.queue: deque[Frame] = deque()
         self.queue_bytes = 0
         #: How many frames in front of the queue are out of band.
         self._urgent = 0
-        #: A frame was refused; until the queue is empty so are all that follow it, for a frame may be a piece of a larger one.
+        #: Whether a frame was refused: until the queue is empty all later ones are too, as a frame may be a piece of a larger
+        #: one.
         self._refusing = False
-        #: Something was acknowledged: the receiver has a window for this connection.
+        #: Whether something was acknowledged: then the receiver has a window for this connection.
         self._opened = False
-        #: The receiver's window that the latest acknowledgement spoke of; it grows over connections too.
+        #: The number of the receiver's window in the latest acknowledgement; it also grows from connection to connection.
         self._acked_window = 0
         self._retry_s = config.retransmit_interval_s
         self._retry_at = 0.0
-        #: Pushed on by every acknowledgement that brings the window forward.
+        #: When the peer is given up; put off by every acknowledgement that moves the window.
         self.give_up_at = 0.0
         self._active_at = 0.0
         self.retransmitted = 0
@@ -55,11 +56,12 @@ class Sender:
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def send(self, frame: Frame, now: float) -> list[Effect]:
-        """Send a frame, or let it wait while the window is full. While nothing is sent, no timer runs."""
+        """Send a frame, or queue it while the window is full. A queue that is full too refuses it as `Undeliverable`."""
         if not self.window:
             self._restart_timers(now)
         elif self._retry_s > self._config.retransmit_interval_s:
-            # What was sent before has not been acknowledged for a while; this one may get through, or want sending again soon.
+            # Earlier frames have not been acknowledged for a while, and the wait has grown: a new frame begins with the first
+            # wait again.
             self._retry_s = self._config.retransmit_interval_s
             self._retry_at = min(self._retry_at, now + self._jittered())
         size = frame_bytes(frame)
@@ -78,14 +80,14 @@ class Sender:
         return []
 
     def _has_room(self, size: int) -> bool:
-        """Anything fits into an empty window."""
+        """Whether the window has room; anything fits into an empty one."""
         if not self.window:
             return True
         config = self._config
         return len(self.window) < config.window_frames_max and self.window_bytes + size <= config.window_bytes_max
 
     def _number(self, frame: Frame, size: int) -> Frame:
-        """The frame with its header. This very object is sent again when it is lost (S15)."""
+        """The frame with its header. When it is lost, this very object is sent again (S15)."""
         seqno = self._next_seqno
         header = UnicastData(self.conn_id, seqno, self.next_mid, seqno == 1)
         sent = Frame(self._me, self._peer, (*frame.headers, header), frame.batch)
@@ -105,7 +107,7 @@ class Sender:
         return effects
 
     def reopen(self, conn_id: int) -> list[Effect]:
-        """Carry everything over into a new connection: seqnos from 1, mids as they were (U5)."""
+        """Move all unacknowledged frames into a new connection: seqnos begin at 1, mids stay as they were (U5)."""
         carried = list(self.window.values())
         self.conn_id = conn_id
         self._opened = False
@@ -118,7 +120,7 @@ class Sender:
     # -- what the peer says ----------------------------------------------------------------------------------------
 
     def handle_ack(self, header: UnicastAck, now: float) -> list[Effect]:
-        """Forget what was delivered, send what waited and what is missing."""
+        """Forget acknowledged frames, send queued ones, and send again those that the peer misses."""
         if header.conn_id != self.conn_id or header.window < self._acked_window:
             return [Dropped("unicast_stale_ack")]
         if header.seqno >= self._next_seqno:
@@ -141,7 +143,11 @@ class Sender:
         return seqno >= lowest
 
     def _resend(self, missing: tuple[tuple[int, int], ...]) -> list[Effect]:
-        """Answer a request for missing frames, up to a bound: it will be repeated. What is settled is never missing."""
+        """Answer a request for missing frames, up to `resend_bytes_max`: the peer asks again for the rest.
+
+        A range below the window is of settled frames, which are not missing: the first frame, marked as such, tells the peer
+        so.
+        """
         lowest = self._next_seqno - len(self.window)
         if missing[0][0] < lowest:
             return [Down(self._first())]
@@ -157,13 +163,13 @@ class Sender:
         return effects
 
     def handle_send_first(self, header: SendFirst) -> list[Effect]:
-        """Tell a receiver without a window where to open one. A complaint about an earlier connection is void (U12)."""
+        """Tell a receiver without a window where to open one. A request about an earlier connection is dropped (U12)."""
         if header.conn_id != self.conn_id:
             return [Dropped("unicast_stale_send_first")]
         return [Down(self._first())]
 
     def _first(self) -> Frame:
-        """The lowest un-acknowledged frame, marked as first; with an empty window, an empty message (U9)."""
+        """The lowest unacknowledged frame, marked as `first`; with an empty window a `UnicastSync` (U9)."""
         if not self.window:
             sync = UnicastSync(self.conn_id, self._next_seqno, self.next_mid)
             return self._control(sync)
@@ -174,7 +180,7 @@ class Sender:
         if not header.first:
             header = UnicastData(header.conn_id, seqno, header.mid, True)
             frame = Frame(self._me, self._peer, (*frame.headers[:-1], header), frame.batch)
-            self.window[seqno] = frame  # in place: the order of the window stays
+            self.window[seqno] = frame  # replaced in place, so that the window stays in order
         self.retransmitted += 1
         return frame
 
@@ -193,17 +199,18 @@ class Sender:
         return self._retry_s * (1 + self._rng.random() / 2)
 
     def is_hopeless(self, now: float) -> bool:
-        """The peer has not acknowledged anything for too long."""
+        """Whether the peer has acknowledged nothing for too long."""
         return bool(self.window) and now >= self.give_up_at
 
     def is_idle(self, now: float) -> bool:
-        """Nothing is on its way and nothing was for a long time."""
+        """Whether nothing is on its way, and nothing was for `idle_s`."""
         return not self.window and now >= self._active_at + self._config.idle_s
 
     def expire(self, now: float) -> list[Effect]:
         """Send the highest frame again: a receiver that lacks others as well will ask for them (U8).
 
-        As long as the receiver may have no window the first goes along: were it asked for, two more frames could be lost.
+        Until the receiver is known to have a window, the first frame goes along: otherwise the receiver had to ask for it, and
+        both the question and the answer could be lost.
         """
         if not self.window or now < self._retry_at:
             return []
@@ -219,19 +226,19 @@ class Sender:
         return self._active_at + self._config.idle_s
 
     def hurry(self, now: float) -> None:
-        """The peer has left the view: it has a little while to acknowledge."""
+        """The peer has left the view: give it up after `linger_s` at the latest."""
         self.give_up_at = min(self.give_up_at, now + self._config.linger_s)
 
     def be_patient(self, now: float) -> None:
-        """The peer is in the view."""
+        """The peer is in the view: give it up after `give_up_s` from now."""
         self.give_up_at = now + self._config.give_up_s
 
     def take_all(self) -> tuple[Frame, ...]:
-        """Everything un-acknowledged and waiting, as it came from above, in order."""
+        """All unacknowledged and queued frames, in order and without this layer's header."""
         return (*map(without_header, self.window.values()), *self.queue)
 
 
 def _numbers(ranges: tuple[tuple[int, int], ...], lowest: int, highest: int) -> Iterator[int]:
-    """The numbers in these ranges that lie in a window, whatever the ranges say."""
+    """The numbers of these ranges that lie in the window, whatever else the peer asks for."""
     for first, last in ranges:
         yield from range(max(first, lowest), min(last, highest) + 1)
