@@ -23,14 +23,17 @@ class Grace:
         self._forget_s = max(forget_s, grace_s)
         self._started = 0.0
         self._since: dict[Key, float] = {}
-        #: Entries that were put into the stream and have not come back through it.
+        #: Entries that were put into the stream and have not come back through it, unless the lineage has linked since.
         self._cast: dict[SiteDown, None] = {}
+        #: The lineages of all that have not come back: they will leave the global view, linked or not.
+        self.going_down: dict[Key, None] = {}
 
     def start(self, now: float) -> None:
         """This member begins to relay: everybody has the whole grace time."""
         self._started = now
         self._since.clear()
         self._cast.clear()
+        self.going_down.clear()
 
     def linked(self, key: Key) -> None:
         """A link to this lineage is up: its grace time ends, and what was said of its absence is void."""
@@ -49,6 +52,7 @@ class Grace:
     def settled(self, entry: SiteDown) -> None:
         """An entry of this object has come back through the stream: every member has applied it."""
         self._cast.pop(entry, None)
+        self.going_down.pop((entry.site, entry.lineage), None)
         if entry.forget:
             self._since.pop((entry.site, entry.lineage), None)
 
@@ -57,6 +61,7 @@ class Grace:
         entries = [entry for entry, due in self._waiting(links) if due <= now]
         for entry in entries:
             self._cast[entry] = None
+            self.going_down[entry.site, entry.lineage] = None
         return entries
 
     def deadline(self, links: Collection[Key]) -> float | None:

@@ -6,7 +6,7 @@ connect, and when a connection ends, is the gateway's business; a `LinkSession` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from relay.gateway.connections import Close, ConnectionId, LinkEffect, Place, RouteId, Send
@@ -43,7 +43,15 @@ class Connection:
 class LinkTable:
     """Who is connected. Bounds: the gateway's, and for each connection `LinkConfig`."""
 
-    def __init__(self, local: Local, config: LinkConfig, state: ReplicatedState, watermarks: Watermarks) -> None:
+    def __init__(
+        self,
+        local: Local,
+        config: LinkConfig,
+        state: ReplicatedState,
+        watermarks: Watermarks,
+        going_down: Container[Key],
+    ) -> None:
+        """`going_down`: lineages that an entry on its way takes out of the global view (`Grace`)."""
         #: All of them, those that are no link yet included.
         self.connections: dict[ConnectionId, Connection] = {}
         #: The connection that is the link to each lineage.
@@ -52,6 +60,7 @@ class LinkTable:
         self._config = config
         self._state = state
         self._watermarks = watermarks
+        self._going_down = going_down
         self._made = 0
         #: Who may have something to send, or asks for another deadline: looked at when the table is filled next.
         self._touched: dict[ConnectionId, None] = {}
@@ -75,7 +84,12 @@ class LinkTable:
         """This connection is the link to a lineage from now on."""
         self.links[key] = connection
         self.touch(connection)
-        self.connections[connection].session.accept(self._state.admitted_vector(*key), self._watermarks.stable_vector(*key))
+        self.connections[connection].session.accept(self._admitted(key), self._watermarks.stable_vector(*key))
+
+    def _admitted(self, key: Key) -> SiteVector | None:
+        """What STATE says. A view that is about to be hidden is asked for again, to come before what follows it (G5)."""
+        vector = self._state.admitted_vector(*key)
+        return vector if vector is None or key not in self._going_down else SiteVector(vector.origins)
 
     def farewell(self, connection: ConnectionId, reason: str) -> list[LinkEffect]:
         """Say BYE, if it can still be said, and close a connection."""
@@ -181,7 +195,7 @@ class LinkTable:
                 continue
             key = link.key()
             if key is not None:
-                link.session.resync(self._state.admitted_vector(*key), now)
+                link.session.resync(self._admitted(key), now)
             data = link.session.take(now)
             if data:
                 effects.append(Send(connection, data))

@@ -85,15 +85,15 @@ class Peering:
         """`places`: where the relay of each other site may be found."""
         #: The view that this member coordinates; None while it does not relay.
         self.view: View | None = None
-        self.table = LinkTable(local, config.link, state, watermarks)
+        self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
+        self.table = LinkTable(local, config.link, state, watermarks, self._grace.going_down)
         self._site = local.site
         self._connections_max = config.connections_max
         self._waiting_bytes_max = config.waiting_bytes_max
         self._injector = injector
         self._fence = Fence(places, state, self.table)
-        self._receiver = LinkReceiver(local.site, state, injector)
+        self._receiver = LinkReceiver(local.site, state, injector, self._grace.going_down)
         self._dialer = Dialer(places, config.dial_s, config.dial_s_max, local.rng)
-        self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
         self._acks = Acknowledgements(state)
         self._role: Role | None = None
 

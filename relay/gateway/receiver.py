@@ -6,7 +6,10 @@ replay on a second link is recognised at once (R6).
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from relay.gateway.injector import Injector
+from relay.gateway.link_table import Key
 from relay.gateway.wire import Data
 from relay.replica.entries import Relayed, RemoteBaseline, RemoteGap, RemoteView
 from relay.replica.remote_site import Admission, admission
@@ -24,10 +27,11 @@ HOPS_MAX = 16
 class LinkReceiver:
     """The numbers reached by what is on its way, per site. Bounds: `ORIGINS_MAX` per site; the injector's bytes."""
 
-    def __init__(self, site: str, state: ReplicatedState, injector: Injector) -> None:
+    def __init__(self, site: str, state: ReplicatedState, injector: Injector, going_down: Container[Key]) -> None:
         self._site = site
         self._state = state
         self._injector = injector
+        self._going_down = going_down
         self._reached: dict[str, dict[Address, int]] = {}
 
     def reset(self, site: str) -> None:
@@ -88,11 +92,12 @@ class LinkReceiver:
         return Admission.NEXT
 
     def _view(self, peer: str, frame: RemoteView) -> Admission:
-        """Cast a view of the peer's site if it is the newest of its lineage."""
+        """Cast a view of the peer's site if it is the newest of its lineage, or the site is about to leave the global view."""
         if frame.site != peer:
             raise ProtocolError("foreign_site")
         remote = self._state.remotes.get(peer)
-        if remote is not None and not remote.is_news(frame.view):
+        stays = (peer, frame.view.lineage) not in self._going_down
+        if remote is not None and stays and not remote.is_news(frame.view):
             return Admission.DUPLICATE
         self._injector.cast(frame)
         return Admission.NEXT

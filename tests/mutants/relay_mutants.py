@@ -345,4 +345,16 @@ RELAY = (
         ),
         (f"{PACE}::test_below_the_least_pace_a_site_is_waited_for_as_long_as_a_failover_may_take_and_told_gaps_then",),
     ),
+    Mutant(
+        "G5",
+        "a site that has linked again is not asked for the view that an entry on its way will hide",
+        (
+            Edit(
+                "relay/gateway/link_table.py",
+                "        return vector if vector is None or key not in self._going_down else SiteVector(vector.origins)",
+                "        return vector",
+            ),
+        ),
+        ("tests/simulation/test_found.py::test_what_was_found_once_stays_mended[linked_again_while_going_down]",),
+    ),
 )

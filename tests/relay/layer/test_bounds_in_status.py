@@ -51,6 +51,7 @@ SHOWN = {
     "relay.gateway.peering.dialer.targets": SITES,
     "relay.gateway.peering.grace.since": SITES,
     "relay.gateway.peering.grace.cast": SITES,
+    "relay.gateway.peering.grace.going_down": SITES,
     "relay.gateway.peering.acks.collected": TURN,
     "relay.gateway.peering.fence.peers": FIXED,
     "relay.gateway.peering.fence.said": "the fence says at most so many different sentences",
