@@ -1,4 +1,4 @@
-"""What seeds stand for: everything in the tables, about as often as they say."""
+"""The generator of plans: all entries of its tables occur, about as often as the tables say."""
 
 from __future__ import annotations
 

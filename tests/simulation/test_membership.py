@@ -1,4 +1,4 @@
-"""Membership as stories: who joins, leaves, dies and comes back, and what everybody agrees on meanwhile."""
+"""Membership as stories: processes join, leave, die and come back, and the members agree on each view."""
 
 from __future__ import annotations
 

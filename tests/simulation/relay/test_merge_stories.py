@@ -15,7 +15,7 @@ from tests.harness.stories import SETTLED, layer, say, verdict
 
 
 def apart(script: Sites, ones: str, others: str) -> Callable[[], None]:
-    """These and those do not hear each other, neither inside a site nor over a bridge; the answer heals it."""
+    """Cut two groups of processes off from each other, in a site and over bridges; the result, when called, heals that."""
     here, there = (frozenset([script.hosts[name].host for name in names]) for names in (ones, others))
     cuts = [(here, there), (there, here)]
     for network in (script.world.network, script.world.streams):
