@@ -169,7 +169,7 @@ class Remote:
         self.ahead.pop(heir, None)
 
     def keep_ahead(self, members: tuple[Address, ...]) -> None:
-        """Forget who is ahead among those that are not members any more."""
+        """Forget which members are ahead, except for these, the members of the view."""
         self.ahead = {member: numbers for member, numbers in self.ahead.items() if member in members}
 
     def vector(self, lineage: ViewId) -> SiteVector | None:
