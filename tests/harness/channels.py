@@ -38,7 +38,7 @@ async def members(*names: str, config: SiteConfig = NYC, network: MemoryNetwork 
 
 
 async def wait_for_view(channel: Channel, count: int) -> None:
-    """Wait until the channel's view has so many members."""
+    """Wait until the channel's view has `count` members."""
     while len(channel.view.members) != count:  # noqa: ASYNC110 (views come through the channel, which tests read)
         await trio.sleep(0.01)
 

@@ -140,7 +140,7 @@ class Sites(Script):
 
 
 def two_sites(*shown: type[Header] | type[Event], budget: BufferConfig | None = None, spare: str = "") -> Sites:
-    """Both sites stand and are linked; the transcript begins here. The spare hosts are NYC's, and nobody is there yet."""
+    """Two formed and linked sites; the transcript begins now. `spare`: hosts of NYC on which no process runs yet."""
     nyc, sfo = "ABC", "DEF"
     script = Sites({"NYC": nyc + spare, "SFO": sfo}, budget or BufferConfig(), *shown)
     script.form(*nyc, *sfo)

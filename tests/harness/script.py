@@ -163,7 +163,7 @@ class Script:
     def hold(
         self, sources: Names = (), targets: Names = (), kind: type[Header] = Header, carrying: Collection[str] = ()
     ) -> WithheldDatagram:
-        """Catch from now on every datagram from these to those with such a header, on a frame that carries such a text."""
+        """Catch from now on each datagram from `sources` to `targets` with a frame that has a `kind` header and such a text."""
         held = WithheldDatagram(sources, targets, kind, carrying)
         self._withheld.append(held)
         return held

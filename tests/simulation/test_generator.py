@@ -81,7 +81,7 @@ def test_a_kind_of_fault_that_is_added_leaves_the_others_as_they_were(monkeypatc
 
 
 def test_floods_come_a_moment_before_faults_in_half_of_the_plans() -> None:
-    """Those that no scenario has brought itself."""
+    """The floods that the generator adds to a plan, not those that a scenario brings."""
     small = [Row(scenarios.kill, 1.0)]
     monkeyed = KINDS["swarm"]._replace(faults=tuple(small))
     with pytest.MonkeyPatch.context() as patch:

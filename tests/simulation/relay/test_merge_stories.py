@@ -94,7 +94,7 @@ def test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_
 
 @pytest.mark.conforms("REL-13")
 def test_who_began_alone_takes_what_was_before_its_time_for_history_and_not_for_a_loss() -> None:
-    """R29: X founded a site of its own, for it reached nobody. In the merge view it begins where the others are."""
+    """R29: X reached no process and founded a site of its own. In the merge view it begins where the others are."""
     script = Sites({"NYC": "ABX", "SFO": "DE"}, BufferConfig())
     script.form(*"ABDE")
     script.linked(*"ABDE")

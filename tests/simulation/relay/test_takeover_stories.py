@@ -194,7 +194,7 @@ def test_both_relays_die_at_once() -> None:
 
 @pytest.mark.conforms("REL-6", "REL-7", "REL-9", "REL-10")
 def test_after_a_takeover_the_sender_is_still_the_same_and_can_be_answered() -> None:
-    """R14: the proxy names the relay as a way, not as a part of who it is."""
+    """R14: a proxy names the relay as a way to the sender, not as a part of the sender's identity."""
     script = two_sites()
     say(script, "C", "c1")
     script.everybody_has("F", "c1")
