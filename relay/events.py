@@ -1,8 +1,8 @@
-"""What package `relay` adds to the events of a stack: what the application and the shell hear, what the shell says.
+"""Events that package `relay` adds to those of a stack: for the application, from the shell, and effects for the shell.
 
-The gateway lives inside the relay layer, so everything enters and leaves through the stack: the shell hands in what happened to
-its TCP connections with `Stack.down` and finds what it has to do about them (`BridgeEffect`) among the effects of a `Turn`.
-Connections are named by numbers that the shell chooses and never uses twice.
+The gateway is part of the relay layer, so everything enters and leaves through the stack. The shell reports on its TCP
+connections with `Stack.down`, and finds what it must do about them (`BridgeEffect`) among the effects of a `Turn`. The shell
+numbers its connections, and uses no number twice.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from sitestack.model.view import ViewId
 
 @dataclass(frozen=True, slots=True)
 class GlobalView(Event):
-    """The members of all living sites. Equal components mean equal members in equal order, everywhere (G2)."""
+    """The members of all living sites. Equal components mean the same members in the same order, in every site (G2)."""
 
     in_stream: ClassVar[bool] = True
-    #: One view a living site, in order of the sites' names; no component ever goes back (G3).
+    #: The view of each living site, in order of the sites' names; no component is ever replaced by an older view (G3).
     components: dict[str, ViewId]
-    #: By site, then rank. Members of one's own site are proxies here too, so that the list is the same everywhere.
+    #: In order of site, then rank. Members of this site are proxies too, so that the list is the same in every site.
     members: tuple[ProxyUUID, ...]
-    #: The logical name of each member.
+    #: The logical name of each member, in the order of `members`.
     names: tuple[str, ...]
-    #: Sites that were there and have been without a link for longer than the grace time, in order of their names.
+    #: Known sites that have been without a link for longer than the grace time, in order of their names.
     down: tuple[str, ...] = ()
-    #: Sites that the last global view did not have: the first contact with them, or a healed bridge. It joins what had been
-    #: apart, as a merge view does inside a site (REL-25). It is each member's own, and no part of what members agree on.
+    #: Sites that this member's last global view did not have: a first contact, or a healed bridge, as with a merge view inside
+    #: a site (REL-25). Differs between members, so it does not count when global views are compared.
     joined: tuple[str, ...] = field(default=(), compare=False)
 
     def named(self) -> Iterator[tuple[Address, str]]:
@@ -41,13 +41,13 @@ class GlobalView(Event):
             yield member, f"{name}@{member.site}"
 
     def name_of(self, member: Address) -> str:
-        """`name@site` of a member, or how a stranger prints itself (REL-30)."""
+        """`name@site` of a member; of an address that is no member, its printed form (REL-30)."""
         return next((name for each, name in self.named() if each == member), str(member))
 
 
 @dataclass(frozen=True, slots=True)
 class Gap(Event):
-    """These messages of scope ALL will never be delivered here: their site no longer holds them (R21, X5).
+    """Messages `first` to `last` (scope ALL) of an origin, which will never be delivered: its site dropped them (R21, X5).
 
     `reason` is `budget`, `too_large` or `not_held`, as in `RemoteGap`.
     """
@@ -62,7 +62,7 @@ class Gap(Event):
 
 @dataclass(frozen=True, slots=True)
 class Baseline(Event):
-    """Where this site's knowledge of another begins: of each origin, what comes after the number (R29)."""
+    """Where delivery from another site begins: for each origin after this number (R29)."""
 
     in_stream: ClassVar[bool] = True
     site: str
@@ -70,50 +70,50 @@ class Baseline(Event):
 
 
 class Certainty(Enum):
-    """What is known about a unicast that failed. When in doubt it is UNKNOWN."""
+    """Whether a unicast that failed may have been delivered. In doubt: UNKNOWN."""
 
-    #: It was certainly never delivered.
+    #: The unicast was certainly not delivered, and never will be.
     NOT_DELIVERED = "not_delivered"
-    #: It may have been delivered.
+    #: The unicast may have been delivered.
     UNKNOWN = "unknown"
 
 
 class Failure(StrEnum):
     """Why a unicast was given up."""
 
-    #: No part of its site has the target.
+    #: The target is in no part of its site.
     NO_MEMBER = "no_member"
-    #: No frame of the link can hold it.
+    #: No frame of the link can hold the unicast.
     TOO_LARGE = "too_large"
-    #: There was no room for it at its origin.
+    #: The origin's queue had no room for the unicast.
     QUEUE_FULL = "queue_full"
-    #: It was not acknowledged for too long.
+    #: The target did not acknowledge the unicast within `give_up_s`.
     TIMEOUT = "timeout"
-    #: Its origin has left.
+    #: The origin has left its site.
     LEFT = "left"
-    #: Its target is in the own site, and has not acknowledged it.
+    #: The target, which is in the origin's own site, has not acknowledged the unicast.
     UNACKNOWLEDGED = "unacknowledged"
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable(Event):
-    """Unicasts of mine were given up."""
+    """Unicasts of this member, numbers `first` to `last`, were given up."""
 
     target: ProxyUUID
     first: int
     last: int
     reason: Failure
     certainty: Certainty
-    #: UNICAST or OOB: which of the target's counters numbers them.
+    #: UNICAST or OOB: the scope in which the unicasts are numbered.
     scope: Scope = Scope.UNICAST
 
 
 class Duty(Enum):
-    """What a member does for its site."""
+    """The duty of a member in its site."""
 
     #: Neither coordinates nor relays.
     MEMBER = "member"
-    #: Coordinates, and has no link to another site.
+    #: Coordinates, without a link to another site.
     COORDINATOR = "coord"
     #: Coordinates, and has links to other sites.
     RELAY = "relay"
@@ -121,7 +121,7 @@ class Duty(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Role(Event):
-    """The duty of this member or the sites that it is linked to changed."""
+    """The duty of this member has changed, or the sites that it is linked to. `epoch`: the view that it coordinates, or did."""
 
     duty: Duty
     epoch: ViewId
@@ -130,14 +130,14 @@ class Role(Event):
 
 @dataclass(frozen=True, slots=True)
 class Pacing(Event):
-    """Senders of relayed multicasts wait for these sites; for none: they go on."""
+    """Senders of relayed multicasts must wait for these sites; with no sites they go on."""
 
     sites: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SlowSite(Event):
-    """A site is too slow to be waited for, so what exceeds the budget becomes a gap there; or it is not any more."""
+    """A site is too slow for senders to wait for it, so what exceeds the budget becomes a gap there; or it has recovered."""
 
     in_stream: ClassVar[bool] = True
     site: str
@@ -146,7 +146,7 @@ class SlowSite(Event):
 
 @dataclass(frozen=True, slots=True)
 class Misconfigured(Event):
-    """A peer or the own list of peers cannot be right, and trying again will not help: `sentence` is for the operator."""
+    """A peer's configuration or this member's is wrong, which trying again does not mend. `sentence` is for the operator."""
 
     site: str
     sentence: str
@@ -162,13 +162,13 @@ class BridgeConnected(Event):
     connection: int
     #: The site and address that were dialed; None for a connection that was accepted.
     dialed: tuple[str, Physical] | None = None
-    #: The site that the peer's certificate names (C9), None when there is none.
+    #: The site that the peer's TLS certificate names (C9); None without one.
     certified: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BridgeReceived(Event):
-    """Down: bytes came in, cut anywhere. The shell never stops reading."""
+    """Down: bytes have come in, cut at any byte. The shell never stops reading."""
 
     connection: int
     data: bytes
@@ -176,7 +176,7 @@ class BridgeReceived(Event):
 
 @dataclass(frozen=True, slots=True)
 class BridgeWritten(Event):
-    """Down: the last `BridgeSend` of this connection has been handed to the kernel; the next one may come."""
+    """Down: the kernel has taken the last `BridgeSend` of this connection; the next one may come."""
 
     connection: int
 
@@ -190,7 +190,7 @@ class BridgeClosed(Event):
 
 @dataclass(frozen=True, slots=True)
 class DialFailed(Event):
-    """Down: nobody answered."""
+    """Down: a `Dial` has failed."""
 
     site: str
     address: Physical
@@ -200,7 +200,7 @@ class DialFailed(Event):
 
 
 class BridgeEffect(ShellEffect):
-    """Base of what the shell has to do about the bridge; carried out in order."""
+    """Base of the effects on the bridge that the shell carries out, in order."""
 
     __slots__ = ()
 
@@ -217,7 +217,7 @@ class StopListening(BridgeEffect):
 
 @dataclass(frozen=True, slots=True)
 class Dial(BridgeEffect):
-    """Connect; answered by `BridgeConnected` or `DialFailed`."""
+    """Connect to this address of a site; answered by `BridgeConnected` or `DialFailed`."""
 
     site: str
     address: Physical
@@ -233,7 +233,7 @@ class BridgeSend(BridgeEffect):
 
 @dataclass(frozen=True, slots=True)
 class BridgeClose(BridgeEffect):
-    """Close, after what was sent has left or a short while has passed. Nothing more of it is to be handed in."""
+    """Close as soon as what was sent has left, at the latest after a short while. The shell hands in nothing more of it."""
 
     connection: int
     reason: str

@@ -1,4 +1,4 @@
-"""What other sites acknowledge, gathered over a turn: one entry a link says it to this site's stream."""
+"""Acknowledgements of other sites, collected over a turn: a link puts one entry a turn into the stream, not one per ACK."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from relay.replica.vectors import later, raise_to
 
 
 class Acknowledgements:
-    """How far each lineage has this site's messages, where that is news. Bound: links, and origins of this site for each."""
+    """How far each lineage has this site's messages, as its ACKs said this turn. Bound: a vector of this site per link."""
 
     def __init__(self, state: ReplicatedState) -> None:
         self._state = state
         self._collected: dict[Key, SiteVector] = {}
 
     def collect(self, key: Key, vector: SiteVector | None) -> None:
-        """An ACK has come; None when it says nothing of this site."""
+        """Take the vector that an ACK has for this site; None when it has none."""
         if vector is not None:
             known = self._collected.get(key, SiteVector())
             raise_to(known.origins, vector.origins)
             self._collected[key] = SiteVector(known.origins, later(known.view, vector.view))
 
     def clear(self) -> None:
-        """Forget what was not cast: each link begins with all that is stable at the other site."""
+        """Forget what was not cast. Nothing is lost: the first ACK of each new link says again all that is stable there."""
         self._collected.clear()
 
     def take(self) -> list[Acked]:
-        """What is to be cast now: at most one entry a link, and only what the stream has not said."""
+        """The entries to cast now: at most one per link, and only with what the replicated state does not have yet."""
         entries: list[Acked] = []
         for (site, name), vector in self._collected.items():
             remote = self._state.remotes.get(site)

@@ -1,7 +1,7 @@
-"""Connections between relays: what names one, where it leads, and what a gateway does about it.
+"""Connections between relays: their ids, the places they lead to, and the effects with which a gateway uses them.
 
-There are two kinds. The shell makes TCP connections and numbers them; a route (`routes.py`) is made of pieces on the links to
-other sites, for two sites that have no TCP connection. A link session talks over either without knowing which it is.
+There are two kinds. TCP connections are made and numbered by the shell. A route (`routes.py`) replaces one between two sites
+that cannot have it: its bytes go in pieces over the links to other sites. A link session cannot tell the two kinds apart.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from sitestack.stack.layer import Effect
 
 
 class RouteId(NamedTuple):
-    """A route, the same at both of its ends: the relay that opened it, and how many that one had opened by then."""
+    """Id of a route, the same at both of its ends: the relay that opened it, and a number that this relay counts up."""
 
     opener: Address
     number: int
 
 
-#: A TCP connection, by the number that the shell gave it (`relay/events.py`), or a route.
+#: Id of a connection: the number that the shell gave a TCP connection (`relay/events.py`), or that of a route.
 ConnectionId = int | RouteId
 
 
 class Via(NamedTuple):
-    """Where a site is found that this one has no TCP connection with: by way of that neighbour."""
+    """The place of a site that this one has no TCP connection with: by way of a neighbour."""
 
     neighbour: str
 
@@ -39,27 +39,29 @@ Place = Physical | Via
 
 
 class Ending(StrEnum):
-    """Why this end closes a connection that has done no wrong; the peer hears it in the farewell."""
+    """Why this end closes a connection whose peer has made no error; BYE tells the peer."""
 
-    #: This member does not relay, or no more, or there are too many connections.
+    #: This member does not relay, or not any more, or has too many connections.
     NOT_RELAY = "not_relay"
+    #: This member leaves its site.
     LEAVING = "leaving"
+    #: This member has left its site.
     LEFT = "left"
-    #: This side is of another lineage now.
+    #: This site goes on in another lineage.
     LINEAGE = "lineage"
-    #: The parts of this side have become one.
+    #: The parts of this site have merged.
     MERGED = "merged"
-    #: The peer's lineage has another link.
+    #: The peer's lineage has a newer link.
     SUPERSEDED = "superseded"
-    #: A merge has ended the peer's lineage.
+    #: A merge of the peer's site has ended the peer's lineage.
     ENDED = "ended"
-    #: More waits to be sequenced here than may.
+    #: More bytes wait to be sequenced in this site than `waiting_bytes_max`.
     OVERRUN = "overrun"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Connect to a relay of that site."""
+    """Connect to the relay of a site at this place."""
 
     site: str
     place: Place
@@ -75,11 +77,11 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close, after what was sent has left or a short while has passed."""
+    """Close a connection as soon as what was sent has left, at the latest after a short while."""
 
     connection: ConnectionId
     reason: str
 
 
-#: What a gateway wants done. Of the first three, those about TCP are for the shell (`BridgeEffect`), the others for `Routes`.
+#: Effects of a gateway. `Call`, `Send` and `Close` of TCP connections go to the shell (`BridgeEffect`), of routes to `Routes`.
 LinkEffect = Call | Send | Close | Effect

@@ -1,7 +1,7 @@
-"""Dialer: whom to call. Any of the configured places of a site may be that of its relay, so all are tried.
+"""Dialer: which places to call, and when. Any configured place of a site may be that of its relay, so all are called.
 
-Each place has its own back-off with jitter; while a site is linked none of its places is tried (F23). When a link ends
-the next relay of its site is expected within moments, so the first calls are made in haste: perhaps only this side can call.
+Each place has its own back-off with jitter; while a site is linked none of its places is called (F23). When a link ends, the
+next relay of its site is expected within moments and perhaps only this side can call, so the first pauses are shorter.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from relay.gateway.connections import Place
 
-#: So often the pause after a lost link doubles until it is the usual first one.
+#: Doublings from the pause after a lost link to the usual first pause, `retry_s`.
 HASTE = 2
 
 
@@ -38,18 +38,18 @@ class Dialer:
         self._targets: dict[tuple[str, Place], _Target] = {}
 
     def start(self, now: float) -> None:
-        """Begin to call everybody."""
+        """Begin to call every place of every site, at once."""
         self._linked.clear()
         self._targets = {
             (site, place): _Target(site, place, now) for site in sorted(self._peers) for place in self._peers[site]
         }
 
     def stop(self) -> None:
-        """Call nobody any more."""
+        """Make no more calls."""
         self._targets.clear()
 
     def due(self, now: float) -> list[tuple[str, Place]]:
-        """The calls to make now."""
+        """The sites and places to call now; each call then ends with `failed`, also after a connection was made."""
         calls: list[tuple[str, Place]] = []
         for target in self._targets.values():
             if target.due <= now and not target.underway and target.site not in self._linked:
@@ -68,13 +68,14 @@ class Dialer:
             target.due = now + wait * self._rng.uniform(0.5, 1.5)
 
     def linked(self, site: str) -> None:
-        """There is a link to the site."""
+        """A link to the site is up: call none of its places."""
         self._linked[site] = None
 
     def lost(self, site: str, now: float, hasty: bool = True) -> None:
-        """There is none any more: its next relay may be any of its members.
+        """The last link to the site is gone: its next relay may be at any of its places.
 
-        Without haste the pauses go on as they were: the other side has refused what this one took for a link.
+        `hasty`: begin with short pauses. Otherwise the pauses keep growing, because the link never worked: the other side did
+        not take the connection for a link.
         """
         self._linked.pop(site, None)
         for target in self._targets.values():

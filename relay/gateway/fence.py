@@ -1,7 +1,7 @@
-"""Fence: whom the gateway believes. A peer that can never be right, a link that is older, and which of two twins lives.
+"""Fence: whether a HELLO is believed. Refused are misconfigured peers, outdated relays, and one of two twin links.
 
-A HELLO below the highest epoch known of its lineage is refused; with a higher one, or as the preferred of two with equal epoch,
-it is believed in place of the older link (R6, R9, R25).
+A HELLO below the highest epoch known of its lineage is refused. One with a higher epoch, or the preferred one of two with the
+same epoch, is believed and replaces the older link of its lineage (R6, R9, R25).
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later
 from sitestack.model.view import ViewId
 
-#: Sentences for the operator that were said already, at most.
+#: Different sentences that the operator hears at most.
 _SENTENCES_MAX = 64
 
 
 class HelloRefusal(StrEnum):
     """Why a HELLO is not believed."""
 
-    #: The peer can never be right: it speaks another version, ...
+    # The first five cannot be mended by trying again, so the operator hears of them.
+    #: The peer speaks another version of the bridge's protocol.
     VERSION = "version"
-    #: ... calls itself as this site is called, ...
+    #: The peer's site has the same name as this one.
     OWN_SITE = "own_site"
-    #: ... is of a site that is not configured here, ...
+    #: The peer's site is not configured here.
     UNKNOWN_SITE = "unknown_site"
-    #: ... has not proven to be of the site that it names, ...
+    #: The peer's certificate or route belongs to another site than the one its HELLO names.
     CERTIFICATE = "certificate"
-    #: ... or was found where another site should be.
+    #: The address that was called is configured for another site.
     WRONG_SITE = "wrong_site"
-    #: A later relay of its lineage is known.
+    #: A later relay of the peer's lineage is known.
     STALE_EPOCH = "stale_epoch"
-    #: Its lineage has a link already, and that one is preferred.
+    #: The peer's lineage has a link already, which is preferred.
     TWIN = "twin"
 
 
 class Refusal(NamedTuple):
-    """A HELLO is not believed: why, and what the operator should hear of it, if it is news."""
+    """Why a HELLO is not believed, and what the operator is told, unless this was said before."""
 
     reason: HelloRefusal
     problem: Misconfigured | None = None
 
 
 class Fence:
-    """Judges HELLOs. Bound: `_SENTENCES_MAX` sentences; what more there is to say is not said."""
+    """Judges HELLOs. Bound: `_SENTENCES_MAX` different sentences for the operator; further ones are left out."""
 
     def __init__(self, peers: Mapping[str, object], state: ReplicatedState, links: LinkTable) -> None:
         self._peers = peers
@@ -57,7 +58,7 @@ class Fence:
         self._said: dict[str, None] = {}
 
     def refusal(self, link: Connection, hello: Hello) -> Refusal | None:
-        """Why this HELLO is not believed; None when it is, instead of an older link to its lineage."""
+        """Why this HELLO is not believed; None when it is, also in place of an older link to its lineage."""
         found = objection(link, hello, self._peers)
         if found is not None:
             reason, sentence = found
@@ -72,7 +73,7 @@ class Fence:
         return None
 
     def is_news(self, hello: Hello) -> bool:
-        """True when no epoch of this lineage is known that is as high."""
+        """True when the HELLO's epoch is above all that are known of its lineage."""
         epoch = self._known_epoch((hello.site, hello.lineage))
         return epoch is None or epoch < hello.epoch
 
@@ -89,7 +90,7 @@ class Fence:
 
 
 def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tuple[HelloRefusal, str] | None:
-    """Why this peer can never be right, for the peer and in a sentence for the operator."""
+    """The configuration error that a HELLO shows: a reason for the peer and a sentence for the operator; None without one."""
     site, mine = hello.site, link.session.local.site
     if hello.version != VERSION:
         sentence = f"The relay of site {site!r} speaks bridge version {hello.version}, this one {VERSION}."
@@ -109,9 +110,10 @@ def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tu
 
 
 def is_preferred(new: Connection, old: Connection) -> bool:
-    """Which of two links of one lineage lives (R6, R25). Both ends come to the same answer: both know both HELLOs.
+    """True when the newer of two links to one lineage is kept (R6, R25). Both ends decide alike, since both know both HELLOs.
 
-    The higher epoch of the peer, of this side, then what the site with the lower name dialed, then what was dialed later.
+    Kept is the link with the higher epoch of the peer, then the higher epoch of this side, then the one that the site with the
+    lower name dialed, then the one dialed later.
     """
     return _rank(new) > _rank(old)
 

@@ -1,15 +1,15 @@
-"""Gateway: what the coordinator of a site does towards the others. Every member has one; that of the coordinator is active.
+"""Gateway: what the coordinator of a site does towards other sites. Every member has one, active at the coordinator only.
 
-The layer hands in what happens: views, entries of the stream and how far it is held and stable, what the shell says of its TCP
-connections. The gateway answers with effects for the shell and for the layers below, most of them once a turn. It reads the
-replicated state; what it has to say about it, it puts into the stream, so that all members hear it.
+The layer hands in what happens: views, entries of the stream, how far the stream is held and stable, and the shell's reports on
+its TCP connections. The gateway returns effects for the shell and for the layers below, most of them once a turn. It only reads
+the replicated state; to change it, the gateway puts an entry into the stream, so that all members apply the same change.
 
-    Peering          connections, from HELLO to BYE: whom to call, whom to believe, what becomes of a frame
-    Routes           connections made of pieces on others; `Peering` cannot tell them from TCP
+    Peering          connections, from HELLO to BYE: which to make, which to believe, what becomes of a frame
+    Routes           connections over the links of other sites; `Peering` cannot tell them from TCP
     Watermarks       what may be sent, and what may be acknowledged
     Retention        for which sites the stream is held
-    LeastPace        which of them are too slow to be waited for
-    Injector         the way into the stream
+    LeastPace        which of these sites are too slow to be waited for
+    Injector         queue of entries on their way into the stream
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ __all__ = ["Gateway", "GatewayConfig"]
 
 
 class Gateway:
-    """Bounds: those of its parts; what waits to be acknowledged or said in the stream is empty at the end of a turn."""
+    """Bounds: those of its parts. Collected acknowledgements are cast, and so empty again, at the end of each turn."""
 
     def __init__(self, local: Local, config: GatewayConfig, routes: RoutesConfig, state: ReplicatedState, pace: Pace) -> None:
         places: dict[str, tuple[Place, ...]] = {**config.peers, **{site: (Via(hop),) for site, hop in routes.via.items()}}
         self.config = config
-        #: All other sites that are configured here, in order of their names.
+        #: All other sites in this member's configuration, in order of their names.
         self.sites = tuple(sorted(places))
         self._injector = Injector(local.address)
         self._me = local.address
@@ -70,12 +70,12 @@ class Gateway:
         self._pace = pace
         self._least_pace = LeastPace(state, pace, self._table, config.pace_min_bytes_s, config.grace_s)
         self._routes = Routes(local, routes, config.link, self._table)
-        #: The position up to which a Trim was cast.
+        #: The buffer position up to which a Trim was cast in this view; -1 for none.
         self._trimming = -1
-        #: Since when something waits for the next turn.
+        #: Since when (s) something waits for the next `turn`; None when nothing does.
         self._waiting_since: float | None = None
 
-    # -- what can be seen of it ----------------------------------------------------------------------------------------
+    # -- observation ---------------------------------------------------------------------------------------------------
 
     @property
     def active(self) -> bool:
@@ -84,7 +84,7 @@ class Gateway:
 
     @property
     def connections(self) -> Mapping[ConnectionId, Connection]:
-        """All of them, those that are no link yet included."""
+        """All connections, including those that are not a link yet."""
         return self._table.connections
 
     @property
@@ -98,28 +98,28 @@ class Gateway:
 
     @property
     def waiting(self) -> int:
-        """Entries that have been put into the stream and have not come back, or still have to be put there."""
+        """Number of entries that wait to be cast, or were cast and have not come back through the stream."""
         return len(self._injector)
 
     def levels(self) -> dict[str, Level]:
-        """How full is what is bounded here."""
+        """How full each bounded queue and table is."""
         injector, routes, config = self._injector, self._routes, self.config
         return {
-            # From other sites; they wait for their place in the stream of this one.
+            # Bytes of batches of other sites that wait for their place in this site's stream.
             "waiting_bytes": Level.of(injector.waiting_bytes, config.waiting_bytes_max, high=injector.waiting_bytes_high),
-            # Pieces of routes, on the link where most wait.
+            # Bytes of routes' pieces, on the link where most of them wait.
             "routed_bytes": Level.of(routes.queued_bytes, config.link.routed_bytes_max, high=routes.queued_bytes_high),
             "routes": Level.of(len(routes), ROUTES_MAX, "each is a link"),
-            # Made by others to this relay.
+            # Connections that other relays have made to this one.
             "connections": Level.of(self._peering.accepted, config.connections_max, "a relay has one for each link"),
         }
 
     # -- views of this site --------------------------------------------------------------------------------------------
 
     def installed(self, view: View, coordinates: bool, blocked: bool, now: float) -> list[Effect]:
-        """RELAY's "Becoming coordinator" and "Ceasing to be coordinator": from now on this member relays, or does not.
+        """RELAY's "Becoming coordinator" and "Ceasing to be coordinator": a view is installed, and this member relays or not.
 
-        `blocked`: the next flush has begun already.
+        `blocked`: the flush of the next view has begun already.
         """
         if coordinates:
             effects = self._begin(view, now)
@@ -139,13 +139,13 @@ class Gateway:
         return self._carry(self._peering.begin(view, now), now)
 
     def resign(self, reason: Ending, now: float) -> list[Effect]:
-        """This member relays no more, if it did."""
+        """Stop relaying and close all connections, should this member relay."""
         view = self._peering.view
         self._waiting_since = None
         return [] if view is None else self._carry(self._peering.resign(view, reason, now), now)
 
     def merged(self, now: float) -> list[Effect]:
-        """The parts of this site have become one; the merge view follows. What was cast in a part is lost with it."""
+        """The parts of this site have merged; the merge view follows. Entries cast in a part are lost with its last view."""
         self._injector.close()
         if not self.active:
             return []
@@ -160,7 +160,7 @@ class Gateway:
     # -- the stream ----------------------------------------------------------------------------------------------------
 
     def on(self, frame: Frame, entry: Header, outcome: Outcome, now: float) -> list[Effect]:
-        """An entry of this site's stream has been applied here."""
+        """Follow up an entry of this site's stream that the replica has applied, with this outcome."""
         if frame.source == self._me:
             self._injector.delivered()
         effects = self._retention.compare() if isinstance(entry, HeldFor) else []
@@ -182,18 +182,18 @@ class Gateway:
         return effects
 
     def appended(self, frame: Frame, position: int, now: float) -> None:
-        """A batch of this site stands at this position of the buffer."""
+        """A batch of this site was appended to the buffer at this position."""
         if self.active:
             self._watermarks.appended(frame.stream, frame.seqno, position)
             self._waiting_since = now
 
     def held(self, vector: dict[Address, int], now: float) -> None:
-        """One more member holds the streams of this view up to these numbers."""
+        """At least one other member holds the streams of this view up to these numbers, per stream."""
         if self.active and self._watermarks.held(vector):
             self._waiting_since = now
 
     def stable(self, vector: dict[Address, int], now: float) -> None:
-        """Every member has the streams of this view up to these numbers."""
+        """Every member has the streams of this view up to these numbers, per stream."""
         if not self.active:
             return
         settled = self._watermarks.stable(vector.get(self._me, 0))
@@ -202,18 +202,18 @@ class Gateway:
             self._waiting_since = now
 
     def heard(self, member: Address, entry: Configured, now: float) -> None:
-        """Another member of this site has other sites in its configuration than this site holds its stream for."""
+        """Another member's configuration names other sites than those that the stream is held for."""
         self._retention.heard(member, entry)
         self._waiting_since = now
 
-    # -- what the shell says of its TCP connections --------------------------------------------------------------------
+    # -- TCP connections: events of the shell --------------------------------------------------------------------------
 
     def connected(self, event: BridgeConnected, now: float) -> list[Effect]:
-        """A connection is ready."""
+        """A TCP connection is ready."""
         return self._carry(self._peering.connected(event.connection, event.dialed, event.certified, now), now)
 
     def received(self, event: BridgeReceived, now: float) -> list[Effect | Arrived]:
-        """Bytes have come. Unicasts and answers among them are handed back in their places."""
+        """Bytes have come. Unicasts among them and answers to unicasts are returned in their order, for the layer."""
         arrived: deque[Arrived | Piece] = deque()
         effects: list[Effect | Arrived] = [*self._receive(event.connection, event.data, arrived, now)]
         while arrived:
@@ -222,12 +222,12 @@ class Gateway:
         return [*effects, *self._injector.take()]
 
     def written(self, event: BridgeWritten, now: float) -> list[Effect]:
-        """The last chunk is with the kernel."""
+        """The kernel has taken the last chunk: the next one may be sent."""
         self._table.written(event.connection)
         return []
 
     def closed(self, event: BridgeClosed, now: float) -> list[Effect]:
-        """A connection has ended."""
+        """A TCP connection has ended."""
         return self._carry(self._peering.closed(event.connection, now), now)
 
     def dial_failed(self, event: DialFailed, now: float) -> list[Effect]:
@@ -236,14 +236,14 @@ class Gateway:
         return []
 
     def send_unicast(self, site: str, member: Address, frame: RemoteUnicast | UnicastReply) -> UnicastRefusal | None:
-        """Put it on the link to the part of the site in which the member is; why not, or None."""
+        """Queue a unicast, or an answer, on the link to the part of `site` that `member` is in; returns why not, or None."""
         remote = self._state.remotes.get(site)
         return self._table.send_unicast(site, [] if remote is None else remote.lineages_of(member), frame)
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def turn(self, now: float) -> list[Effect]:
-        """End of a turn, and at deadlines: everything that is due, what may be sent, and what is to be put into the stream."""
+        """End a turn, or act at a deadline: do what is due, fill the links, and cast what belongs into the stream."""
         self._waiting_since = None
         if not self.active:
             return self._injector.take()
@@ -259,11 +259,11 @@ class Gateway:
         wanted += self._table.fill(now)
         while wanted:
             effects += self._carry(wanted, now)
-            wanted = [*self._table.fill(now)]  # pieces of routes, on links that were asked already
+            wanted = [*self._table.fill(now)]  # routes have put pieces on links that were filled before
         return [*effects, *self._injector.take()]
 
     def _cast_trim(self, now: float) -> None:
-        """What a site lacks that is waited for stays: the senders wait instead."""
+        """Cast a Trim when the budget is exceeded, but never of what a waited-for site lacks: its senders wait instead."""
         buffer, floor = self._state.buffer, self._floor()
         position = buffer.excess(now) if floor > buffer.first else None
         if position is not None and min(position, floor - 1) > self._trimming:
@@ -271,12 +271,15 @@ class Gateway:
             self._injector.cast(Trim(self._trimming))
 
     def _floor(self) -> int:
-        """Where that begins what the budget does not take. There is an end to that, for a joiner is handed all of it."""
+        """The position from which the budget takes nothing: the first one that a waited-for site lacks.
+
+        An overfull buffer is trimmed all the same, because a joiner is handed all of it.
+        """
         buffer = self._state.buffer
         return buffer.end if buffer.is_overfull else self._pace.floor()
 
     def deadline(self) -> float | None:
-        """When `turn` wants to be called."""
+        """Time (s) at which `turn` must be called; None when nothing is due."""
         if not self.active:
             return self._waiting_since
         dues = [
@@ -289,14 +292,14 @@ class Gateway:
         return min([due for due in dues if due is not None], default=None)
 
     def _age_due(self) -> float | None:
-        """When the oldest entry is too old that may go; what a Trim is on its way for is seen to."""
+        """Time (s) at which the oldest entry that may be trimmed is too old; a Trim on its way has dealt with those before."""
         buffer, after = self._state.buffer, self._trimming
         return buffer.age_due(after) if self._floor() > max(buffer.first, after + 1) else None
 
     # -- routes --------------------------------------------------------------------------------------------------------
 
     def _carry(self, effects: Iterable[LinkEffect], now: float) -> list[Effect]:
-        """What is to be done about TCP connections is the shell's, about routes it is done here."""
+        """Carry out effects on routes here, and turn those on TCP connections into effects for the shell."""
         rest: list[Effect] = []
         for effect in effects:
             match effect:
@@ -322,10 +325,10 @@ class Gateway:
         return [] if event is None else self._on_route(event, now)
 
     def _on_route(self, event: RouteEvent, now: float) -> list[Effect]:
-        """What the shell would say of a TCP connection."""
+        """React to an event of a route as to the shell's event of a TCP connection."""
         match event:
             case Opened(route, site):
-                # It comes by the way to its source, and may speak for no other site.
+                # `Routes` accepts a route only over the link towards its source, so it may speak for this site alone.
                 return self._carry(self._peering.connected(route, None, site, now), now)
             case Written(route):
                 self._table.written(route)
@@ -344,7 +347,7 @@ class Gateway:
         return self._carry(effects, now)
 
     def _take_piece(self, piece: Piece, arrived: deque[Arrived | Piece], now: float) -> list[Effect]:
-        """It may open or end a route here, and bring something of the far end."""
+        """Take a piece of a route: it may open or end a route at this relay, and carry bytes of its far end."""
         effects: list[Effect] = []
         for event in self._routes.arrived(*piece):
             if isinstance(event, Came):
@@ -354,7 +357,7 @@ class Gateway:
         return effects
 
     def _follow_routes(self, now: float) -> list[Effect]:
-        """End the routes whose links have ended, call anew where there is a link again, and send what has waited for room."""
+        """End routes whose link has ended, call sites whose neighbour is linked again, send pieces that waited for room."""
         effects: list[Effect] = []
         for orphan in self._routes.orphans():
             effects += self._on_route(orphan, now)
@@ -366,7 +369,7 @@ class Gateway:
 
 
 def _admitted(frame: Frame, entry: Header, outcome: Outcome) -> Iterator[Admitted]:
-    """What of another site this entry has brought into the own one."""
+    """The numbers and views of another site that this entry has admitted to this one."""
     match entry:
         case Relayed() if outcome.admission in (Admission.NEXT, Admission.DELIVERED) and frame.batch is not None:
             batch = frame.batch

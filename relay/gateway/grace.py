@@ -1,7 +1,7 @@
 """Grace: how long a site without a link stays in the global view (G6, R18), and how long entries are held for a lost part.
 
-RELAY's "Bridge view changed", when the remote coordinator has crashed: its site is not taken out at once, its next relay is
-expected.
+RELAY's "Bridge view changed" for a remote coordinator that crashed: its site is not taken out of the global view at once,
+because the next relay of that site is expected.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from relay.replica.state import ReplicatedState
 
 
 class Grace:
-    """Since when each lineage has had no link, as far as this relay knows. Bound: lineages in the replicated state, and one."""
+    """Since when (s) each lineage has had no link, as this relay knows it. Bound: the replicated state's lineages, plus one."""
 
     def __init__(self, state: ReplicatedState, grace_s: float, forget_s: float) -> None:
         self._state = state
         self._grace_s = grace_s
-        #: Not before it goes down: what is shown until then would come and go.
+        #: At least the grace time: forgetting takes a lineage out of the global view too, and one forgotten early would return.
         self._forget_s = max(forget_s, grace_s)
         self._started = 0.0
         self._since: dict[Key, float] = {}
-        #: Entries that were put into the stream and have not come back through it, unless the lineage has linked since.
+        #: Entries that were cast and have not come back through the stream, unless their lineage has linked since.
         self._cast: dict[SiteDown, None] = {}
         #: The lineages of all that have not come back: they will leave the global view, linked or not.
         self.going_down: dict[Key, None] = {}
 
     def start(self, now: float) -> None:
-        """This member begins to relay: everybody has the whole grace time."""
+        """This member begins to relay: every lineage has the whole grace time from now on."""
         self._started = now
         self._since.clear()
         self._cast.clear()
         self.going_down.clear()
 
     def linked(self, key: Key) -> None:
-        """A link to this lineage is up: its grace time ends, and what was said of its absence is void."""
+        """A link to this lineage is up: its grace time ends, and entries cast about its absence are void."""
         self._since.pop(key, None)
         for entry in [each for each in self._cast if (each.site, each.lineage) == key]:
             del self._cast[entry]
@@ -46,18 +46,18 @@ class Grace:
         self._away(key, now)
 
     def shown(self, key: Key, now: float) -> None:
-        """A view of this lineage was admitted. It may have come by the link of another part, so its grace time begins."""
+        """A view of this lineage was admitted over another part's link: the lineage may have none, so its grace time begins."""
         self._away(key, now)
 
     def settled(self, entry: SiteDown) -> None:
-        """An entry of this object has come back through the stream: every member has applied it."""
+        """An entry of `due` has come back through the stream: every member applies it."""
         self._cast.pop(entry, None)
         self.going_down.pop((entry.site, entry.lineage), None)
         if entry.forget:
             self._since.pop((entry.site, entry.lineage), None)
 
     def due(self, links: Collection[Key], now: float) -> list[SiteDown]:
-        """The entries whose time has come, to be put into the stream."""
+        """The entries to cast now."""
         entries = [entry for entry, due in self._waiting(links) if due <= now]
         for entry in entries:
             self._cast[entry] = None
@@ -68,16 +68,17 @@ class Grace:
         return min([due for _, due in self._waiting(links)], default=None)
 
     def _away(self, key: Key, now: float) -> None:
-        """Begin a grace time, and drop those of lineages that a merge or a bound has taken out of the replicated state."""
+        """Begin a grace time, and drop those of lineages that are not in the replicated state any more."""
         for site, lineage in list(self._since):
             if site not in self._state.remotes or lineage not in self._state.remotes[site].lineages:
                 del self._since[site, lineage]
         self._since[key] = now
 
     def _waiting(self, links: Collection[Key]) -> list[tuple[SiteDown, float]]:
-        """A lineage without a link that is in the global view goes down after the grace time.
+        """The entries that are to come, with the time (s) of each.
 
-        A lineage whose site lives on in another one is forgotten after the age limit of the budget, as is what was held for it.
+        A lineage in the global view without a link is taken out after the grace time. A lineage whose site is linked in another
+        one is forgotten after the age limit of the budget, as is what was held for it.
         """
         waiting: list[tuple[SiteDown, float]] = []
         for site, remote in self._state.remotes.items():

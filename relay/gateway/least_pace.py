@@ -1,6 +1,6 @@
-"""LeastPace: who is too slow to be waited for, and who is not any more. The coordinator measures, and says so in the stream.
+"""LeastPace: which lineages are too slow for senders to wait for. The coordinator measures, and says it in the stream.
 
-A link that is cut is one without any pace: so nobody is waited for longer than the grace time that a failover may take.
+A lineage whose link is cut has pace 0. So senders wait for none longer than the grace time, which a failover may take.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from relay.replica.state import ReplicatedState
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """Where a link stood when it was looked at last."""
+    """How far a lineage was when its measurement began: a time (s), and bytes acknowledged on its link."""
 
     since: float
     acked_bytes: int
-    #: All that was in the buffer then: who has that keeps up, however little it is.
+    #: The end of the buffer at that time: a lineage that has all before it keeps up, however few bytes that is.
     end: int
 
 
 class LeastPace:
-    """Bound: a mark for each lineage of the replicated state."""
+    """Measures lineages that make senders wait, and slow ones. Bound: a mark per lineage of the replicated state."""
 
     def __init__(self, state: ReplicatedState, pace: Pace, table: LinkTable, least_bytes_s: int, grace_s: float) -> None:
         self._state = state
@@ -35,11 +35,11 @@ class LeastPace:
         self._marks: dict[Key, _Mark] = {}
 
     def start(self) -> None:
-        """This member begins to relay, or its site has merged: everybody has the whole grace time."""
+        """This member begins to relay, or its site has merged: measure every lineage anew."""
         self._marks.clear()
 
     def due(self, now: float) -> list[LinkPace]:
-        """Whose pace is another one than the stream has said, to be said there now."""
+        """The entries to cast now: lineages that became too slow, or keep up again."""
         waiting = self._pace.waits_for()
         entries: list[LinkPace] = []
         marks, self._marks = self._marks, {}
@@ -53,8 +53,8 @@ class LeastPace:
                 key, acked, end = (site, name), self._table.acked_bytes((site, name)), self._state.buffer.end
                 mark = marks.get(key, _Mark(now, acked, end))
                 if acked < mark.acked_bytes:
-                    mark = replace(mark, acked_bytes=0)  # another connection
-                # Twice the least pace, so that it does not come and go.
+                    mark = replace(mark, acked_bytes=0)  # the count begins at 0 on a new connection
+                # A slow lineage must reach twice the least pace, so that it does not change to and fro.
                 least_bytes = self._least_bytes_s * self._grace_s
                 least, last = (2 * least_bytes, end) if lineage.is_slow else (least_bytes, mark.end)
                 keeps_up = acked - mark.acked_bytes >= least or lineage.lacks_from(self._state.buffer) >= last
@@ -65,5 +65,5 @@ class LeastPace:
         return entries
 
     def deadline(self) -> float | None:
-        """When somebody will have been waited for as long as that is done."""
+        """Time (s) at which the next measurement ends."""
         return min([mark.since + self._grace_s for mark in self._marks.values()], default=None)

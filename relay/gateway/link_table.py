@@ -1,7 +1,7 @@
 """LinkTable: the connections of this site's relay, and which of them is the link to each lineage of another site.
 
-Links are keyed by (site, lineage), since two parts of a split site may relay at the same time, each legitimately (R10). Who may
-connect, and when a connection ends, is the gateway's business; a `LinkSession` does the talking on each connection.
+Links are keyed by (site, lineage), since two parts of a split site may relay at the same time, each legitimately (R10).
+`Peering` decides which connections are accepted and when they end; a `LinkSession` speaks the protocol on each connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from relay.replica.state import ReplicatedState
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
 
-#: On a route (`relay/gateway/routes.py`): what may wait at the sites in between.
+#: Window of a link over a route (`relay/gateway/routes.py`): bytes that may wait at the sites in between.
 ROUTE_WINDOW_BYTES = 1024 * 1024
 
 Key = tuple[str, ViewId]
@@ -26,22 +26,22 @@ Key = tuple[str, ViewId]
 
 @dataclass(slots=True)
 class Connection:
-    """One connection and how it came about."""
+    """One connection, and how it was made."""
 
     session: LinkSession
     #: The site and place that this side called; None when it accepted.
     dialed: tuple[str, Place] | None
-    #: The site that the peer has proven to be: by its certificate, or for a route as the site at the far end.
+    #: The site proven by the peer's TLS certificate, or for a route the site at its far end; None without a proof.
     certified: str | None
 
     def key(self) -> Key | None:
-        """The link that this connection is, once accepted."""
+        """The (site, lineage) that this connection is the link to; None before it is accepted."""
         peer = self.session.peer
         return (peer.site, peer.lineage) if peer is not None and self.session.accepted else None
 
 
 class LinkTable:
-    """Who is connected. Bounds: the gateway's, and for each connection `LinkConfig`."""
+    """Table of the connections. Bounds: `Peering` limits their number, `LinkConfig` what each of them holds."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class LinkTable:
         going_down: Container[Key],
     ) -> None:
         """`going_down`: lineages that an entry on its way takes out of the global view (`Grace`)."""
-        #: All of them, those that are no link yet included.
+        #: All connections, including those that are not a link yet.
         self.connections: dict[ConnectionId, Connection] = {}
         #: The connection that is the link to each lineage.
         self.links: dict[Key, ConnectionId] = {}
@@ -62,7 +62,7 @@ class LinkTable:
         self._watermarks = watermarks
         self._going_down = going_down
         self._made = 0
-        #: Who may have something to send, or asks for another deadline: looked at when the table is filled next.
+        #: The connections that may have something to send: `fill` looks at no others.
         self._touched: dict[ConnectionId, None] = {}
 
     # -- from HELLO to BYE ---------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ class LinkTable:
     def greet(
         self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, view: View, now: float
     ) -> None:
-        """A connection is ready: say HELLO at once."""
+        """A connection is ready: begin a session, which says HELLO at once."""
         self._made += 1
         local, config = self._local, self._config
         window = min(config.window_bytes, ROUTE_WINDOW_BYTES if isinstance(connection, RouteId) else 1 << 62)
@@ -92,12 +92,12 @@ class LinkTable:
         return vector if vector is None or key not in self._going_down else SiteVector(vector.origins)
 
     def farewell(self, connection: ConnectionId, reason: str) -> list[LinkEffect]:
-        """Say BYE, if it can still be said, and close a connection."""
+        """Say BYE, unless the connection ends inside a frame, and close the connection."""
         farewell = self.connections[connection].session.farewell(reason)
         return [*([Send(connection, farewell)] if farewell else []), Close(connection, reason)]
 
     def forget(self, connection: ConnectionId) -> tuple[Connection, Key | None]:
-        """A connection has ended: with the lineage that has no link any more, if it was one."""
+        """A connection has ended. Returns it, and the (site, lineage) that thereby has no link any more, or None."""
         gone = self.connections.pop(connection)
         self._touched.pop(connection, None)
         key = gone.key()
@@ -109,27 +109,30 @@ class LinkTable:
     # -- what a connection is told ------------------------------------------------------------------------------------
 
     def touch(self, connection: ConnectionId) -> None:
-        """Something about this connection has changed."""
+        """Something about this connection has changed: have `fill` look at it."""
         self._touched[connection] = None
 
     def touch_all(self) -> None:
-        """Something has changed about what may be sent on any of them."""
+        """More of the stream may be sent, on any connection: have `fill` look at all."""
         self._touched = dict.fromkeys(self.connections)
 
     def written(self, connection: ConnectionId) -> None:
-        """Its last chunk is on its way."""
+        """The last chunk of this connection is written: the next one may follow."""
         if connection in self.connections:
             self.connections[connection].session.written()
             self.touch(connection)
 
     def resync(self, site: str) -> None:
-        """What a site has sent has a hole here: ask each link to it for what is missing."""
+        """Something that a site has sent is missing here: say STATE on each link to it, so that it replays from there."""
         for connection in self._linked(site):
             self.connections[connection].session.report_hole()
             self.touch(connection)
 
     def send_unicast(self, site: str, parts: Sequence[ViewId], frame: RemoteUnicast | UnicastReply) -> UnicastRefusal | None:
-        """Queue it on the link to the first of these parts of a site, else on any to the site; why not, or None."""
+        """Queue a unicast, or an answer, on the link to the first linked of these `parts` (lineages), else on any to the site.
+
+        Returns why that is not possible, or None.
+        """
         links = [self.links[site, part] for part in parts if (site, part) in self.links]
         connection = next(iter(links or self._linked(site)), None)
         if connection is None:
@@ -145,21 +148,21 @@ class LinkTable:
     # -- who is linked -------------------------------------------------------------------------------------------------
 
     def sites(self) -> tuple[str, ...]:
-        """The sites that are linked, in order of their names."""
+        """The linked sites, in order of their names."""
         return tuple(sorted({site: None for site, _ in self.links}))
 
     def at(self, key: Key) -> Connection | None:
-        """The link to a lineage."""
+        """The link to a lineage, or None."""
         connection = self.links.get(key)
         return None if connection is None else self.connections[connection]
 
     def epoch(self, key: Key) -> ViewId | None:
-        """In which epoch the relay of a lineage has linked; None when it has not."""
+        """The epoch in which the relay of a lineage has linked; None when it has no link."""
         link = self.at(key)
         return None if link is None or link.session.peer is None else link.session.peer.epoch
 
     def acked_bytes(self, key: Key) -> int:
-        """What a lineage has acknowledged on its link of now; 0 without one."""
+        """Bytes that a lineage has acknowledged on its present link; 0 without a link."""
         link = self.at(key)
         return 0 if link is None else link.session.acked_bytes
 
@@ -173,7 +176,7 @@ class LinkTable:
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def acknowledge(self, settled: Sequence[Admitted]) -> None:
-        """Say to each site what of it has become stable here; views to the part that they are of."""
+        """Have the ACKs to each site tell what of it has become stable here; a view is acknowledged to its own lineage only."""
         for (site, lineage), connection in self.links.items() if settled else ():
             origins = {each.origin: each.n for each in settled if each.site == site and each.origin is not None}
             views = [each.view for each in settled if each.site == site and each.lineage == lineage]
@@ -182,12 +185,12 @@ class LinkTable:
                 self.touch(connection)
 
     def overdue(self, now: float) -> list[tuple[ConnectionId, Overdue]]:
-        """The connections that are to be closed by now, and why."""
+        """The connections to close now, and why."""
         reasons = [(connection, link.session.overdue(now)) for connection, link in self.connections.items()]
         return [(connection, reason) for connection, reason in reasons if reason is not None]
 
     def fill(self, now: float) -> list[Send]:
-        """What may be sent on the connections that were touched since they were asked last, a chunk on each."""
+        """What may be sent now on the connections touched since the last call, at most a chunk on each."""
         touched, self._touched = self._touched, {}
         effects: list[Send] = []
         for connection, link in self.connections.items():
@@ -202,5 +205,5 @@ class LinkTable:
         return effects
 
     def deadline(self) -> float | None:
-        """When `overdue` or `fill` wants to be called."""
+        """Time (s) at which `overdue` or `fill` must be called; None without connections."""
         return min([link.session.deadline() for link in self.connections.values()], default=None)

@@ -1,8 +1,8 @@
-"""Peering: the connections of this site's relay with those of other sites, from HELLO to BYE.
+"""Peering: the connections between this site's relay and those of other sites, from HELLO to BYE.
 
-It decides whom to call (`dialer.py`), whom to believe (`fence.py`), what becomes of a frame, and when a connection ends; the
-connections are `link_table.py`. An older link is closed before a newer HELLO of its lineage is answered (R6, R9). Whether a
-connection is TCP or a route makes no difference here.
+Peering decides which places to call (`dialer.py`), which HELLOs to believe (`fence.py`), what becomes of a frame, and when a
+connection ends; `link_table.py` holds the connections. An older link is closed before a newer HELLO of its lineage is answered
+(R6, R9). TCP connections and routes are treated alike.
 """
 
 from __future__ import annotations
@@ -35,43 +35,43 @@ from sitestack.stack.layer import Dropped, Local, Up
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """The other sites. All members of a site have the same."""
+    """Links to the other sites. All members of a site must have the same values."""
 
-    #: Addresses at which the relay of each neighbour may be found: those of all its members, or of a service before them.
+    #: Addresses at which the relay of each neighbour may be: those of all its members, or of a service in front of them.
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
     link: LinkConfig = field(default_factory=LinkConfig)
-    #: A site without a link keeps its members in the global view for this long; longer than a failover takes (G6).
+    #: Seconds for which a site without a link stays in the global view; longer than a failover takes (G6).
     grace_s: float = 10.0
-    #: A site that acknowledges fewer bytes a second than this for `grace_s` while senders wait for it is not waited for.
+    #: Least pace, bytes a second. Senders stop waiting for a site that acknowledges less than this for `grace_s`.
     pace_min_bytes_s: int = 64 * 1024
-    #: The sites that senders wait for also while they are down or slow: with `wait`.
+    #: Per site: with `wait`, senders wait for it also while it is down or slow.
     when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
-    #: First pause between two calls of an address; it doubles up to the maximum, with jitter.
+    #: First pause (s) between two calls of an address; it doubles up to `dial_s_max`, with jitter.
     dial_s: float = 0.2
     dial_s_max: float = 5.0
-    #: Connections at a time that others have made to this relay, those that have not said HELLO included. Not counted are this
-    #: relay's own calls, one for each address, and routes (`ROUTES_MAX`): a flood of connections from outside stops neither.
+    #: Simultaneous connections that others made to this relay, also without a HELLO yet. This relay's own calls (one per
+    #: address) and routes (`ROUTES_MAX`) do not count, so that a flood of connections from outside blocks neither.
     connections_max: int = 64
     #: Bytes from other sites that wait to be sequenced; a link that brings more is closed and replays later.
     waiting_bytes_max: int = 64 * 1024 * 1024
 
 
 class Arrived(NamedTuple):
-    """A unicast has come from a site, or the answer to one."""
+    """A unicast, or the answer to one, has come over the link to a site."""
 
     site: str
     frame: RemoteUnicast | UnicastReply
 
 
 class Piece(NamedTuple):
-    """A piece of a route has come by the link to a site."""
+    """A piece of a route has come over the link to a site."""
 
     site: str
     piece: Routed
 
 
 class Peering:
-    """Bounds: `connections_max` sessions and one for each call and route, each bounded by `LinkConfig`."""
+    """Bounds: `connections_max` sessions, plus one per call and per route; each session by `LinkConfig`."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Peering:
         watermarks: Watermarks,
         injector: Injector,
     ) -> None:
-        """`places`: where the relay of each other site may be found."""
+        """`places`: for each other site, those at which its relay may be."""
         #: The view that this member coordinates; None while it does not relay.
         self.view: View | None = None
         self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
@@ -99,13 +99,13 @@ class Peering:
 
     @property
     def accepted(self) -> int:
-        """How many connections others have made to this relay: those that count against `connections_max`."""
+        """Number of connections that others have made to this relay, which `connections_max` limits."""
         return sum(_is_accepted(connection, each.dialed) for connection, each in self.table.connections.items())
 
     # -- role ----------------------------------------------------------------------------------------------------------
 
     def begin(self, view: View, now: float) -> list[LinkEffect]:
-        """This member coordinates a view: the first one, or the next."""
+        """This member coordinates this view, and perhaps has coordinated the one before."""
         old, self.view = self.view, view
         effects: list[LinkEffect] = []
         if old is None:
@@ -113,12 +113,12 @@ class Peering:
             self._grace.start(now)
             effects.append(Up(Listen()))
         elif old.lineage != view.lineage:
-            # Links are keyed by lineage: the other part of a split site may continue the old one.
+            # HELLO named the old lineage on these links, and another part of this split site may continue that lineage.
             effects += self._close_all(Ending.LINEAGE, now)
         return [*effects, *self._announce_role()]
 
     def start_over(self, now: float) -> list[LinkEffect]:
-        """The parts of this site have become one: what it has is to be asked and answered anew, on every link."""
+        """The parts of this site have merged: close all links, so that new ones say STATE for the merged site."""
         effects = self._close_all(Ending.MERGED, now)
         self._receiver.clear()
         self._acks.clear()
@@ -126,9 +126,9 @@ class Peering:
         return effects
 
     def resign(self, view: View, reason: Ending, now: float) -> list[LinkEffect]:
-        """This member relays no more, as of the view that it coordinated: say farewell everywhere.
+        """This member, which coordinated `view`, stops relaying: say BYE on every connection and close it.
 
-        The peers ask the next relay what it needs all the same (R8).
+        BYE only shortens detection: the next relay asks what is missing all the same (R8).
         """
         effects = self._close_all(reason, now)
         self._dialer.stop()
@@ -151,7 +151,7 @@ class Peering:
     def connected(
         self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, now: float
     ) -> list[LinkEffect]:
-        """A connection is ready, called or accepted, with the site that is proven to be at its other end: say HELLO at once."""
+        """A connection is ready, called or accepted: say HELLO at once. `certified`: the site proven at its other end."""
         too_many = _is_accepted(connection, dialed) and self.accepted >= self._connections_max
         if self.view is None or too_many:
             self._hung_up(dialed, now)
@@ -164,7 +164,7 @@ class Peering:
         return self._forget(connection, now) if connection in self.table.connections else []
 
     def expect(self, site: str, now: float) -> None:
-        """There is a way to a site again: call it soon."""
+        """The neighbour on the way to a site is linked again: call that site soon."""
         if not self.table.linked(site):
             self._dialer.lost(site, now)
 
@@ -194,7 +194,10 @@ class Peering:
     # -- what arrives --------------------------------------------------------------------------------------------------
 
     def received(self, connection: ConnectionId, data: bytes, now: float) -> tuple[list[LinkEffect], list[Arrived | Piece]]:
-        """RELAY's "Receive message M from TCP channel". One that was closed is not listened to any more (R6)."""
+        """RELAY's "Receive message M from TCP channel". Bytes of a connection that was closed here are dropped (R6).
+
+        Returns effects, and in order of arrival the unicasts and pieces of routes, which are not for `Peering`.
+        """
         found = self.table.connections.get(connection)
         if found is None:
             return [Dropped("bridge_late")], []
@@ -248,15 +251,18 @@ class Peering:
             self._injector.cast(LinkUp(hello.site, hello.lineage, hello.epoch))
         return [*effects, *self._announce_role()]
 
-    # -- what comes of entries of the stream ---------------------------------------------------------------------------
+    # -- entries of the stream, once applied ---------------------------------------------------------------------------
 
     def refused(self, site: str) -> None:
-        """Something that was cast was not admitted: the numbers here ran ahead of the stream."""
+        """A cast batch of this site was not admitted: the numbers here ran ahead of the stream, so begin from what was."""
         self._receiver.reset(site)
         self.table.resync(site)
 
     def went_down(self, entry: SiteDown) -> None:
-        """A lineage was taken out of the global view; if a link came up meanwhile, it is linked again and its view needed."""
+        """A lineage was taken out of the global view. If its link has come up meanwhile, ask for its view to show it again.
+
+        A lineage that was forgotten also needs its epoch again, or nothing would be held for it.
+        """
         self._grace.settled(entry)
         self.table.resync(entry.site)
         epoch = self.table.epoch((entry.site, entry.lineage))
@@ -264,19 +270,22 @@ class Peering:
             self._injector.cast(LinkUp(entry.site, entry.lineage, epoch))
 
     def shown(self, key: Key, now: float) -> None:
-        """A view of a part of another site was admitted."""
+        """A view of this lineage was admitted."""
         if key not in self.table.links:
             self._grace.shown(key, now)
 
     def ended(self, site: str, lineages: Sequence[ViewId], now: float) -> list[LinkEffect]:
-        """A merge view has ended these. Who still speaks for one has not got that view: linked anew, it is held for again."""
+        """A merge view has ended these lineages: close their links.
+
+        A relay that still speaks for one has not installed the merge view. It links anew, and entries are held for it again.
+        """
         links = [self.table.links[site, name] for name in lineages if (site, name) in self.table.links]
         return [effect for connection in links for effect in self._close(connection, Ending.ENDED, now)]
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def due(self, now: float) -> list[LinkEffect]:
-        """Connections to be closed by now, and calls to be made; what is to be said in the stream is cast."""
+        """Close connections and make calls that are due now; cast the entries of grace times and acknowledgements."""
         effects: list[LinkEffect] = []
         for connection, reason in self.table.overdue(now):
             effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
@@ -288,17 +297,17 @@ class Peering:
         return effects
 
     def deadline(self) -> float | None:
-        """When `due` wants to be called, or the table to be filled."""
+        """Time (s) at which `due` must be called or the table be filled; None when nothing is to come."""
         dues = [self._dialer.deadline(), self._grace.deadline(self.table.links), self.table.deadline()]
         return min([due for due in dues if due is not None], default=None)
 
 
 def _peer(link: Connection) -> Hello:
-    """Who speaks; HELLO is the first frame."""
+    """The peer's HELLO, which is always its first frame."""
     assert link.session.peer is not None
     return link.session.peer
 
 
 def _is_accepted(connection: ConnectionId, dialed: tuple[str, Place] | None) -> bool:
-    """Whether another relay has made this connection; those at the other end of a route are counted there."""
+    """True for a TCP connection that another relay has made; routes are bounded by `ROUTES_MAX` instead."""
     return dialed is None and isinstance(connection, int)

@@ -1,7 +1,7 @@
-"""LinkReceiver: what arrives on the links, on its way into this site's stream.
+"""LinkReceiver: takes the frames that arrive on the links into this site's stream.
 
-The replicated state says what has been admitted; this adds what the coordinator has cast and not yet seen delivered, so that a
-replay on a second link is recognised at once (R6).
+The replicated state knows what has been admitted. The receiver also knows what the coordinator has cast and not yet seen
+delivered, so that a replay on a second link is recognised at once (R6).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Scope
 
-#: Sites that one batch may have been to (R12).
+#: Number of sites that one batch may have been to (R12).
 HOPS_MAX = 16
 
 
 class LinkReceiver:
-    """The numbers reached by what is on its way, per site. Bounds: `ORIGINS_MAX` per site; the injector's bytes."""
+    """The numbers reached by what was cast, per site and origin. Bounds: `ORIGINS_MAX` per site; the injector's bytes."""
 
     def __init__(self, site: str, state: ReplicatedState, injector: Injector, going_down: Container[Key]) -> None:
         self._site = site
@@ -35,17 +35,17 @@ class LinkReceiver:
         self._reached: dict[str, dict[Address, int]] = {}
 
     def reset(self, site: str) -> None:
-        """Something that was cast has not been admitted: start again from what has."""
+        """A cast batch of this site was not admitted: begin again from the replicated state."""
         self._reached.pop(site, None)
 
     def clear(self) -> None:
-        """This member relays no more."""
+        """Forget all that was cast: this member stops relaying, or the parts of its site have merged."""
         self._reached.clear()
 
     def admit(self, peer: str, frame: Header) -> Admission:
-        """RELAY's FORWARD and VIEW: cast what a link has brought of the peer's site if it is next.
+        """RELAY's FORWARD and VIEW: cast a frame of the peer's site, if it is the next one of its origin.
 
-        Raises ProtocolError when the peer may not originate it (C9).
+        Raises ProtocolError for a frame that this peer must not send, such as one of a third site (C9).
         """
         if isinstance(frame, Data):
             return self._data(peer, frame)
@@ -62,7 +62,7 @@ class LinkReceiver:
         if batch.site != peer or batch.scope is not Scope.ALL or len(frame.visited) > HOPS_MAX:
             raise ProtocolError("foreign_site")
         if self._site in frame.visited:
-            return Admission.DUPLICATE  # X6: it has been here, whatever its numbers say
+            return Admission.DUPLICATE  # the batch has been to this site already, whatever its numbers say (X6)
         answer = admission(self._number(peer, batch.origin), batch.first, batch.last)
         if answer is Admission.NEXT:
             self._raise(peer, batch.origin, batch.last)
@@ -74,7 +74,7 @@ class LinkReceiver:
         if frame.site != peer or not 0 < frame.first <= frame.last:
             raise ProtocolError("foreign_site")
         number = self._number(peer, frame.origin)
-        # A gap may overlap what is here already: only the part above it counts.
+        # A gap may overlap what has been admitted: only the numbers above that count.
         answer = admission(number, max(frame.first, number + 1), frame.last)
         if answer is Admission.NEXT:
             self._raise(peer, frame.origin, frame.last)
@@ -82,7 +82,7 @@ class LinkReceiver:
         return answer
 
     def _baseline(self, peer: str, frame: RemoteBaseline) -> Admission:
-        """Cast a baseline; it counts for origins that nothing is known of."""
+        """Cast a baseline; it takes effect only for origins that are not known here yet."""
         if frame.site != peer:
             raise ProtocolError("foreign_site")
         for origin, n in frame.origins.items():
@@ -103,7 +103,7 @@ class LinkReceiver:
         return Admission.NEXT
 
     def _number(self, site: str, origin: Address) -> int:
-        """How far an origin is. What was forgotten here is not on its way any more: it has been admitted."""
+        """The last number of an origin that was cast or admitted. `bound` forgets numbers here only after their admission."""
         remote = self._state.remotes.get(site)
         admitted = 0 if remote is None else remote.admitted.get(origin, 0)
         return max(self._reached.get(site, {}).get(origin, 0), admitted)

@@ -1,15 +1,15 @@
-"""Retention: which other sites this one's stream is held for, where members do not all have the same configuration.
+"""Retention: for which other sites this site's stream is held, although members may be configured differently.
 
-The buffer is the same at every member, so this is replicated as well (`ReplicatedState.sites`): a founder begins with its own
-peers, a joiner with those of the state that it is handed, and only `HeldFor`, an entry of the stream, changes them. So a member
-that was started without a peer holds what the others hold, relays what it can, and drops nothing that the site which it does
-not know still lacks.
+The buffer is the same at every member, so this list of sites is replicated as well (`ReplicatedState.sites`). A founder begins
+with its own peers, a joiner with the list in the state that it is handed, and only `HeldFor`, an entry of the stream, changes
+the list. So a member that was started without one of the peers holds what the others hold, relays what it can, and drops
+nothing that the site it does not know still lacks.
 
-What is held for is the union over the living members: whoever has another list than the site says so to the coordinator
-(`Configured`), and who says nothing has all of it. The coordinator adds what is missing at once. It takes a site out when for
-as long as the budget's age no member of its view has had that one: a lone member with the wrong list cannot be told from the
-first one of a new configuration, and what is held goes by age meanwhile. So when a site is removed from the configuration, its
-entries stay in the buffer, within the budget, until `budget_age_s` after the last member was restarted with the new one.
+The list is the union of the living members' configurations. A member whose configuration differs from the list tells the
+coordinator (`Configured`); a member that says nothing agrees with the list. The coordinator adds a missing site at once. It
+takes out a site that for `budget_age_s` no member of its view has had: a single member with a wrong configuration cannot be
+told from the first one with a new configuration, and entries are dropped by age meanwhile. So after a site was removed from the
+configuration, entries stay for it, within the budget, until `budget_age_s` after the last member was restarted.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from sitestack.wire.schema import ADDRESSES_MAX
 
 
 class Retention:
-    """What this member has to say of the list. Bound: a list per member of the view, and of those who are ahead of it."""
+    """A member's part in keeping the list. Bound: a configuration per member that differs, at most `ADDRESSES_MAX`."""
 
     def __init__(self, me: Address, peers: Iterable[str], state: ReplicatedState) -> None:
         self._me = me
         self._forget_s = state.buffer.config.budget_age_s
         self._peers = tuple(sorted(peers))
         self._state = state
-        #: The lists of the other members that differed from what was held for when they said so.
+        #: The configurations of other members that differed from the list when they said so.
         self._others: dict[Address, tuple[str, ...]] = {}
-        #: What was held for when the operator last heard of it.
+        #: The list with which this member's configuration was compared last: the operator hears of a difference once per list.
         self._compared = self._peers
-        #: Since when no member of the view has a site that is held for.
+        #: Sites on the list that no member of the view has in its configuration, and since when (s).
         self._unwanted: dict[str, float] = {}
-        #: The entry that was put into the stream and has not come back through it.
+        #: The entry that was cast and has not come back through the stream.
         self._cast: HeldFor | None = None
 
     # -- every member --------------------------------------------------------------------------------------------------
 
     def installed(self, view: View) -> list[Effect]:
-        """A view of this site is installed: tell its coordinator, should this member's list differ."""
+        """A view of this site is installed: tell its coordinator, should this member's configuration differ from the list."""
         self._others = {member: sites for member, sites in self._others.items() if member in view.members}
         return self.compare()
 
     def compare(self) -> list[Effect]:
-        """Say to the coordinator that this member has another list than the site; and to the operator, once for each list."""
+        """Should this member's configuration differ from the list, tell the coordinator; and once per list the operator."""
         sites, view = self._state.sites, self._state.view
         if sites == self._peers or view is None:
             self._compared = sites
@@ -65,19 +65,19 @@ class Retention:
         return effects
 
     def heard(self, member: Address, entry: Configured) -> None:
-        """Another member has told the coordinator its list."""
+        """Another member has told this coordinator its configuration."""
         if member in self._others or len(self._others) < ADDRESSES_MAX:
             self._others[member] = entry.sites
 
     # -- the coordinator -----------------------------------------------------------------------------------------------
 
     def start_over(self) -> None:
-        """This member begins to relay, or a split site has merged: an entry on its way may have been lost with the old view."""
+        """This member begins to relay, or its site has merged: an entry that was cast may be lost with the old view."""
         self._cast = None
         self._unwanted.clear()
 
     def due(self, now: float) -> HeldFor | None:
-        """The list that the stream has to be told now; None when it is right, or on its way."""
+        """The entry to cast now; None when the list is right, or the entry that corrects it was cast."""
         sites, wanted = self._state.sites, self._wanted()
         self._unwanted = {site: self._unwanted.get(site, now) for site in sites if site not in wanted}
         kept = [site for site, since in self._unwanted.items() if now < since + self._forget_s]
@@ -91,7 +91,7 @@ class Retention:
         return entry
 
     def _wanted(self) -> dict[str, None]:
-        """The sites that some member of the view has among its peers."""
+        """The sites that at least one member of the view has in its configuration."""
         assert self._state.view is not None
         wanted = dict.fromkeys(self._peers)
         for member in self._state.view.members:

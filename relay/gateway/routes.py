@@ -1,16 +1,16 @@
-"""Routes: links to sites that this one has no connection with, by way of one that has (REL-33, R12, F35).
+"""Routes: links between two sites without a TCP connection, by way of sites that have one (REL-33, R12, F35).
 
     C ------------ B ------------ A        at C: via A: B        at A: via C: B        at B: forward A, C
       Routed(A<-C, number, bytes) -> handed on, unread -> the relay of A
 
-To `Peering` a route is a connection like any other: it calls, and HELLO, STATE, replay, entries and acknowledgements go from
-end to end over it. What the shell does and says for TCP connections, `Routes` does and says for routes (`RouteEvent`).
+To `Peering` a route is a connection like any other: HELLO, STATE, replay, entries and acknowledgements go over it from end to
+end. `Routes` does for routes what the shell does for TCP connections, and reports the same events (`RouteEvent`).
 
-The site in between only hands on pieces of it, from link to link, and keeps nothing. So whatever dies there costs a new route
-and nothing else: what was on its way is replayed by its own site, as after any broken connection. A piece that is lost is
-noticed by the numbers of the pieces, and ends the route.
+A site in between only hands on pieces of the route, from link to link, and keeps nothing. So the death of a relay there costs a
+new route and nothing else: what was on its way is replayed by its own site, as after any broken connection. The pieces are
+numbered, so the far end notices a lost one and ends the route.
 
-Loops: a piece carries the sites that have handed it on; none does so twice, and there are at most `HOPS_MAX`.
+Loops: a piece names the sites that have handed it on; no site does so twice, and there are at most `HOPS_MAX` of them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from relay.gateway.session import LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed
 from sitestack.stack.layer import Dropped, Effect, Local
 
-#: While more than this waits on the link that a route goes over, the route waits too; sooner when the link's bound is near.
+#: Bytes of pieces on a link from which the routes that begin here wait for room; less when the link's own bound is lower.
 ROOM_BYTES = 256 * 1024
-#: Routes that this relay opens and ends, at most: one a site is normal, two while one replaces another.
+#: Ends of routes at this relay, at most: one per site is normal, two while one route replaces another.
 ROUTES_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
 class RoutesConfig:
-    """Who has no connection with whom. Every site on a way must be told: its ends by `via`, those in between by `forward`."""
+    """Sites that cannot connect directly. Every site of a route needs it: the ends in `via`, those in between in `forward`."""
 
-    #: Sites without a connection to this one, and the peer that is the next on the way to each.
+    #: For each site without a connection to this one, the peer that is next on the way to it.
     via: dict[str, str] = field(default_factory=dict)
-    #: Sites between which this one hands on what is not for it.
+    #: The sites between which this one hands on pieces of routes.
     forward: tuple[str, ...] = ()
 
 
@@ -58,7 +58,7 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was sent last on a route is on its way: the next chunk may come."""
+    """The last chunk of a route was queued on its link: the next one may come."""
 
     route: RouteId
 
@@ -72,7 +72,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A route has lost something, so what follows is worth nothing: this end has to end it."""
+    """A route has lost a piece, so what follows is useless: this end must end the route."""
 
     route: RouteId
     reason: str
@@ -86,20 +86,22 @@ class _Route:
     """One end of a route."""
 
     site: str
-    #: The connection that it goes over. When that ends, so does the route.
+    #: The TCP connection that the route goes over. When that connection ends, so does the route.
     hop: int
+    #: Number of pieces sent and received.
     sent: int = 0
     received: int = 0
-    #: What waits for room on that connection: a chunk at most, since the gateway gives no other before it, and a farewell.
+    #: Bytes that wait for room on that connection: at most a chunk, since the gateway sends the next only after it, and a BYE.
     waiting: bytes = b""
 
 
 class Routes:
-    """The ends of routes at this relay, and what it hands on. Bounds: `ROUTES_MAX`, and the queue of each link for pieces."""
+    """The routes that end at this relay, and pieces of others handed on. Bounds: `ROUTES_MAX`; each link's queue for pieces."""
 
     def __init__(self, local: Local, config: RoutesConfig, link: LinkConfig, table: LinkTable) -> None:
+        #: Number of pieces handed on for other sites.
         self.handed_on = 0
-        #: Of one link.
+        #: The most bytes of pieces that ever waited on one link.
         self.queued_bytes_high = 0
         self._site = local.site
         self._me = local.address
@@ -107,9 +109,9 @@ class Routes:
         self._table = table
         self._routes: dict[RouteId, _Route] = {}
         self._opened = 0
-        #: The neighbours on the way to other sites that had a link when it was looked last.
+        #: The neighbours on a way to other sites that were linked at the last call of `reachable_again`.
         self._hops: list[str] = []
-        #: So that the ends here alone never bring a link more than it takes.
+        #: Bytes on a link from which routes wait, so low that the routes of this relay alone never overfill a link's queue.
         self._room = max(1, min(ROOM_BYTES, link.routed_bytes_max - link.chunk_bytes - ROUTED_OVERHEAD_BYTES))
 
     def __len__(self) -> int:
@@ -117,13 +119,13 @@ class Routes:
 
     @property
     def queued_bytes(self) -> int:
-        """Pieces that wait, on the link where most do."""
+        """Bytes of pieces that wait, on the link where most of them do."""
         return max([each.session.routed_bytes for each in self._table.connections.values()], default=0)
 
     # -- what the shell does for TCP connections -----------------------------------------------------------------------
 
     def open(self, site: str, via: Via) -> RouteId | None:
-        """A new route to a site; None when its neighbour has no link, or there are too many."""
+        """Open a route to a site; None when the neighbour on the way has no link, or there are `ROUTES_MAX` routes."""
         hop = self._link(via.neighbour)
         if hop is None or len(self._routes) >= ROUTES_MAX:
             return None
@@ -133,9 +135,9 @@ class Routes:
         return route
 
     def write(self, route: RouteId, data: bytes) -> Written | Broken | None:
-        """Send a chunk. None while it waits for room: no other chunk may come then, only a farewell, which goes behind it.
+        """Send a chunk. None while it waits for room: then no other chunk may come, only a BYE, which is queued behind it.
 
-        A chunk that the link does not take although there is room ends the route: without it the rest is worth nothing.
+        A chunk that the link does not take although there is room breaks the route: without it the rest is useless.
         """
         found = self._routes.get(route)
         if found is None or found.hop not in self._table.connections:
@@ -146,24 +148,24 @@ class Routes:
         return Written(route) if self._send(route, found, data, ended=False) else Broken(route, "route_full")
 
     def end(self, route: RouteId) -> list[Effect]:
-        """Tell the far end that it has ended, with what still waits for room."""
+        """End a route at this end: tell the far end, with the bytes that still wait for room."""
         found = self._routes.pop(route, None)
         if found is None or found.hop not in self._table.connections:
             return []
         return [] if self._send(route, found, found.waiting, ended=True) else [Dropped("route_full")]
 
     def forget(self, route: RouteId) -> bool:
-        """It has ended; False when it is known already."""
+        """Forget a route that has ended; False when it was forgotten before."""
         return self._routes.pop(route, None) is not None
 
     def _send(self, route: RouteId, found: _Route, data: bytes, ended: bool) -> bool:
-        """False when the data is lost. A lost piece uses up its number too, so that the far end sees the hole."""
+        """Queue the next piece; False when it is lost. A lost piece uses up its number, so that the far end sees the hole."""
         piece = Routed(self._site, found.site, route.opener, route.number, found.sent, (), ended, data)
         found.sent += 1
         return self._queue(found.hop, piece)
 
     def _queue(self, hop: int, piece: Routed) -> bool:
-        """Put a piece on a link, of the last one of a route at least that it has ended; False when something is lost."""
+        """Queue a piece on a link; False when its data is lost. Of a route's last piece, at least the end is queued then."""
         whole = self._table.send_routed(hop, piece)
         if not whole and piece.ended and piece.data:
             self._table.send_routed(hop, replace(piece, data=b""))
@@ -173,17 +175,17 @@ class Routes:
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     def orphans(self) -> list[Ended]:
-        """The routes over links that have ended."""
+        """The routes whose connection has ended."""
         return [Ended(route) for route, each in self._routes.items() if each.hop not in self._table.connections]
 
     def reachable_again(self) -> list[str]:
-        """The sites to which there is a way again: their neighbours are linked, and were not when this was asked last."""
+        """The sites whose neighbour on the way is linked, and was not at the last call."""
         before, hops = self._hops, dict.fromkeys(self._config.via.values())
         self._hops = [hop for hop in hops if self._link(hop) is not None]
         return [site for site, hop in self._config.via.items() if hop in self._hops and hop not in before]
 
     def retry(self) -> list[RouteEvent]:
-        """Send what has waited for room, as far as there is some now."""
+        """Send what has waited for room, as far as there is room now."""
         events: list[RouteEvent] = []
         for route, each in self._routes.items():
             if each.waiting:
@@ -195,7 +197,7 @@ class Routes:
     # -- what arrives --------------------------------------------------------------------------------------------------
 
     def arrived(self, site: str, piece: Routed) -> list[RouteEvent | Came]:
-        """From the link to a site: of a route that ends here, or to be handed on."""
+        """Take a piece from the link to a neighbour: for a route that ends here, or to be handed on."""
         if self._next(piece.source) != site or (piece.source == self._site):
             return [Dropped("route_foreign")]
         if piece.target != self._site:
@@ -231,7 +233,7 @@ class Routes:
         return []
 
     def _refuse(self, site: str, piece: Routed, reason: str) -> list[Dropped]:
-        """Tell the end that sent it that the route has ended. Nobody answers that."""
+        """Refuse a piece: tell the end that sent it that the route has ended. An end is never refused, so this cannot loop."""
         hop = self._link(site)
         answer = Routed(piece.target, piece.source, piece.opener, piece.number, 0, (), True, b"")
         unheard = hop is not None and not piece.ended and not self._queue(hop, answer)
@@ -240,11 +242,11 @@ class Routes:
     # -- ways ----------------------------------------------------------------------------------------------------------
 
     def _next(self, site: str) -> str:
-        """The neighbour on the way to a site: itself, if it is one."""
+        """The neighbour on the way to a site, which is the site itself when it is a neighbour."""
         return self._config.via.get(site, site)
 
     def _link(self, neighbour: str) -> int | None:
-        """The connection to a neighbour; when both parts of it are linked, to the one with the newer lineage."""
+        """The TCP connection to a neighbour; to the part with the newest lineage when several parts of it are linked."""
         links = self._table.links.items()
         found = [(key[1], each) for key, each in links if key[0] == neighbour and isinstance(each, int)]
         return max(found)[1] if found else None

@@ -1,7 +1,7 @@
-"""LinkSender: this site's stream on its way to the relay of another site; the other way is `receiver.py`.
+"""LinkSender: sends this site's stream to the relay of another site; the opposite direction is `receiver.py`.
 
-Its cursor is a position in the replicated buffer and its filter a vector per origin (R2), the same for replay and for live
-traffic: gaps and entries above the peer's STATE in stream order, then live entries (R1, R7).
+Replay and live traffic are one: a cursor walks the replicated buffer, and a vector per origin says what the peer has (R2). The
+peer gets gaps and entries above its STATE in stream order, then new entries as they come (R1, R7).
 """
 
 from __future__ import annotations
@@ -20,45 +20,46 @@ from sitestack.model.view import View, ViewId
 
 
 class LinkSender:
-    """What one connection has sent of the stream, and what is next. Bound: batches in flight, by the window given.
+    """What one connection has sent of the stream, and what is next. Bound: the batches in flight, by the window given.
 
-    Views are small and not counted: one that the peer has by way of another part of this site is never acknowledged, and
-    would fill the window for good.
+    Views are small and do not count in the window: a view that the peer already has from another part of this site is never
+    acknowledged on this connection, and would take up window for ever.
     """
 
     def __init__(self, site: str, state: ReplicatedState, watermarks: Watermarks) -> None:
-        #: Of batches: sent, and not known to be stable at the peer.
+        #: Bytes of batches sent, and not known to be stable at the peer.
         self.in_flight_bytes = 0
-        #: Of batches, and what has left the window since this connection was made.
+        #: Bytes of batches acknowledged since this connection was made.
         self.acked_bytes = 0
         self._site = site
         self._state = state
         self._watermarks = watermarks
-        #: Where the peer's knowledge of this site stands as far as this connection goes; the cursor is None before its STATE.
+        #: Position in the buffer of the next entry to look at; None before the peer's STATE.
         self._cursor: int | None = None
+        #: What the peer has once all that was sent here arrives: the last number per origin, and the last view.
         self._sent: dict[Address, int] = {}
         self._sent_view: ViewId | None = None
-        #: Frames that come before what is at the cursor: those that account for one hole in what is held, or for one entry.
+        #: Encoded frames to send before the entry at the cursor: the last entry, and what accounts for holes beside it.
         self._ahead: deque[bytes] = deque()
-        #: Holes at the end of what is held of an origin: the number after which they come, and their last one.
+        #: Per origin a hole at the end of what is held: the last number held, and the last number of the hole.
         self._tails: dict[Address, tuple[int, int]] = {}
         self._acked: dict[Address, int] = {}
         self._in_flight: deque[tuple[Batch, int]] = deque()
 
     @property
     def begun(self) -> bool:
-        """The peer has said what it has."""
+        """True once the peer's STATE has come: before, nothing of the stream is sent."""
         return self._cursor is not None
 
-    # -- what the peer says --------------------------------------------------------------------------------------------
+    # -- STATE and ACK of the peer -------------------------------------------------------------------------------------
 
     def rewind(self, vector: SiteVector | None) -> None:
-        """RELAY's replay: go on with everything above the peer's STATE, from the oldest entry. None: it knows nothing."""
+        """RELAY's replay: go on from the oldest entry with everything above the peer's STATE; None: the peer knows nothing."""
         fresh = vector is None
         if vector is None:
             vector = SiteVector()
         self._sent, self._sent_view = dict(vector.origins), vector.view
-        # What it has acknowledged behind a hole is told by no further ACK: it would fill the window for good.
+        # Batches acknowledged behind one that is not leave here: no further ACK names them, and they would stay in the window.
         unsettled = [each for each in self._in_flight if not _reaches(self._acked, each[0])]
         kept = [each for each in unsettled if _reaches(self._sent, each[0])]
         self._in_flight = deque(kept)
@@ -68,7 +69,7 @@ class LinkSender:
         self._bridge_holes(fresh)
 
     def acknowledged(self, vector: SiteVector) -> None:
-        """The peer's ACK: what is stable there leaves the window."""
+        """The peer's ACK: batches that are stable there leave the window."""
         raise_to(self._acked, vector.origins)
         while self._in_flight and _reaches(self._acked, self._in_flight[0][0]):
             size = self._in_flight.popleft()[1]
@@ -78,10 +79,9 @@ class LinkSender:
     # -- what the peer lacks -------------------------------------------------------------------------------------------
 
     def next_frame(self, window_bytes: int, frame_bytes_max: int) -> bytes | None:
-        """RELAY's forward(buf): the next frame of the stream that the peer lacks.
+        """RELAY's forward(buf): the next frame of the stream that the peer lacks; None without one, or with a full window.
 
-        One more member here holds what is in it, and it fits into the window.
-        A batch that does not fit into a frame becomes a gap.
+        Only entries that another member of this site holds are sent. A batch that does not fit into a frame becomes a gap.
         """
         if self._cursor is None:
             return None
@@ -89,7 +89,7 @@ class LinkSender:
         while not self._ahead:
             if self.in_flight_bytes >= window_bytes:
                 return None
-            if self._cursor < buffer.first:  # the budget ran out under the cursor
+            if self._cursor < buffer.first:  # the entry at the cursor was dropped
                 self._cursor = buffer.first
                 self._bridge_holes(fresh=False)
                 continue
@@ -121,7 +121,7 @@ class LinkSender:
         self._skip_tail(batch.origin)
 
     def _bridge_holes(self, fresh: bool) -> None:
-        """Account for what is no longer held: a gap, or for a site that knows nothing of this one a baseline (R21, R29)."""
+        """Account for what is no longer held: by gaps, and by a baseline for a `fresh` peer, which knows nothing (R21, R29)."""
         state = self._state
         runs = state.buffer.runs()
         if fresh:
@@ -142,7 +142,10 @@ class LinkSender:
             self._send_view(base)
 
     def _skip_tail(self, origin: Address) -> None:
-        """Once the peer has the last number that is held: nothing else may ever come that the gap could stand before (X5)."""
+        """Tell an origin's hole at the end once the peer has its last held number.
+
+        The gap cannot wait for the origin's next batch, since none may ever come (X5).
+        """
         if origin in self._tails:
             last_held, produced = self._tails[origin]
             if self._sent.get(origin, 0) >= last_held:
@@ -158,10 +161,10 @@ class LinkSender:
 
 
 def _newest(runs: list[Run] | None, produced: int) -> int:
-    """The first number behind the last hole."""
+    """The first number held after the last hole; the next number to come when the end itself is a hole."""
     return runs[-1].first if runs and runs[-1].last == produced else produced + 1
 
 
 def _reaches(origins: dict[Address, int], batch: Batch) -> bool:
-    """True when the batch is not above this vector."""
+    """True when this vector covers the batch."""
     return origins.get(batch.origin, 0) >= batch.last

@@ -1,10 +1,11 @@
-"""LinkSession: one TCP connection to the relay of another site, from HELLO to BYE.
+"""LinkSession: one connection to the relay of another site, from HELLO to BYE.
 
-Sending is pulled: `take` gives the next bytes, a bounded chunk at a time, so heartbeats wait for a chunk at most. The answers
-go first, then some unicasts and pieces of routes, then what the peer lacks of this site's stream (`sender.py`).
+Sending is pulled: `take` returns the next bytes, a bounded chunk at a time, so that a heartbeat waits for one chunk at most.
+HELLO, STATE and ACK go first, then some unicasts and pieces of routes, then what the peer lacks of this site's stream
+(`sender.py`).
 
-The life of a session: HELLO both ways -> `accept` (the gateway has fenced) -> STATE at once, whatever the peer does (R27) ->
-once the peer's STATE is here, entries flow. A later STATE of the peer rewinds: it has found a hole.
+The life of a session: HELLO both ways -> `accept`, when the fence believes the peer -> STATE at once, whatever the peer does
+(R27) -> entries, as soon as the peer's STATE has come. A later STATE of the peer means that it has found a hole, and rewinds.
 """
 
 from __future__ import annotations
@@ -35,54 +36,55 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 
-#: Above `routed_bytes_max` there is room for ends of routes without data only: hundreds of them, then they are dropped too.
+#: Bytes above `routed_bytes_max` reserved for pieces that only end a route: room for hundreds, then they are dropped too.
 ROUTE_ENDS_BYTES = 64 * 1024
 
 
 class Overdue(StrEnum):
-    """Why a link is closed for what has not happened in time."""
+    """Why a link is closed: what has not happened in time."""
 
-    #: HELLO, or STATE after it.
+    #: HELLO has not come, or STATE after it.
     HELLO_TIMEOUT = "hello_timeout"
-    #: Nothing at all has come.
+    #: Nothing at all has come for `timeout_s`.
     SILENT = "silent"
-    #: The kernel does not take what is to be sent.
+    #: The kernel has not taken a chunk for `write_s`.
     STUCK = "stuck"
 
 
 @dataclass(frozen=True, slots=True)
 class LinkConfig:
-    """One link. The two ends need not agree: each says in HELLO what it takes, and the smaller window and frame count for both.
+    """One link. The two ends may differ: each says in HELLO what it takes, and the smaller window and frame count for both.
 
-    Only heartbeats must be much rarer than the other end's timeout.
+    Only `heartbeat_s` must be much shorter than the other end's `timeout_s`.
     """
 
-    #: The peer must have said HELLO this long after the connection was made (C17), and STATE `timeout_s` later. The end that
-    #: has called hears HELLO a whole round trip after the connection, so this is the longest round trip that links.
+    #: Seconds after the connection was made within which the peer must say HELLO (C17), and STATE `timeout_s` later. The end
+    #: that has called hears HELLO a round trip after connecting, so no link comes up over a longer round trip than this.
     hello_s: float = 3.0
-    #: Something is sent at least this often.
+    #: Seconds after which a heartbeat is sent when nothing else was.
     heartbeat_s: float = 1.0
-    #: Silence for this long closes the link (F24).
+    #: Seconds of silence after which the link is closed (F24).
     timeout_s: float = 3.0
-    #: A chunk that the kernel does not take for this long closes the link.
+    #: Seconds for which the kernel may leave a chunk before the link is closed.
     write_s: float = 10.0
-    #: A STATE is repeated at most this often after a hole.
+    #: Least seconds between two STATEs that ask for a replay after a hole.
     resync_s: float = 0.2
-    #: Bytes that may be on their way without being stable at the peer; it should exceed rate times round trip.
+    #: Bytes that may be sent without being stable at the peer; should exceed the rate times the round trip.
     window_bytes: int = 8 * 1024 * 1024
-    #: The most that is handed to the socket at once: what a heartbeat may have to wait for.
+    #: Bytes handed to the socket at once; a heartbeat may have to wait for as many.
     chunk_bytes: int = 64 * 1024
-    #: The largest frame that is taken, and sent. A batch that does not fit becomes a gap, a unicast is told to its sender.
+    #: Bytes of the largest frame that is taken or sent. A larger batch becomes a gap, a larger unicast fails at its sender.
     frame_bytes_max: int = 16 * 1024 * 1024
-    #: Unicasts that wait for the link. While there are fewer bytes it takes one more of any size that has a frame; what comes
-    #: on top is refused, and its origin tries again.
+    #: Bytes of unicasts that wait for the link. Below it the link takes one more of any size that fits into a frame; above it
+    #: unicasts are refused, and their origins try again.
     unicast_bytes_max: int = 4 * 1024 * 1024
-    #: Pieces of routes that wait for the link; beyond, the route is ended and tried again. More than its window and a frame.
+    #: Bytes of pieces of routes that wait for the link; beyond, a route is ended and opened again. Must exceed the window of a
+    #: route plus a frame.
     routed_bytes_max: int = 32 * 1024 * 1024
 
 
 class LinkSession:
-    """One connection. Bounds: the window, one chunk, one frame being parsed, a unicast above `unicast_bytes_max`."""
+    """One connection. Bounds: those of `LinkConfig`, and one frame being parsed; one unicast may exceed `unicast_bytes_max`."""
 
     def __init__(self, hello: Hello, state: ReplicatedState, watermarks: Watermarks, config: LinkConfig, now: float) -> None:
         self.local = hello
@@ -91,7 +93,7 @@ class LinkSession:
         self._config = config
         self._sender = LinkSender(hello.site, state, watermarks)
         self._parser = FrameParser(HELLO_BYTES_MAX)
-        #: Encoded and not yet taken: less than a chunk and one frame; and how much of it was taken.
+        #: Encoded bytes, at most about a chunk and one frame, of which `_at` were taken.
         self._out = b""
         self._at = 0
         self._answers: deque[bytes] = deque([encode(hello)])
@@ -99,7 +101,7 @@ class LinkSession:
         self._unicast_bytes = 0
         self._routed: deque[bytes] = deque()
         self.routed_bytes = 0
-        #: What to tell the peer with the next ACK.
+        #: What became stable since the last ACK, for the next one.
         self._stable: dict[Address, int] = {}
         self._stable_view: ViewId | None = None
         self._hello_due = now + config.hello_s
@@ -110,29 +112,29 @@ class LinkSession:
 
     @property
     def answered(self) -> bool:
-        """The peer has said STATE, so it takes this connection for a link, too."""
+        """True once the peer has said STATE, which means that it has accepted this connection as a link."""
         return self._sender.begun
 
     @property
     def _frame_bytes_max(self) -> int:
-        """The largest frame to send, as both ends see it."""
+        """Bytes of the largest frame to send: the smaller limit of the two ends."""
         own = self._config.frame_bytes_max
         return own if self.peer is None else min(own, self.peer.frame_bytes_max)
 
     @property
     def in_flight_bytes(self) -> int:
-        """Of this site's stream: sent, and not known to be stable at the peer."""
+        """Bytes of this site's stream that were sent and are not known to be stable at the peer."""
         return self._sender.in_flight_bytes
 
     @property
     def acked_bytes(self) -> int:
-        """Of this site's stream: what has become stable at the peer since this connection was made."""
+        """Bytes of this site's stream that have become stable at the peer since this connection was made."""
         return self._sender.acked_bytes
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: float) -> list[Header]:
-        """Take bytes; the frames that are the gateway's business. Raises ProtocolError: the link is to be closed."""
+        """Take bytes from the peer; returns the frames that the gateway must handle. Raises ProtocolError: close the link."""
         self._heard = now
         self._parser.feed(data)
         frames: list[Header] = []
@@ -153,17 +155,17 @@ class LinkSession:
     def _first(self, frame: Header) -> None:
         if isinstance(frame, Hello):
             self.peer = frame
-            self._hello_due = self._heard + self._config.timeout_s  # its STATE comes a round trip later
+            self._hello_due = self._heard + self._config.timeout_s  # the peer's STATE may take another round trip
             self._parser.bytes_max = self._config.frame_bytes_max
         elif not isinstance(frame, Bye):
             raise ProtocolError("bridge_hello")
 
-    # -- what the gateway says -----------------------------------------------------------------------------------------
+    # -- orders of the gateway -----------------------------------------------------------------------------------------
 
     def accept(self, admitted: SiteVector | None, stable: SiteVector) -> None:
-        """RELAY's "highest message relayed": the peer is who it should be, so STATE says at once what has come from its site.
+        """RELAY's "highest message relayed": the fence believes the peer, so STATE says what was `admitted` of its site.
 
-        The first ACK says once more all that is stable.
+        The first ACK says all that is `stable` here, since ACKs of earlier links may have been lost.
         """
         self.accepted = True
         self._answers.append(self._state_frame(admitted))
@@ -174,22 +176,22 @@ class LinkSession:
         return encode(State({} if admitted is None else {self.peer.site: admitted}))
 
     def acknowledge(self, vector: SiteVector) -> None:
-        """More of the peer's messages are stable here; at most one ACK a turn says so."""
+        """More of the peer's messages are stable here, which the next ACK says; there is at most one a chunk."""
         raise_to(self._stable, vector.origins)
         self._stable_view = later(self._stable_view, vector.view)
 
     def report_hole(self) -> None:
-        """Something is missing: ask for a rewind, as soon as the interval allows."""
+        """A message of the peer's site is missing: have `resync` ask for a replay."""
         self._hole = True
 
     def resync(self, admitted: SiteVector | None, now: float) -> None:
-        """Say STATE again if there is a hole and it is time."""
+        """Say STATE again, which makes the peer replay, if a hole was reported and `resync_s` have passed."""
         if self._hole and now >= self._resynced + self._config.resync_s:
             self._hole, self._resynced = False, now
             self._answers.append(self._state_frame(admitted))
 
     def send_unicast(self, frame: RemoteUnicast | UnicastReply) -> UnicastRefusal | None:
-        """Queue a unicast or its answer; why not, or None. What is too large for a frame will always be."""
+        """Queue a unicast or an answer; returns why not, or None. TOO_LARGE is final for as long as this link lives."""
         data = encode(frame)
         if len(data) > self._frame_bytes_max:
             return UnicastRefusal.TOO_LARGE
@@ -200,7 +202,10 @@ class LinkSession:
         return None
 
     def send_routed(self, piece: Routed) -> bool:
-        """Queue a piece of a route; False when it is full, or the piece too large. An end without data has a small reserve."""
+        """Queue a piece of a route; False when the queue is full, or the piece too large for a frame.
+
+        A piece that only ends a route may use a small reserve, so that the far end hears of it although the queue is full.
+        """
         data = encode(piece)
         if len(data) > self._frame_bytes_max:
             return False
@@ -212,13 +217,13 @@ class LinkSession:
         return True
 
     def farewell(self, reason: str) -> bytes:
-        """The last bytes of this connection. What `take` gave before is whole frames or is cut: then only the end is seen."""
+        """BYE, as the last bytes of this connection; empty when `take` stopped inside a frame, which BYE would corrupt."""
         return b"" if self._at < len(self._out) else encode(Bye(reason))
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> bytes:
-        """The next chunk, empty when there is nothing to say or the last one is still being written."""
+        """The next chunk to write; empty when there is nothing to say, or the last chunk is still being written."""
         if self._writing_since is not None:
             return b""
         limit = self._config.chunk_bytes
@@ -231,7 +236,7 @@ class LinkSession:
         return data
 
     def _fill(self, now: float, limit: int) -> None:
-        """Add whole frames to what is left of the last one, until a chunk is full."""
+        """Append whole frames to the rest of the last one, until a chunk is full."""
         parts = [self._out[self._at :], *self._urgent(now), *self._some_unicasts(limit // 2), *self._some_routed(limit // 2)]
         size = sum(map(len, parts))
         while size < limit and (part := self._next_entry()) is not None:
@@ -240,7 +245,7 @@ class LinkSession:
         self._out, self._at = b"".join(parts), 0
 
     def written(self) -> None:
-        """The last chunk is with the kernel."""
+        """The kernel has taken the last chunk."""
         self._writing_since = None
 
     def _urgent(self, now: float) -> list[bytes]:
@@ -255,7 +260,7 @@ class LinkSession:
         return parts
 
     def _some_unicasts(self, limit: int) -> list[bytes]:
-        """At most half a chunk of unicasts, so that they delay the stream little and it them."""
+        """Unicasts of about half a chunk, so that neither they nor the stream delay the other much."""
         parts: list[bytes] = []
         size = 0
         while self._unicasts and size < limit and self.accepted:
@@ -265,7 +270,7 @@ class LinkSession:
         return parts
 
     def _some_routed(self, limit: int) -> list[bytes]:
-        """At most half a chunk of pieces, so that the own stream goes on beside them."""
+        """Pieces of routes of about half a chunk, so that this site's own stream goes on beside them."""
         parts: list[bytes] = []
         size = 0
         while self._routed and size < limit and self.accepted:
@@ -275,7 +280,7 @@ class LinkSession:
         return parts
 
     def _next_entry(self) -> bytes | None:
-        """The next frame of this site's stream, as far as the windows of both ends allow."""
+        """The next frame of this site's stream; None when the smaller window of the two ends is full, or there is none."""
         if not self.accepted or self.peer is None:
             return None
         return self._sender.next_frame(min(self._config.window_bytes, self.peer.window_bytes), self._frame_bytes_max)
@@ -283,7 +288,7 @@ class LinkSession:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def overdue(self, now: float) -> Overdue | None:
-        """Why the link is to be closed by now, or None."""
+        """Why the link must be closed now, or None."""
         config = self._config
         if not self.answered and now >= self._hello_due:
             return Overdue.HELLO_TIMEOUT
@@ -294,7 +299,7 @@ class LinkSession:
         return None
 
     def deadline(self) -> float:
-        """When `overdue`, `take` or `resync` wants to be asked."""
+        """Time (s) at which `overdue`, `take` or `resync` must be called."""
         config = self._config
         dues = [self._heard + config.timeout_s]
         if not self.answered:

@@ -1,8 +1,8 @@
-"""Watermarks: how far the coordinator may go on both sides of a link.
+"""Watermarks: up to where the coordinator may send to other sites, and acknowledge what they sent.
 
-Out: an entry is sent once one more member of this site holds it (X4, R11), so that nothing is known elsewhere that this site
-can forget. In: what another site sent is acknowledged once it is stable here (R5), so that nothing is trimmed there that this
-site can forget. Both are read off the coordinator's own stream: `gseq` is a number in it, and a view change settles all before.
+Sending: an entry is sent once one more member of this site holds it (X4, R11), so that no other site knows what this site can
+still forget. Acknowledging: what another site sent is acknowledged once it is stable here (R5), so that the other site trims
+nothing that this site can still forget. `gseq` is a number in the coordinator's own stream; a view change settles all before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sitestack.model.view import ViewId
 
 
 class Admitted(NamedTuple):
-    """Something of another site that this site has admitted: from above `before` to `n` of an origin, or a view."""
+    """What this site has admitted of another one by an entry: from above `before` up to `n` of an origin, or a view."""
 
     gseq: int
     site: str
@@ -29,23 +29,27 @@ class Admitted(NamedTuple):
 
 
 class Watermarks:
-    """Positions and numbers of the installed view that are not held or not stable yet.
+    """The positions and numbers of the installed view that are not held by another member, or not stable, yet.
 
-    Bound: what is sequenced and not yet held or stable, which flow control below bounds.
+    Bound: flow control, which limits how much may be sequenced and not yet stable.
     """
 
     def __init__(self, state: ReplicatedState) -> None:
-        #: The position in the buffer up to which entries may be sent.
+        #: The buffer position up to which entries may be sent to other sites; -1 for none.
         self.sendable = -1
         self._state = state
+        #: True when this member is the only one of its view.
         self._alone = False
-        #: Whose stream brought it (each member's own in `order: fifo`), its number in there, and its position in the buffer.
+        #: Entries that no other member holds yet: their stream (each member's own in `order: fifo`), number in it, position.
         self._unheld: deque[tuple[Address | None, int, int]] = deque()
         self._held: dict[Address, int] = {}
         self._unstable: deque[Admitted] = deque()
 
     def installed(self, alone: bool) -> list[Admitted]:
-        """A view begins: all that was delivered before is held and stable. What thereby became stable."""
+        """A view begins: all that was delivered before is held and stable. Returns what thereby became stable.
+
+        `alone`: this member is the only one of the view.
+        """
         settled = list(self._unstable)
         self._alone = alone
         self._unheld.clear()
@@ -55,7 +59,7 @@ class Watermarks:
         return settled
 
     def appended(self, stream: Address | None, seqno: int, position: int) -> None:
-        """An entry of this site was delivered and buffered."""
+        """An entry of this site was delivered and buffered; `stream` and `seqno` are those of its frame."""
         if self._alone:
             self.sendable = position
         else:
@@ -63,7 +67,7 @@ class Watermarks:
             self.held(self._held)
 
     def held(self, vector: dict[Address, int]) -> bool:
-        """One more member holds each stream up to these numbers; True when more may be sent."""
+        """At least one other member holds each stream up to these numbers; True when more may be sent now."""
         self._held = vector
         before = self.sendable
         while self._unheld:
@@ -75,21 +79,21 @@ class Watermarks:
         return self.sendable > before
 
     def admitted(self, entry: Admitted) -> list[Admitted]:
-        """An entry of another site was admitted; what thereby became stable, which is itself when nobody else is here."""
+        """Something of another site was admitted; returns what thereby became stable: this itself when the member is alone."""
         if self._alone:
             return [entry]
         self._unstable.append(entry)
         return []
 
     def stable(self, gseq: int) -> list[Admitted]:
-        """Every member has the stream up to this number; what thereby became stable."""
+        """Every member has the coordinator's stream up to this number; returns what thereby became stable."""
         settled: list[Admitted] = []
         while self._unstable and self._unstable[0].gseq <= gseq:
             settled.append(self._unstable.popleft())
         return settled
 
     def stable_vector(self, site: str, lineage: ViewId) -> SiteVector:
-        """All of a site that is stable here, for the first ACK of a link."""
+        """All of a site that is stable here, for the first ACK of a link: what was admitted, less what is not stable yet."""
         admitted = self._state.admitted_vector(site, lineage) or SiteVector()
         origins, view = dict(admitted.origins), admitted.view
         for entry in reversed(self._unstable):  # so that the earliest one of each origin counts

@@ -1,7 +1,8 @@
-"""The bytes of the bridge: u32 length, then one frame as `[id, field, ...]`.
+"""Wire format of the bridge: a u32 length, then one frame as `[id, field, ...]`.
 
 The length is checked before anything is allocated for it (C11), and the limit is small until the peer has said HELLO. The
-parser takes the stream cut anywhere. TCP (TLS) guards the bytes on the way; the epoch of a connection is that of its HELLO.
+parser accepts a stream cut at any byte. There is no checksum: TCP (TLS) guards the bytes. The epoch of a connection is the one
+in its HELLO.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from sitestack.model.message import Batch
 from sitestack.model.view import ViewId
 from sitestack.wire.codec import Codec
 
-#: Both ends must speak the same one.
+#: Version of the protocol; both ends of a link must speak the same one.
 VERSION = 1
-#: What a stranger may make us buffer: a HELLO has a name and a few addresses.
+#: Largest first frame, so that a stranger cannot make a relay buffer more: a HELLO has a name and a few addresses.
 HELLO_BYTES_MAX = 4_096
-#: What a DATA or UNICAST frame adds to the body of its batch: generous.
+#: Bytes that a DATA or UNICAST frame adds to the body of its batch, at most; a generous estimate.
 DATA_OVERHEAD_BYTES = 4_096
-#: What a ROUTED frame adds to the chunk in it: the sites that it has been to have long names at most.
+#: Bytes that a ROUTED frame adds to the chunk in it, at most: mainly the names of the sites that it has been to.
 ROUTED_OVERHEAD_BYTES = 4_096
 _LENGTH_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Hello(Header):
-    """HELLO: the first frame in both directions. `link` numbers the connections that this relay makes or accepts, from 1."""
+    """HELLO: the first frame in both directions. `link`: number of this connection at the sending relay, counted from 1."""
 
     version: int
     site: str
@@ -38,29 +39,29 @@ class Hello(Header):
     relay: Address
     name: str
     link: int
-    #: How many bytes may be on their way to this relay without being acknowledged.
+    #: Bytes of batches that may be sent to this relay without being acknowledged.
     window_bytes: int
-    #: The largest frame that it takes.
+    #: Bytes of the largest frame that this relay takes.
     frame_bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)
 class State(Header):
-    """STATE: what the whole site of the sender has admitted, per site. A site that is absent is unknown to it."""
+    """STATE: what the whole site of the sender has admitted, per other site. An absent site is unknown to it."""
 
     vectors: dict[str, SiteVector]
 
 
 @dataclass(frozen=True, slots=True)
 class Ack(Header):
-    """ACK: what has become stable in the site of the sender since its last ACK on this connection, per site."""
+    """ACK: what has become stable in the sender's site since its last ACK on this connection, per other site."""
 
     vectors: dict[str, SiteVector]
 
 
 @dataclass(frozen=True, slots=True)
 class Data(Header):
-    """DATA: a batch of scope ALL, and the sites that it has been to."""
+    """DATA: a batch of scope ALL; `visited` names the sites that it has been to."""
 
     visited: tuple[str, ...]
     batch: Batch
@@ -68,7 +69,7 @@ class Data(Header):
 
 @dataclass(frozen=True, slots=True)
 class RemoteUnicast(Header):
-    """A batch for one member of the receiver's site."""
+    """UNICAST: a batch for one member of the receiver's site; `after` and `attempt` as in `ForwardUnicast`."""
 
     after: int
     attempt: int
@@ -77,31 +78,31 @@ class RemoteUnicast(Header):
 
 @dataclass(frozen=True, slots=True)
 class Routed(Header):
-    """ROUTED: a piece of a connection between two sites that have none, handed on from link to link (`routes.py`)."""
+    """ROUTED: a piece of a route, which connects two sites over the links of others (`routes.py`)."""
 
-    #: The sites at whose ends it enters and leaves.
+    #: The site that sends this piece, and the site at the other end of the route.
     source: str
     target: str
-    #: The relay that opened the route, and how many it had opened by then.
+    #: Id of the route: the relay that opened it, and a number that this relay counts up.
     opener: Address
     number: int
-    #: How many pieces went before it in this direction.
+    #: Number of pieces sent before this one, in this direction.
     at: int
-    #: The sites that have handed it on (R12).
+    #: The sites that have handed this piece on (R12).
     visited: tuple[str, ...]
-    #: It is the last one.
+    #: True for the last piece of the route.
     ended: bool
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat(Header):
-    """HEARTBEAT: this end lives."""
+    """HEARTBEAT: sent when there is nothing else to say, so that the peer knows that this end lives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bye(Header):
-    """BYE: this end closes, and why. It shortens detection and spares nobody the next STATE (R8)."""
+    """BYE: this end closes the connection, and why. It only shortens detection: the next link begins with STATE (R8)."""
 
     reason: str
 
@@ -125,16 +126,16 @@ _CODEC = Codec("", FRAMES)
 
 
 def encode(frame: Header) -> bytes:
-    """A frame with its length before it."""
+    """The bytes of a frame, its length included."""
     packed = _CODEC.pack(frame)
     return len(packed).to_bytes(_LENGTH_BYTES, "big") + packed
 
 
 class FrameParser:
-    """Takes a stream of bytes, gives frames. Holds at most one unfinished frame of `bytes_max` and what was fed last."""
+    """Cuts a stream of bytes into frames. Holds at most one unfinished frame of `bytes_max` and what was fed last."""
 
     def __init__(self, bytes_max: int) -> None:
-        #: May be raised between two frames.
+        #: Bytes of the largest frame accepted; may be raised between two frames, as after HELLO.
         self.bytes_max = bytes_max
         self._bytes = bytearray()
         self._start = 0
@@ -147,7 +148,7 @@ class FrameParser:
         self._bytes += data
 
     def next_frame(self) -> Header | None:
-        """The next whole frame, or None. Raises ProtocolError; the stream is unusable after that."""
+        """The next whole frame; None when it is not complete. Raises ProtocolError, after which the stream is unusable."""
         start = self._start + _LENGTH_BYTES
         if len(self._bytes) < start:
             return None

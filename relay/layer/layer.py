@@ -1,12 +1,12 @@
 """RELAY of JGroups: between Batching and Sequencer; every member runs it over the same stream.
 
 Up: this site's batches of scope ALL and its views are held for the other sites; entries that the coordinator has cast are
-applied (`replica/replica.py`), at the same point at every member. Down: unicasts to a `ProxyUUID` take the way over the relay;
-all else passes. A batch from elsewhere keeps the local relay as its source on the wire and gets its sender back on delivery
-(R13); it is never held for other sites, so it cannot run in circles (REL-8).
+applied (`replica/replica.py`), at the same point of the stream at every member. Down: unicasts to a `ProxyUUID` go by way of
+the relay; all else passes. A batch of another site has the local relay as its source on the wire and gets its sender back on
+delivery (R13). Such a batch is never held for other sites, so it cannot run in circles (REL-8).
 
-The gateway lives in this layer and is driven with it: what happens to the shell's TCP connections comes down as events, what to
-do about them goes up (`relay/events.py`). So the stack is the only thing that a shell or a simulator has to drive.
+The gateway is part of this layer: the shell's events about TCP connections come down to it, its effects on them go up
+(`relay/events.py`). So a shell or a simulator has to drive the stack only.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 @dataclass(frozen=True, slots=True)
 class RelayConfig:
-    """All members of a site have the same."""
+    """The layer's configuration. All members of a site must have the same."""
 
     gateway: GatewayConfig = field(default_factory=GatewayConfig)
     buffer: BufferConfig = field(default_factory=BufferConfig)
@@ -58,12 +58,12 @@ class RelayConfig:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """All other sites, the neighbours and those behind them, in order of their names."""
+        """All other sites, neighbours and those reached by routes, in order of their names."""
         return tuple(sorted({**self.gateway.peers, **self.routes.via}))
 
 
 class RelayLayer(Layer):
-    """The layer (traps R1 to R29). Bounds: those of the replica, the gateway, the two parts of the unicasts."""
+    """The layer (traps R1 to R29). Bounds: those of the replica, the gateway, and the sender and receiver of unicasts."""
 
     name = "relay"
     HEADERS = HEADERS
@@ -76,19 +76,19 @@ class RelayLayer(Layer):
         self.state = self._replica.state
         self.pace = Pace(self.state, config.gateway.when_down)
         self.gateway = Gateway(local, config.gateway, config.routes, self.state, self.pace)
-        #: For whom the senders of this member have been told to wait.
+        #: The sites that the senders of this member were last told to wait for.
         self._waiting_for: tuple[str, ...] = ()
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
-        #: The sources of what is delivered: one object for each, for as long as a view lasts.
+        #: Proxies as which senders of other sites are delivered, one object per sender and view, to spare one per batch.
         self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
         self._leaving = False
         self._leave_wait_s = config.unicast.leave_wait_s
-        #: Until when a leave waits for answers to unicasts; None while none waits.
+        #: Time (s) until which a leave waits for answers to unicasts; None while no leave waits.
         self._leave_due: float | None = None
         self._now = 0.0
-        #: Since when a unicast waits for the next `flush`.
+        #: Since when (s) the reply to a unicast may wait for the next `flush`; None when none does.
         self._waiting_since: float | None = None
-        #: From above: what the application wants, and what the shell says of its connections.
+        #: Handlers of events from above: the application's, and the shell's about its connections.
         self._from_above: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
             Disconnect: self._disconnect,
             BridgeConnected: self.gateway.connected,
@@ -97,7 +97,7 @@ class RelayLayer(Layer):
             BridgeClosed: self.gateway.closed,
             DialFailed: self.gateway.dial_failed,
         }
-        #: From below: views, how far the stream is held and stable, and the end.
+        #: Handlers of events from below: views, how far the stream is held and stable, and the end.
         self._from_below: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
             ViewInstalled: self.view_installed,
             Blocked: self._blocked,
@@ -107,7 +107,7 @@ class RelayLayer(Layer):
             Undeliverable: self._undeliverable,
             Left: self._left,
         }
-        #: Frames from below, by their last header; None: a message of this site.
+        #: Handlers of frames from below, by the type of their last header; None: a message of this site.
         self._frames: dict[type[Header] | None, Callable[[Frame, float], list[Effect]]] = {
             None: self.message,
             **dict.fromkeys(ENTRIES, self.entry),
@@ -118,7 +118,7 @@ class RelayLayer(Layer):
         }
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """RELAY.down(msg): unicasts to other sites. And what the shell says of its connections."""
+        """RELAY.down(msg) for unicasts to other sites; also the shell's events about its connections."""
         self._now = now
         if isinstance(event, Frame):
             return self._send(event, event.dest, now) if isinstance(event.dest, ProxyUUID) else [Down(event)]
@@ -126,7 +126,7 @@ class RelayLayer(Layer):
         return [Down(event)] if handle is None else handle(event, now)
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """RELAY.up(msg): the stream, and unicasts of this package. And views, and how far the stream is held and stable."""
+        """RELAY.up(msg) for the stream and unicasts of other sites; also views, and how far the stream is held and stable."""
         self._now = now
         if isinstance(event, Frame):
             take = self._frames.get(type(event.headers[-1]) if event.headers else None)
@@ -139,7 +139,7 @@ class RelayLayer(Layer):
     def message(self, frame: Frame, now: float) -> list[Effect]:
         """RELAY.up(msg) without a header: a multicast of this site is held for the others, and passes up.
 
-        In RELAY the second in line "buffers the last N messages"; here everybody does, until the other sites have them.
+        In RELAY the second in line "buffers the last N messages"; here every member does, until the other sites have them.
         """
         batch = frame.batch
         if frame.dest is None and batch is not None and batch.scope is Scope.ALL and self.state.sites:
@@ -147,9 +147,9 @@ class RelayLayer(Layer):
         return [Up(frame)]
 
     def entry(self, frame: Frame, now: float) -> list[Effect]:
-        """RELAY.up(msg) with DISSEMINATE or VIEW, and what else the coordinator puts into the stream.
+        """RELAY.up(msg) with DISSEMINATE or VIEW, and any other entry that the coordinator puts into the stream.
 
-        A message of another site is admitted by the replica, gets its sender back as a proxy, and passes up.
+        A message of another site that the replica admits gets its sender back, as a proxy, and passes up.
         """
         entry = frame.headers[-1]
         outcome = self._replica.apply(entry, frame.batch, now)
@@ -162,7 +162,7 @@ class RelayLayer(Layer):
         return [*effects, *[Up(event) for event in outcome.events]]
 
     def _proxy(self, site: str, origin: Address) -> ProxyUUID:
-        """RELAY's ProxyUUID(D, C): a member of another site, by way of the own relay."""
+        """RELAY's ProxyUUID(D, C): a member of another site, reached by way of this site's relay."""
         found = self._proxies.get((site, origin))
         if found is None:
             assert self.state.view is not None
@@ -180,7 +180,7 @@ class RelayLayer(Layer):
     # -- unicasts ------------------------------------------------------------------------------------------------------
 
     def _send(self, frame: Frame, dest: ProxyUUID, now: float) -> list[Effect]:
-        """RELAY.down(msg), forwardToCoord(msg); who is named by a proxy and is in this site is a member like any other."""
+        """RELAY.down(msg), forwardToCoord(msg). A proxy of a member of this site is replaced by that member's address."""
         assert frame.batch is not None
         if dest.site == self._site:
             return [Down(Frame(frame.source, dest.original, frame.headers, frame.batch))]
@@ -202,7 +202,7 @@ class RelayLayer(Layer):
     # -- views of this site --------------------------------------------------------------------------------------------
 
     def view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """RELAY's "Local view changed", and what a member does that becomes or ceases to be coordinator."""
+        """RELAY's "Local view changed", and becoming or ceasing to be coordinator. A merge of the site's parts comes first."""
         old, view = self.state.view, event.view
         effects: list[Effect] = []
         begun = self._replica.merge(view, now)
@@ -229,12 +229,12 @@ class RelayLayer(Layer):
         return []
 
     def _disconnect(self, event: Disconnect, now: float) -> list[Effect]:
-        """Leave as soon as the answers to unicasts are here, or time is up."""
+        """Leave as soon as all unicasts are answered, at the latest after `leave_wait_s`."""
         self._leave_due = now if self.unicasts.deadline() is None else now + self._leave_wait_s
         return self._leave(now) if self._leave_due == now else []
 
     def _leave(self, now: float) -> list[Effect]:
-        """RELAY's "Leave TCP channel", and a farewell to the other sites."""
+        """RELAY's "Leave TCP channel": report what is unanswered, say BYE to the other sites, and leave this site."""
         self._leave_due, self._leaving = None, True
         effects = self.unicasts.leave(now)
         return [*effects, *self.gateway.resign(Ending.LEAVING, now), Down(Disconnect())]
@@ -245,7 +245,7 @@ class RelayLayer(Layer):
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def flush(self, now: float) -> list[Effect]:
-        """End of a turn: acknowledge unicasts, fill the links, cast what came of it."""
+        """End a turn: acknowledge unicasts, fill the links, cast entries, and leave if a leave has waited long enough."""
         self._now, self._waiting_since = now, None
         effects = [*self.unicasts.acknowledge(now), *self.gateway.turn(now)]
         if self._leave_due is not None and (now >= self._leave_due or self.unicasts.deadline() is None):
@@ -257,35 +257,35 @@ class RelayLayer(Layer):
         return effects
 
     def expire(self, now: float) -> list[Effect]:
-        """Forward unicasts again; the links run in `flush`."""
+        """Forward unicasts again or give them up. Deadlines of the links are met in `flush`, so that runs too."""
         return [*self.unicasts.expire(now), *self.flush(now)]
 
     def deadline(self) -> float | None:
-        """The earliest of the links' and the unicasts'; at once when something came after `flush`."""
+        """Time (s) at which links, unicasts or a leave are due, the first of them; at once when `flush` has work."""
         dues = [self._waiting_since, self.gateway.deadline(), self.unicasts.deadline(), self._leave_due]
         return min([due for due in dues if due is not None], default=None)
 
     def statistics(self) -> RelayStatistics:
-        """How far each other site is behind."""
+        """How the other sites are doing, for the status of this member."""
         return relay_statistics(self.state, self.gateway, self._waiting_for, self._now)
 
     def levels(self) -> dict[str, Level]:
-        """What is held for the other sites, and remembered of them."""
+        """How full each bounded queue and table of this layer is."""
         return relay_levels(self.state, self.gateway, self.unicasts)
 
     # -- joiners -------------------------------------------------------------------------------------------------------
 
     def give_state(self) -> Header | None:
-        """Everything that is replicated (R23, R29)."""
+        """The whole replicated state, for a joiner (R23, R29)."""
         return self.state.give()
 
     def take_state(self, state: Header) -> None:
-        """Continue where another member stands."""
+        """Begin with another member's replicated state."""
         assert isinstance(state, RelayState)
         self.state.take(state, self._now)
 
     def merge_state(self, state: Header) -> None:
-        """Another part of this site, split until now; the merge view follows."""
+        """Take the state of another part of this site, which was split until now; the merge view follows."""
         assert isinstance(state, RelayState)
         self._replica.merge_with(state)
 
@@ -295,7 +295,7 @@ class RelayLayer(Layer):
 
 
 def _unreachable(batch: Batch) -> Unreachable:
-    """Unicasts inside this site that were not acknowledged in time: the sender hears of them as of those to other sites."""
+    """A batch of unicasts inside this site that was not acknowledged in time, reported like one to another site."""
     assert batch.target is not None, "a unicast has a target"
     target = ProxyUUID(batch.target, batch.target_site)
     return Unreachable(target, batch.first, batch.last, Failure.UNACKNOWLEDGED, Certainty.UNKNOWN, batch.scope)

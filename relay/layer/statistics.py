@@ -1,6 +1,6 @@
-"""The numbers of the relay layer: how far each other site is behind, and what is held.
+"""Statistics of the relay layer: how far each other site is behind, and how full queues and tables are.
 
-Every member can say that, not only the one that relays: what the others have acknowledged is replicated.
+Every member can tell, not only the one that relays, because what the other sites have acknowledged is replicated.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from sitestack.model.level import Level
 
 @dataclass(frozen=True, slots=True)
 class SiteStatistics:
-    """How another site is doing, as seen from here."""
+    """How another site is doing, as this member sees it."""
 
     site: str
     #: Whether this member has a link to it.
     linked: bool
-    #: Taken out of the global view: it has had no link for longer than the grace time.
+    #: Whether it was taken out of the global view, because it had no link for the grace time.
     down: bool
-    #: Too slow for senders to wait for it.
+    #: Whether it is too slow for senders to wait for it.
     slow: bool
-    #: It lags by the whole budget, and relayed multicasts wait for it.
+    #: Whether relayed multicasts wait for it now, because it lags by the whole budget.
     waited_for: bool
-    #: Batches and views of this site from the oldest one on that it has not acknowledged.
+    #: Batches and views of this site, from the oldest one on that the other site has not acknowledged.
     behind_entries: int
-    #: The messages in these batches: what was sent and is not known to be stable there.
+    #: Messages in these batches: sent, and not known to be stable at the other site.
     behind_messages: int
+    #: Bytes that these entries count against the budget.
     behind_bytes: int
-    #: The age of the oldest of them.
+    #: Age of the oldest of these entries, in seconds.
     behind_s: float
-    #: What it has acknowledged and is held all the same, for a part of it that is gone: until that part merges, or for the age
-    #: that the budget allows.
+    #: Entries that the site has acknowledged, and that are held all the same for a part of it that is gone: until that part
+    #: merges, or the budget's age is over.
     lost_parts_entries: int
 
 
@@ -50,13 +51,13 @@ class RelayStatistics:
 
 
 def relay_statistics(state: ReplicatedState, gateway: Gateway, waited_for: Collection[str], now: float) -> RelayStatistics:
-    """Every other site that is configured or known."""
+    """Statistics of every other site that is configured or known. `waited_for`: the sites that senders wait for."""
     names = sorted({*gateway.sites, *state.sites, *state.remotes})
     return RelayStatistics(tuple([_site(name, state, gateway, waited_for, now) for name in names]))
 
 
 def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRoutes) -> dict[str, Level]:
-    """What this member holds for the other sites, and what it remembers of them."""
+    """How full the buffer, the gateway's queues, and the tables of other sites' members are, each against its bound."""
     buffer, sender = state.buffer, unicasts.sender
     origins = max([len(numbers) for numbers in (state.produced, *[each.admitted for each in state.remotes.values()])])
     lineages = max([len(each.lineages) for each in state.remotes.values()], default=0)
@@ -65,9 +66,9 @@ def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRout
         "buffer_entries": Level.of(len(buffer), buffer.config.budget_entries),
         "buffer_bytes": Level.of(buffer.bytes, buffer.config.budget_bytes, high=buffer.bytes_high),
         **gateway.levels(),
-        # To members of other sites, and not acknowledged.
+        # Bytes of unicasts to members of other sites that are not acknowledged.
         "pending_bytes": Level.of(sender.pending_bytes, sender.config.pending_bytes_max, high=sender.pending_bytes_high),
-        # Of the site of which most senders are remembered, and of the one with most lineages.
+        # Each for the one site with the most: origins remembered, lineages remembered.
         "origins": Level.of(origins, ORIGINS_MAX, "members of other sites, what was received of each"),
         "lineages": Level.of(lineages, LINEAGES_MAX, "the other sites' lines of views"),
         "unicast_senders": Level.of(len(unicasts.receiver), SENDERS_MAX, senders),

@@ -36,42 +36,42 @@ from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.level import Level
 
-#: Hands an event to the stack.
+#: Function that hands an event to the stack.
 Handle = Callable[[Event], None]
 
 READ_BYTES = 256 * 1024
-#: The system counts the milliseconds of `unanswered_timeout_s` in an int of C.
+#: Largest `unanswered_timeout_s`: the system takes its milliseconds as a C int.
 UNANSWERED_S_MAX = (2**31 - 1) // 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class BridgeConfig:
-    """Where this site listens, and where the relays of the others do."""
+    """Addresses of this site's relay and of the other sites' relays, and the TCP connections between them."""
 
     #: Where this member listens while it relays; the host 0.0.0.0 means every interface. Without it this
     #: member only dials.
     bind: Physical | None = None
     #: For each other site the places where its relay may be, any of its members.
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
-    #: Sites that this one has no connection with, and by way of which peer each is reached. Both ends of a way need it.
+    #: For each site without a connection to this one, the peer by way of which it is reached. Both ends need such an entry.
     via: dict[str, str] = field(default_factory=dict)
-    #: Sites between which this one hands on what is not for it.
+    #: Sites between which this one hands on what they send each other by `via`.
     forward: tuple[str, ...] = ()
-    #: How long connecting may take.
+    #: Time after which an attempt to connect is given up.
     dial_timeout_s: float = 3.0
-    #: How long sent bytes may stay without an answer of the other machine before the kernel gives the connection up.
+    #: Time for which sent bytes may stay unacknowledged by the other machine before the kernel gives the connection up.
     unanswered_timeout_s: float = 10.0
-    #: How long a closed connection may take to send what it still has: the farewell.
+    #: Time for which a closed connection may go on sending its last bytes, the farewell.
     linger_s: float = 1.0
-    #: How long to wait before listening again when the port is still taken, by an earlier relay for instance.
+    #: Pause between attempts to listen while the port is still taken, by an earlier relay for instance.
     listen_interval_s: float = 0.5
-    #: Connections at one time; more are closed at once.
+    #: Connections from other relays at one time; further ones are closed at once.
     connections_max: int = GatewayConfig().connections_max
 
 
 @dataclass(slots=True)
 class BridgeStatistics:
-    """What the connections have seen."""
+    """Counters of the bridge's connections."""
 
     listening: bool = False
     #: Why this member cannot listen; empty while it can, or need not.
@@ -79,7 +79,7 @@ class BridgeStatistics:
     #: Connections that are closed and still send their farewell.
     lingering: int = 0
     accepted: int = 0
-    #: Closed at once because there were `connections_max` already.
+    #: Connections closed at once because there were `connections_max` already.
     refused: int = 0
     dialed: int = 0
     dials_failed: int = 0
@@ -109,7 +109,7 @@ class Bridge:
         self._handle = handle
         self._nursery = nursery
         self._numbers = itertools.count(1)
-        #: All connections. Accepted ones are bounded here, dialed ones by the gateway, which knows whom it dials.
+        #: All connections. Accepted ones are bounded here, dialed ones by the gateway, which dials each address once at a time.
         self._connections: dict[int, _Connection] = {}
         self._lingered = trio.Event()
         self._listener = Listener(config.bind, config.connections_max, config.listen_interval_s)
@@ -147,7 +147,7 @@ class Bridge:
         return replace(self._seen, listening=self._listener.listening, listen_error=self._listener.error)
 
     def levels(self) -> dict[str, Level]:
-        """The bound is on those that were accepted; a relay dials few."""
+        """How full the table of connections is. Only accepted ones are bounded by it; a relay dials few."""
         return {"connections": Level.of(len(self._connections), self._config.connections_max, "a relay has one for each link")}
 
     # -- making connections ----------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Bridge:
             self._handle(BridgeClosed(connection.number))
 
     async def _read(self, connection: _Connection) -> None:
-        """Read until the peer has closed. After our own close data is dropped; left unread it would reset our farewell."""
+        """Read until the peer has closed. Data after our own close is read and dropped: unread, it would reset our farewell."""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async for data in connection.stream:
                 self._seen.received_bytes += len(data)

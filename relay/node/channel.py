@@ -88,7 +88,7 @@ class RelayChannel(Channel[BetweenSites]):
 
     @property
     def role(self) -> Role | None:
-        """What this member does for its site; None until it has coordinated."""
+        """The duty of this member in its site; None until it has coordinated."""
         return self._role
 
     @property

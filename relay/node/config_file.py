@@ -129,7 +129,7 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """The constructors of numbers, dates and the like raise whatever Python does."""
+        """Turn every exception of a constructor, as for an impossible date, into an error of YAML."""
         try:
             value = super().construct_object(node, deep)
         except (ArithmeticError, AttributeError, LookupError, ValueError) as error:

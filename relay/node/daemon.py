@@ -35,9 +35,9 @@ from sitestack.model.events import Event
 from sitestack.model.view import View
 from sitestack.stack.layer import Local
 
-#: Seconds between two looks at whether everything works.
+#: Seconds between two checks for problems.
 WATCH_INTERVAL_S = 1.0
-#: How long a node that has left waits for its last events to be read.
+#: Seconds for which a node that has left waits until its last events are read.
 LAST_EVENTS_S = 5.0
 
 
@@ -49,14 +49,15 @@ class NodeOptions:
     publish: str | None = None
     #: Where to write events: a file, or "-" for standard output.
     events: str | None = None
-    #: The status socket; None: made out of site and name, in the run directory.
+    #: Path of the status socket; None: in the run directory, named after site and member.
     status: Path | None = None
 
 
 async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
     """Be a member until SIGTERM or SIGINT; a second signal does not wait for the others.
 
-    `log` is asked how the log does. Raises LocalError with one sentence when the member cannot join or go on.
+    `log`: the log's output, whose trouble and lost lines the status shows. Raises LocalError with one sentence when the member
+    cannot join or go on.
     """
     config = replace(config, name=config.name or f"{socket.gethostname()}-{os.getpid()}")
     path = options.status or socket_path(run_directory(), config.site, config.name)
@@ -96,7 +97,7 @@ class _Node:
         """The answer of the status socket, and of HTTP."""
         channel = self._channel
         if channel is not None and channel.role is not None:
-            self._status.observe(channel.role)  # in a site where nothing is delivered `_listen` hears of it late
+            self._status.observe(channel.role)  # `_listen` sees a new role only with the next delivery
         statistics, levels = (None, {}) if channel is None else (channel.statistics(), channel.levels())
         journal = None if self._store is None else self._store.statistics()
         now, process = trio.current_time(), self._statistics()
@@ -139,14 +140,14 @@ class _Node:
             nursery.start_soon(self._leave, self._channel, nursery)
 
     async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
-        """Whoever reads the events gets a while for the last ones; he may have stopped reading long ago."""
+        """Leave the site, then give the reader of the events a while for the last ones, but end even if nobody reads."""
         await channel.leave()
         await trio.sleep(LAST_EVENTS_S)
         self._log.warning("nobody took the last events")
         nursery.cancel_scope.cancel()
 
     def _journal(self, local: Local) -> Write:
-        """The sink of this member's records."""
+        """Open this member's journal; returns the function that writes its records."""
         settings = self._config.journal
         options = JournalOptions(
             Path(settings.directory), settings.segment_bytes, keep_payloads=settings.keep_payloads, strict=settings.strict
@@ -155,7 +156,7 @@ class _Node:
         return self._store.write
 
     def _problems(self, channel: RelayChannel | None) -> list[str]:
-        """Sentences on what does not work now and is tried again."""
+        """Sentences on what does not work at present and is tried again."""
         listening = "" if channel is None else channel.listen_error
         journal = "" if self._store is None else self._store.error
         events = "" if self._events is None else self._events.trouble
@@ -196,7 +197,7 @@ class _Node:
                 self._status.sent(1)
 
     async def _listen(self, channel: RelayChannel) -> None:
-        """Take in all that is delivered, until this member has left."""
+        """Observe all deliveries and events, and write them as lines, until this member has left."""
         writer = EventLines(channel.site, channel.address, read_clocks)
         if self._sink is not None:
             self._events = EventOutput(self._sink, writer.lost)
@@ -237,7 +238,7 @@ def _refused(door: Door) -> str:
 
 
 async def _start_http(config: NodeConfig, bind: Physical, node: _Node, nursery: trio.Nursery) -> None:
-    """Serve HTTP. Imported only here: the libraries take as much memory as all the rest of a node."""
+    """Serve HTTP. The server is imported only when wanted: its libraries take as much memory as all the rest of a node."""
     from relay.node.http.app import make_app  # noqa: PLC0415
     from relay.node.http.server import serve_http  # noqa: PLC0415
 

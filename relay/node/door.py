@@ -1,4 +1,4 @@
-"""How a place does where callers come in: the status socket, or HTTP."""
+"""Door: the health of a socket that accepts callers, the status socket or that of HTTP."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Door:
-    """Counts whom it could not let in, and says why."""
+    """Counts refused callers, and says why the last one was refused."""
 
-    #: Why the last caller was not let in; empty when he was.
+    #: Why the last caller was refused; empty when the caller was let in.
     trouble: str = ""
-    #: Callers that were not, and attempts to let one in that failed.
+    #: Number of refused callers and of failed attempts to accept one.
     refused: int = 0
 
     def admit(self) -> None:
@@ -19,10 +19,10 @@ class Door:
         self.trouble = ""
 
     def refuse(self, why: str) -> None:
-        """A caller was not."""
+        """A caller was refused, for this reason."""
         self.trouble = why
         self.refused += 1
 
     def fail(self, error: OSError) -> None:
-        """The system let nobody in, for want of descriptors for instance."""
+        """The system could not accept a caller, for want of descriptors for instance."""
         self.refuse(error.strerror or str(error))

@@ -1,7 +1,7 @@
-"""What an application hears of its channel as canonical JSON lines, for programs in any language (`relay node --events`).
+"""The deliveries and events of a channel as canonical JSON lines, for programs in any language (`relay node --events`).
 
-The lines are those of the journal (`relay/journal/canonical.py`), made by its recorder; that of a delivery also has the text
-of the message when it is UTF-8.
+The lines are those of the journal (`relay/journal/canonical.py`), made by its recorder; the line of a delivery also has the
+message's text, when the message is UTF-8.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sitestack.model.address import Address
 from sitestack.model.events import Event
 from sitestack.model.view import View
 
-#: `why` of the line that says how many lines are missing.
+#: `why` of the `drop` line that says how many event lines are missing.
 WHY_LOST = "events"
 
 
 class EventLines:
-    """Makes the lines of one process, which must hand in everything it hears, in order."""
+    """Makes the lines of one process, which must hand in every delivery, view and event, in order."""
 
     def __init__(self, site: str, address: Address, clock: Clock) -> None:
         self._records: list[records.Record] = []
@@ -44,7 +44,7 @@ class EventLines:
         return lines
 
     def lost(self, count: int, why: str) -> list[str]:
-        """The line that says that so many lines could not be written."""
+        """The line that says that `count` lines could not be written, and `why`."""
         drop = records.Drop(*self._recorder.clock(), WHY_LOST, why, count)
         return list(canonical_lines(self._recorder.site, self._recorder.address, [drop]))
 

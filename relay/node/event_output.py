@@ -1,4 +1,4 @@
-"""Where a node writes what it hears: while it cannot be written, the node is a member all the same."""
+"""EventOutput: writes a node's event lines (`--events`). A sink that fails costs lines, never the membership."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable, Sequence
 
 from relay.node.lines import LineSink
 
-#: A full disk is not tried again for every message.
+#: Pause (s) after a failed write, so that a full disk is not tried again for every message.
 RETRY_S = 1.0
 
 
 class EventOutput:
-    """Lines to a sink. What it refuses is left out and counted, and the sink tried again after a pause.
+    """Writes lines to a sink. Lines that the sink refuses are left out and counted; it is tried again after a pause.
 
-    `say_lost` makes the lines that say, once it works again, how many are missing, and why.
+    `say_lost(count, why)` makes the lines that, once the sink works again, say how many lines are missing.
     """
 
     def __init__(self, sink: LineSink, say_lost: Callable[[int, str], Sequence[str]]) -> None:
         #: Why the last attempt failed; empty when it succeeded.
         self.trouble = ""
-        #: Lines that were left out since the start.
+        #: Number of lines left out since the start.
         self.lost_lines = 0
         self._sink = sink
         self._say_lost = say_lost

@@ -1,7 +1,7 @@
 """Lines in and out of a node: standard input, standard output, files and pipes.
 
-Blocking calls run in threads, which works for all of them and leaves the flags of a terminal alone. Each direction has its own:
-look-ups of names may keep all threads that are shared for as long as a dead name server is waited for.
+Blocking calls run in threads, which works for all of these and leaves the flags of a terminal alone. Each direction has its own
+thread, because look-ups of host names can occupy all shared threads while a dead name server does not answer.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class LineSource:
 
 
 class LineSink:
-    """Where lines are written."""
+    """Writes lines to standard output, a file or a pipe."""
 
     def __init__(self, target: str) -> None:
         """A file is appended to. Raises ConfigurationError when it cannot be written."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._descriptor = 1 if target == STANDARD else _open("--events", target, flags)
         self._limiter = trio.CapacityLimiter(1)
-        #: Of the last line only the beginning was written.
+        #: True when only the beginning of the last line was written.
         self._torn = False
-        #: Lines of which a part, or all, was not written.
+        #: Number of lines of which a part, or all, was not written.
         self.lost_lines = 0
 
     async def write(self, lines: Sequence[str]) -> None:
@@ -65,7 +65,7 @@ class LineSink:
         await trio.to_thread.run_sync(self._write, data, abandon_on_cancel=True, limiter=self._limiter)
 
     def _write(self, data: bytes) -> None:
-        first = int(self._torn)  # of the data without the end of the torn line
+        first = int(self._torn)  # bytes that only end a torn line
         data = b"\n" * first + data
         written = 0
         try:

@@ -9,7 +9,7 @@ import trio
 
 from sitestack.model.address import Physical
 
-#: Serves a connection.
+#: Function that serves an accepted connection to its end.
 Accept = Callable[[trio.SocketStream], Awaitable[object]]
 
 
@@ -17,9 +17,9 @@ class Listener:
     """Listens at one address. `backlog` bounds the connections that are not accepted yet."""
 
     def __init__(self, place: Physical | None, backlog: int, interval_s: float) -> None:
-        """Without a place it never listens; `interval_s` is the pause between attempts while the port is taken."""
+        """`place`: None to never listen. `interval_s`: pause (s) between attempts while the port is taken."""
         self.listening = False
-        #: Why it cannot listen; empty while it can, or need not.
+        #: Why listening fails; empty while it works, or is not wanted.
         self.error = ""
         self._place = place
         self._backlog = backlog
@@ -49,8 +49,11 @@ class Listener:
                 self.error = ""
 
     async def _bind(self, place: Physical) -> trio.SocketListener:
-        """Bind the port, as soon as the system allows it. An earlier relay on this machine may still hold it, paused or dying,
-        so the port is shared: a connection that reaches that process gets no answer, and the other side dials again."""
+        """Bind the port, as soon as the system allows that.
+
+        An earlier relay on this machine may still hold the port, paused or dying, so the port is shared. A connection that
+        reaches that process gets no answer, and the other side dials again.
+        """
         while True:
             try:
                 listener = await self._try(place)

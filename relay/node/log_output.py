@@ -1,33 +1,33 @@
-"""Where the lines of the log go: a descriptor that may be full, or gone, or read by nobody, and must not stop the member."""
+"""LogOutput: writes the log to a descriptor, which may be full, closed, or read by nobody, and must never stop the member."""
 
 from __future__ import annotations
 
 import os
 import select
 
-#: A pipe or socket that says it takes something takes so much without waiting.
+#: Bytes of one write: a pipe or socket that `poll` calls writable takes this many without blocking.
 PIECE_BYTES = select.PIPE_BUF
 
 
 class LogOutput:
-    """Writes lines to a descriptor. What it does not take at once is thrown away and counted; the next line is tried again.
+    """Writes lines to a descriptor. A line that the descriptor does not take at once is thrown away and counted.
 
-    This is a logger of structlog: one method for each level.
+    A logger for structlog, with a method for each level.
     """
 
     def __init__(self, descriptor: int) -> None:
-        #: Lines of which a part, or all, was thrown away.
+        #: Number of lines of which a part, or all, was thrown away.
         self.lost_lines = 0
-        #: Why the last line was; empty when it was written.
+        #: Why the last line was thrown away; empty when it was written.
         self.trouble = ""
         self._descriptor = descriptor
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
-        #: Of the last line only the beginning was written.
+        #: True when only the beginning of the last line was written.
         self._torn = False
 
     def write(self, line: str) -> None:
-        """One line, without its end."""
+        """Write one line, given without its line end."""
         data = f"{line}\n".encode(errors="backslashreplace")
         try:
             self._write(b"\n" + data if self._torn else data)

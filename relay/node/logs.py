@@ -16,15 +16,15 @@ from sitestack.model.rate_limit import RateLimit
 
 _LEVELS = logging.getLevelNamesMapping()
 _STANDARD_ERROR = 2
-#: Where structlog puts a traceback, whose line ends stay.
+#: The field in which structlog puts a traceback, whose line ends are kept.
 _TRACEBACK = "exception"
-#: What a library says again and again is told once in this time.
+#: Seconds in which a library is logged once at most, and the number of libraries told apart.
 _LIBRARY_INTERVAL_S = 10.0
 _LIBRARIES_MAX = 100
 
 
 def configure_log(settings: LogSettings, descriptor: int = _STANDARD_ERROR) -> LogOutput:
-    """Set up structlog for this process; the answer knows what could not be written."""
+    """Set up structlog for this process; returns the log's output, which counts what could not be written."""
     console = os.isatty(descriptor) if settings.format == "auto" else settings.format == "console"
     renderers = [escape_texts, structlog.dev.ConsoleRenderer()] if console else [structlog.processors.JSONRenderer()]
     output = LogOutput(descriptor)
@@ -43,7 +43,7 @@ def configure_log(settings: LogSettings, descriptor: int = _STANDARD_ERROR) -> L
 
 
 def escape_texts(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
-    """Whatever another site says may stand in any field, and a terminal obeys some characters. JSON escapes them itself."""
+    """Escape control characters for the console: fields may hold what another site said, and a terminal obeys some of them."""
     for key, value in line.items():
         if isinstance(value, str):
             line[key] = "\n".join(map(escaped, value.split("\n"))) if key == _TRACEBACK else escaped(value)
@@ -51,14 +51,14 @@ def escape_texts(_logger: WrappedLogger, _method: str, line: EventDict) -> Event
 
 
 class LibraryLog(logging.Handler):
-    """What libraries log, such as trio ten times a second while no descriptors are left: one sentence of it now and then."""
+    """Logs what libraries report, but seldom: trio, for one, reports ten times a second while no descriptors are left."""
 
     def __init__(self) -> None:
         super().__init__()
         self._rate = RateLimit(_LIBRARY_INTERVAL_S, _LIBRARIES_MAX)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """A line like those of the node itself."""
+        """Log a library's report as one line of the node, unless that library was logged a moment ago."""
         if self._rate.allow(record.name, time.monotonic()):
             cause = record.exc_info[1] if record.exc_info else None
             structlog.get_logger().error(record.getMessage(), library=record.name, why=str(cause or ""))

@@ -1,27 +1,27 @@
-"""How long everything of this member stood still: for a slow disk, a callback, a machine that was stopped."""
+"""LoopWatch: how long this member's event loop stood still, because of a slow disk, a callback or a stopped machine."""
 
 from __future__ import annotations
 
 import structlog
 import trio
 
-#: How often to look: seldom enough to cost nothing, often enough to see most of a stall.
+#: Seconds between two checks: seldom enough to cost nothing, often enough to see most of a stall.
 INTERVAL_S = 0.25
-#: Less is seen by nobody else: heartbeats are as far apart.
+#: Shortest stall (s) that counts: heartbeats are as far apart, so other members do not notice a shorter one.
 STALL_S = 0.5
 
 
 class LoopWatch:
-    """Wakes up at times and sees how late it is."""
+    """Measures stalls: sleeps for `INTERVAL_S`, and counts how much later than that it wakes up."""
 
     def __init__(self) -> None:
         self.stalls = 0
-        #: Their lengths together, and the longest.
+        #: Seconds of all stalls together, and of the longest.
         self.stalled_s = 0.0
         self.longest_s = 0.0
 
     async def run(self) -> None:
-        """Look until cancelled; a stall is said in the log when it is over."""
+        """Measure until cancelled; a stall is logged when it is over."""
         while True:
             due = trio.current_time() + INTERVAL_S
             await trio.sleep_until(due)

@@ -1,4 +1,4 @@
-"""What can be configured about a node: its site, and how that is linked to others. Values only."""
+"""Configuration of a node: its site, and the links of that site to others. Values only."""
 
 from __future__ import annotations
 
@@ -21,59 +21,60 @@ from sitestack.config import UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
 from sitestack.model.address import Physical
 from sitestack.model.host import unfit_host
 
-#: Of the logical name of a member, which every HELLO has: longer than what is made out of any host's name.
+#: Longest logical name of a member, which is part of every HELLO; names made from a host's name are shorter.
 NAME_CHARS_MAX = 128
-#: Of `relay.gateway.session.chunk_bytes`: half a chunk is for unicasts, and a chunk of a few bytes carries next to nothing.
+#: Least `relay.link.chunk_bytes`: half a chunk is for unicasts, and a chunk of a few bytes would carry next to nothing.
 CHUNK_BYTES_MIN = 1_000
 
-#: Keys that follow from others and cannot be given themselves, with those others.
+#: Keys that cannot be given, because they follow from another: key -> where its value comes from.
 DERIVED = {
     "protocols.sequencer.order": "order",
     "protocols.resolver.multicast": "transport.multicast",
     "protocols.fragment.fragment_bytes_max": "transport.datagram_bytes_max",
     "protocols.resolver.picker": "the source code",
 }
-#: A joiner is handed everything that is held for other sites in one frame, while its site waits. So many datagrams take about
-#: a second; several times as many take longer than anybody waits for a joiner.
+#: Datagrams that all entries held for other sites may fill. A joiner is handed them in one frame while its site waits: so many
+#: take about a second, several times as many longer than members wait for a joiner.
 HELD_DATAGRAMS_MAX = 16_384
-#: Where the defaults stand of what is only handed on.
+#: Sources of the defaults of settings that are only handed on.
 _GATEWAY = GatewayConfig()
 _BUFFER = BufferConfig()
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetSettings:
-    """What every member holds for sites that cannot be reached; beyond it the oldest becomes a gap there."""
+    """How much every member holds for sites that cannot be reached; beyond it the oldest entries become a gap there."""
 
-    #: Batches and views. Each takes half a kilobyte of memory besides its messages, and all of them a joiner's time.
+    #: Batches and views held at most. Each takes half a kilobyte of memory besides its messages, and delays a joiner, which is
+    #: handed all of them.
     entries: int = _BUFFER.budget_entries
-    #: Bytes of messages, with an allowance per entry. Without it 64 MiB, or what 16,384 datagrams of
+    #: Bytes held at most: the messages, and an allowance per entry. Without this key 64 MiB, or what 16,384 datagrams of
     #: `transport.datagram_bytes_max` carry if that is less.
     bytes: int | None = None
-    #: Seconds since an entry was delivered here.
+    #: Seconds after its delivery at which an entry is dropped.
     age_s: float = _BUFFER.budget_age_s
 
 
 @dataclass(frozen=True, slots=True)
 class RelaySettings:
-    """How this site is linked to others."""
+    """The links of this site to others."""
 
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
-    #: A site without a link keeps its members in the global view for this long; longer than a failover takes.
+    #: Seconds for which a site without a link stays in the global view; should be longer than a failover takes.
     grace_s: float = _GATEWAY.grace_s
-    #: Relayed multicasts wait for a site that lags by the budget, and no longer than `grace_s` for one that acknowledges fewer
-    #: bytes a second than this.
+    #: Least pace of a site, bytes a second. Relayed multicasts wait for a site that lags by the whole budget, no longer than
+    #: `grace_s` for one that acknowledges less than this.
     pace_min_bytes_s: int = _GATEWAY.pace_min_bytes_s
-    #: For each other site what happens when it is down, or below the least pace, and the budget is used up: the oldest messages
-    #: become a gap there (gap, as without an entry), or relayed multicasts wait for it without limit (wait).
+    #: For each other site, what happens when it is down, or below the least pace, and the budget is used up. gap (the default):
+    #: the oldest messages become a gap there. wait: relayed multicasts wait for the site without limit.
     when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
-    #: First pause between two calls of an address; it doubles up to the maximum.
+    #: First pause between two calls of an address; it doubles up to `dial_s_max`.
     dial_s: float = _GATEWAY.dial_s
-    #: The longest pause.
+    #: Longest pause between two calls of an address.
     dial_s_max: float = _GATEWAY.dial_s_max
-    #: One link to the relay of another site. The two ends need not agree: each says in HELLO what it takes, and the smaller
-    #: window and frame count for both. Only heartbeats must be much rarer than the other end's timeout.
+    #: Each link to the relay of another site. The two ends may differ: each says in HELLO what it takes, and the smaller window
+    #: and frame count for both. Only `heartbeat_s` must be much shorter than the other end's `timeout_s`.
     link: LinkConfig = field(default_factory=LinkConfig)
     #: Messages to one member of another site.
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
@@ -81,23 +82,23 @@ class RelaySettings:
 
 @dataclass(frozen=True, slots=True)
 class SecuritySettings:
-    """Who may talk to this node."""
+    """Authentication of whoever talks to this node."""
 
-    #: Run without authentication: whoever reaches the ports can read and send. Must be said, so that nobody does it unawares.
+    #: Run without authentication: whoever reaches the ports can read and send. Must be set, so that nobody does it unawares.
     insecure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """What this node writes down about itself."""
+    """The journal, a record of what happens at this node."""
 
-    #: Where the segment files go. Empty: no journal.
+    #: Directory of the segment files. Empty: no journal.
     directory: str = ""
-    #: A segment that has grown to this many bytes is closed and the next one begun.
+    #: Bytes at which a segment is closed and the next one begun.
     segment_bytes: int = 64 << 20
-    #: Keep the messages, not only their digests.
+    #: Keep the messages themselves, not only their digests.
     keep_payloads: bool = False
-    #: Stop when a record cannot be written, instead of going on without it.
+    #: Stop the node when a record cannot be written, instead of going on without the record.
     strict: bool = False
 
 
@@ -105,15 +106,15 @@ class JournalSettings:
 class HttpSettings:
     """Health, status and metrics. Whoever reaches the port can read them."""
 
-    #: Where to listen, such as 127.0.0.1:7800. Without it nothing is served.
+    #: Address to listen at, such as 127.0.0.1:7800. Without it nothing is served.
     bind: Physical | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What goes to standard error."""
+    """The log, which goes to standard error."""
 
-    #: What is less urgent is left out.
+    #: Least urgent level that is logged.
     level: Literal["debug", "info", "warning", "error"] = "info"
     #: auto: for people on a terminal, JSON lines elsewhere.
     format: Literal["auto", "console", "json"] = "auto"
@@ -123,9 +124,9 @@ class LogSettings:
 class NodeConfig(SiteConfig):
     """One member of one site. One file serves all members; what differs comes from the command line or the environment."""
 
-    #: The logical name, for people. Empty: made out of the host's name.
+    #: The logical name, for people. Empty: a name made from the host's name.
     name: str = ""
-    #: How this site is linked to others. Without `relay.bridge.peers` and `relay.bridge.bind` the site is alone.
+    #: The links of this site to others. Without `relay.bridge.peers` and `relay.bridge.bind` the site is alone.
     relay: RelaySettings = field(default_factory=RelaySettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
     journal: JournalSettings = field(default_factory=JournalSettings)
@@ -133,18 +134,18 @@ class NodeConfig(SiteConfig):
     log: LogSettings = field(default_factory=LogSettings)
 
     def peer_sites(self) -> tuple[str, ...]:
-        """The sites that this one is to be linked to."""
+        """The other sites that this one is configured to be linked to, directly or by a route."""
         bridge = self.relay.bridge
         return tuple([site for site in {**bridge.peers, **bridge.via} if site != self.site])
 
     def held_bytes_max(self) -> int:
-        """Bytes that are held for other sites at most."""
+        """Bytes held for other sites at most: the configured ones, or the default."""
         given = self.relay.budget.bytes
         carried = HELD_DATAGRAMS_MAX * self.transport.datagram_bytes_max
         return min(_BUFFER.budget_bytes, carried) if given is None else given
 
     def relay_layer(self) -> RelayConfig:
-        """What the relay layer is told. A file may name all sites, this one too."""
+        """The configuration of the relay layer. This site is left out, because one file may name all sites."""
         relay = self.relay
         via = {site: hop for site, hop in relay.bridge.via.items() if site != self.site}
         peers = {site: places for site, places in relay.bridge.peers.items() if site != self.site}
@@ -166,7 +167,7 @@ class NodeConfig(SiteConfig):
 
 
 def find_problems(config: NodeConfig) -> list[str]:
-    """What is wrong with a configuration, everything at once: sentences that begin with the path of a key."""
+    """All problems of a configuration, as sentences that begin with the path of a key; empty when there is none."""
     problems = [
         *_relay_problems(config.relay),
         *_budget_problems(config),
@@ -215,7 +216,7 @@ def _budget_problems(config: NodeConfig) -> Iterator[str]:
     if not 0 < budget.entries <= ENTRIES_MAX:
         yield f"relay.budget.entries: must be from 1 to {ENTRIES_MAX}."
     held = config.held_bytes_max()
-    # Half a frame: a merge tells each member what several parts of the site hold.
+    # Half a frame, because in a merge a frame holds the entries of several parts of the site.
     frame = config.protocols.fragment.frame_bytes_max // 2
     if held > HELD_DATAGRAMS_MAX * config.transport.datagram_bytes_max:
         yield (

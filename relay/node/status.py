@@ -35,17 +35,17 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatistics:
-    """What the process has been through besides its channel."""
+    """Counters of the process, beside those of its channel."""
 
-    #: Lines of `--events` that could not be written.
+    #: Number of lines of `--events` that could not be written.
     lost_event_lines: int
-    #: Lines of the log that were thrown away.
+    #: Number of lines of the log that were thrown away.
     lost_log_lines: int
-    #: Callers of the status socket that could not be let in.
+    #: Number of callers of the status socket that could not be accepted.
     refused_status: int
-    #: Callers of HTTP that were turned away: there were too many.
+    #: Number of callers of HTTP that were turned away, because there were too many.
     refused_http: int
-    #: Times that everything stood still, for how many seconds together, and at most.
+    #: Stalls of the event loop: their number, the seconds of all together, and those of the longest.
     stalls: int
     stalled_s: float
     longest_stall_s: float
@@ -63,7 +63,7 @@ class NodeStatus:
         self._global_view: GlobalView | None = None
         self._role: Role | None = None
         self._views = self._takeovers = 0
-        #: Messages of scope ALL by site of their sender.
+        #: Number of delivered messages of scope ALL, by their sender's site.
         self._delivered: dict[str, int] = {}
         self._sent = self._others = self._gaps = self._unreachable = 0
 
@@ -77,7 +77,7 @@ class NodeStatus:
         self._sent += count
 
     def observe(self, item: Delivery | View | Event) -> None:
-        """Take in what the application hears."""
+        """Count a delivery or event, and remember the last view and role."""
         if isinstance(item, Delivery):
             self._deliver(item)
         elif isinstance(item, View):

@@ -26,7 +26,7 @@ SUFFIX = ".sock"
 PATH_BYTES_MAX = 107
 #: Seconds for an answer: a client that does not read it in time does not get it.
 ANSWER_TIMEOUT_S = 2.0
-#: How long to wait before the next caller is let in when this one could not.
+#: Pause (s) after the system could not accept a connection.
 RETRY_S = 0.5
 ANSWER_BYTES_MAX = 16 << 20
 _READ_BYTES = 64 * 1024
@@ -54,7 +54,7 @@ def find_sockets(directory: Path) -> list[Path]:
 
 @asynccontextmanager
 async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
-    """The listening socket inside the block, for `answer_status`. Raises ConfigurationError when it cannot be made."""
+    """Listen on the status socket for as long as the block runs. Raises ConfigurationError when it cannot be made."""
     await _claim(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

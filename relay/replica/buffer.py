@@ -1,7 +1,7 @@
-"""The relay buffer: what this site has delivered and some other site may not have yet, in stream order.
+"""Relay buffer: the batches and views of this site that some other site may still lack, in stream order.
 
-Every member holds the same entries at the same positions, because they come and go only by entries of the stream. So whoever
-relays next has all that it needs (R3), and a second in line needs no state of its own.
+All members hold the same entries at the same positions, because only entries of the stream add and remove them. So any member
+can take over relaying with a complete buffer (R3), and a second in line keeps no state of its own.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 
-#: What an entry costs besides the body of its batch.
+#: Bytes that each entry counts against the budget, on top of the body of its batch.
 ENTRY_BYTES = 256
 
-#: While senders wait for a site nothing that it lacks goes for the budget, so this comes on top: the credit of eight members.
+#: Bytes by which the buffer may exceed its budget: the credit of eight members. While senders wait for a site, the budget takes
+#: nothing that this site lacks, and the members' messages that are under way already come on top.
 ON_THEIR_WAY_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class BufferConfig:
-    """How much is held for sites that cannot be reached. Beyond it the oldest entries go, and become a gap there."""
+    """How much is held for sites that cannot be reached. Beyond it the oldest entries are dropped: a gap at those sites."""
 
-    #: Batches and views, each of which takes half a kilobyte of memory besides its body; so many that the bytes run out first.
+    #: Batches and views held at most. Each takes half a kilobyte of memory besides its body; the default is so high that
+    #: `budget_bytes` is reached first.
     budget_entries: int = 262_144
-    #: Bytes of bodies, with an allowance per entry.
+    #: Bytes held at most: the bodies of the batches, and `ENTRY_BYTES` for each entry.
     budget_bytes: int = 64 * 1024 * 1024
-    #: Seconds since an entry was delivered here.
+    #: Seconds after its delivery here at which an entry is too old and is dropped.
     budget_age_s: float = 600.0
 
     def __post_init__(self) -> None:
@@ -46,17 +48,17 @@ class BufferConfig:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Entry(HeldEntry):
-    """A batch of this site, or a view of it; `since` is when this member got it (it differs between members)."""
+    """An entry as one member holds it. `since`: when this member delivered it (s), which differs between members."""
 
     size: int
     since: float
-    #: What was appended here before it: so what is held from it on is a difference, and nobody has to look at all that.
+    #: Messages and bytes appended here before this entry, so that `held_from` subtracts instead of walking the entries.
     messages_before: int
     bytes_before: int
 
 
 class Run(NamedTuple):
-    """Consecutive numbers of one origin."""
+    """Consecutive message numbers of one origin, `first` and `last` included."""
 
     first: int
     last: int
@@ -65,25 +67,27 @@ class Run(NamedTuple):
 class Buffer:
     """Entries at positions `first .. end - 1`.
 
-    Bound: the coordinator casts a Trim as soon as the budget is exceeded, so what is above it is what is delivered until that
-    comes back; when nothing can be cast, nothing is delivered either.
+    Bound: the coordinator casts a Trim as soon as the budget is exceeded, so the excess is what is delivered before that Trim
+    comes back through the stream. When nothing can be cast, nothing is delivered either.
     """
 
     def __init__(self, config: BufferConfig) -> None:
         self.config = config
         self.bytes = 0
         self.bytes_high = 0
-        #: The newest view that was dropped: the one in force before the first entry.
+        #: The newest view that was dropped: the view in force before the first entry.
         self.base_view: View | None = None
-        #: What the budget has taken last of each origin, in a row. Not replicated: it only says why something is gone.
+        #: The last consecutive numbers of each origin that the budget took. Not replicated: tells only why numbers are gone.
         self._trimmed: dict[Address, Run] = {}
         self._entries: list[Entry] = []
-        #: First and last number of each run that is held, kept up with the entries: a rewind does not walk through them.
+        #: First and last number of each run that is held, per origin. Kept up with every entry, so that the rewind of a link
+        #: need not walk the entries.
         self._runs: dict[Address, deque[list[int]]] = {}
-        #: Index of the first entry, and how many positions went before the list began.
+        #: Index of the oldest entry in the list; the dropped entries before it are cut off in bulk.
         self._head = 0
+        #: Position of the list's first element.
         self._offset = 0
-        #: All that was ever appended here.
+        #: Messages and bytes appended since the beginning, those dropped since included.
         self._messages = 0
         self._bytes = 0
 
@@ -102,11 +106,11 @@ class Buffer:
 
     @property
     def is_overfull(self) -> bool:
-        """More than the budget and what members can have on their way when they are told to wait."""
+        """True above the budget and what may come on top: from here on the budget takes also what senders wait for."""
         return len(self) >= 2 * ENTRIES_MAX or self.bytes >= self.config.budget_bytes + ON_THEIR_WAY_BYTES
 
     def append(self, batch: Batch | None, view: View | None, now: float) -> int:
-        """Add an entry; its position."""
+        """Append a batch or a view, delivered at `now`; returns its position."""
         size = ENTRY_BYTES + (0 if batch is None else len(batch.body))
         self._entries.append(Entry(batch, view, size, now, self._messages, self._bytes))
         if batch is not None:
@@ -124,17 +128,17 @@ class Buffer:
         return self.end - 1
 
     def at(self, position: int) -> Entry:
-        """The entry at a position that is held."""
+        """The entry at a position, which must be held."""
         assert self.first <= position < self.end
         return self._entries[position - self._offset]
 
     def held_from(self, position: int) -> tuple[int, int]:
-        """The messages and the bytes from a position that is held to the end."""
+        """Number of messages and bytes from a held position to the end of the buffer."""
         entry = self.at(position)
         return self._messages - entry.messages_before, self._bytes - entry.bytes_before
 
     def drop_through(self, position: int) -> int:
-        """Drop all entries up to a position; how many there were."""
+        """Drop all entries up to and including a position; returns how many."""
         dropped = 0
         while self.first <= position and self.first < self.end:
             self._drop_first()
@@ -142,7 +146,7 @@ class Buffer:
         return dropped
 
     def trim(self, position: int) -> None:
-        """Drop all entries up to a position, so that the budget holds."""
+        """Drop all entries up to and including a position for the budget's sake, and remember which numbers that took."""
         for place in range(self.first, min(position + 1, self.end)):
             batch = self.at(place).batch
             if batch is not None:
@@ -153,7 +157,7 @@ class Buffer:
         self.drop_through(position)
 
     def drop_while(self, covered: Callable[[Entry], bool]) -> int:
-        """Drop entries from the front as long as they are covered; how many there were."""
+        """Drop entries from the front as long as they are `covered`; returns how many."""
         dropped = 0
         while self.first < self.end and covered(self._entries[self._head]):
             self._drop_first()
@@ -174,7 +178,7 @@ class Buffer:
             self._head = 0
 
     def _drop_numbers(self, batch: Batch) -> None:
-        """What is dropped first was appended first: it begins the first run of its origin."""
+        """Take a batch out of the runs. Entries are dropped in the order of appending, so it begins its origin's first run."""
         runs = self._runs[batch.origin]
         if runs[0][1] > batch.last:
             runs[0][0] = batch.last + 1
@@ -184,9 +188,9 @@ class Buffer:
             del self._runs[batch.origin]
 
     def excess(self, now: float) -> int | None:
-        """The position up to which entries must go for the budget to hold; None when it holds.
+        """The position up to which entries must be dropped for the budget to hold; None when it holds.
 
-        Once over, it goes an eighth below, so that a full buffer is not trimmed at every batch.
+        An exceeded budget is trimmed to an eighth below it, so that a full buffer is not trimmed at every batch.
         """
         config = self.config
         over = len(self) > config.budget_entries or self.bytes > config.budget_bytes
@@ -202,23 +206,27 @@ class Buffer:
         return position - 1 if position > self.first else None
 
     def age_due(self, after: int) -> float | None:
-        """When the oldest entry above this position will be too old; None when there is none."""
+        """Time (s) at which the oldest entry above position `after` becomes too old; None when there is no such entry."""
         position = max(self.first, after + 1)
         return self._due(self.at(position)) if position < self.end else None
 
     def _due(self, entry: Entry) -> float:
-        """The one sum that both `excess` and `age_due` look at: a difference would round otherwise, and time stand still."""
+        """Time (s) at which an entry becomes too old.
+
+        `excess` and `age_due` must use this same sum: `now - since` rounds differently, so at the time that `age_due` names
+        `excess` could find nothing too old, and virtual time would stand still.
+        """
         return entry.since + self.config.budget_age_s
 
     def runs(self) -> dict[Address, list[Run]]:
-        """The numbers that are held, per origin and lowest first. One run that ends in the newest number is the rule.
+        """The runs of numbers that are held, per origin, lowest first: as a rule one, which ends in the newest number.
 
-        After a merge there may be holes, also at the end: a part that was away brings back what the others have let go.
+        After the merge of a split site there may be holes, also at the end: one part still holds what the others dropped.
         """
         return {origin: [Run(*run) for run in runs] for origin, runs in self._runs.items()}
 
     def reasons(self, origin: Address, first: int, last: int) -> list[tuple[Run, str]]:
-        """Why these numbers, which are not held, are gone, lowest first: `budget` or `not_held`."""
+        """Why these numbers, none of which is held, are gone: runs, lowest first, each with `budget` or `not_held`."""
         taken = self._trimmed.get(origin, Run(first, first - 1))
         parts = (
             (Run(first, min(last, taken.first - 1)), "not_held"),
@@ -228,11 +236,11 @@ class Buffer:
         return [(run, reason) for run, reason in parts if run.first <= run.last]
 
     def give(self) -> HeldEntries:
-        """All entries, for a joiner."""
+        """All entries that are held, for a joiner."""
         return HeldEntries.of(self._entries[self._head :])
 
     def take(self, first: int, entries: Iterable[HeldEntry], base_view: View | None, now: float) -> None:
-        """Start from what another member holds."""
+        """Replace the contents by what another member holds, its first entry at position `first`."""
         self._offset, self._head, self._entries, self.bytes = first, 0, [], 0
         self._runs = {}
         self.base_view = base_view
@@ -240,4 +248,4 @@ class Buffer:
             self.append(entry.batch, entry.view, now)
         held = self._runs
         for origin in [each for each in held if each in self._trimmed and self._trimmed[each].last >= held[each][0][0]]:
-            del self._trimmed[origin]  # another part of the site had it still: that part knows why it goes
+            del self._trimmed[origin]  # another part of the site still held them: the budget of this part is no reason now

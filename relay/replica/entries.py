@@ -1,6 +1,6 @@
-"""The headers of package `relay`: entries of the site's stream, and what members of one site say to each other.
+"""Headers of package `relay`: the entries of a site's stream, and the messages between members of one site.
 
-Ids: block 0x100-0x13f. Nothing here is limited to two sites: whatever speaks of a site names it.
+Ids: block 0x100-0x13f. Every header that concerns another site names that site, so the number of sites is not limited.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from sitestack.model.view import View, ViewId
 
 @dataclass(frozen=True, slots=True)
 class SiteVector:
-    """How far somebody is with one site: the last number per origin (scope ALL), and the last view of that site.
+    """How much of one site's messages (scope ALL) a receiver has: the last number per origin, and the last view of that site.
 
-    An origin that is absent has nothing (R2: a vector, because a single number means nothing across origins).
+    An absent origin counts as 0. A vector, because a single number means nothing across origins (R2).
     """
 
     origins: dict[Address, int] = field(default_factory=dict)
@@ -30,14 +30,14 @@ class SiteVector:
 
 @dataclass(frozen=True, slots=True)
 class Relayed(Header):
-    """The batch of this frame comes from another site; `visited` are the sites that it has been to (R12)."""
+    """The batch of this frame comes from another site; `visited` names the sites that the batch has been to (R12)."""
 
     visited: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteView(Header):
-    """A site has installed this view. On the bridge: the same, in its place among that site's batches (R20)."""
+    """A site has installed this view. The same frame crosses the bridge, in its place among that site's batches (R20)."""
 
     site: str
     view: View
@@ -45,7 +45,7 @@ class RemoteView(Header):
 
 @dataclass(frozen=True, slots=True)
 class SiteDown(Header):
-    """This lineage of a site has had no link for the grace time; with `forget`, for so long that nothing is kept for it."""
+    """A lineage of a site has had no link for the grace time; with `forget`, for so long that nothing is held for it now."""
 
     site: str
     lineage: ViewId
@@ -54,7 +54,7 @@ class SiteDown(Header):
 
 @dataclass(frozen=True, slots=True)
 class LinkUp(Header):
-    """The relay of a site's lineage has connected in this epoch; a lower one is refused from now on, by whoever relays (R6)."""
+    """The relay of a site's lineage has connected in this epoch; from now on every relay here refuses a lower epoch (R6)."""
 
     site: str
     lineage: ViewId
@@ -63,7 +63,7 @@ class LinkUp(Header):
 
 @dataclass(frozen=True, slots=True)
 class Acked(Header):
-    """What is stable in another site. Every member drops from its buffer what all sites have that it is held for."""
+    """What of this site is stable in another one: members drop the entries that all sites have for which they are held."""
 
     site: str
     lineage: ViewId
@@ -72,7 +72,7 @@ class Acked(Header):
 
 @dataclass(frozen=True, slots=True)
 class LinkPace(Header):
-    """From here on this lineage of a site is too slow for senders to wait for it, or is not any more."""
+    """From this entry on a lineage of a site is too slow for senders to wait for it, or no longer too slow."""
 
     site: str
     lineage: ViewId
@@ -81,24 +81,24 @@ class LinkPace(Header):
 
 @dataclass(frozen=True, slots=True)
 class HeldFor(Header):
-    """From here on this site's stream is held for these other sites, in order of their names; for none: it is not held."""
+    """From this entry on this site's stream is held for these other sites, in order of their names. Empty: nothing is held."""
 
     sites: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Trim(Header):
-    """The budget is exceeded: every member drops the entries of its buffer up to this position."""
+    """The budget is exceeded: every member drops the entries of its buffer up to and including this position."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteGap(Header):
-    """The site no longer holds these messages of its member. On the bridge: the same (R21).
+    """A site no longer holds these messages, `first` to `last`, of its member. The same frame crosses the bridge (R21).
 
-    The reason is `budget` (they had to go for the budget to hold), `too_large` (no frame of the link holds them) or `not_held`:
-    let go when everybody had them that they were held for, or before the relay that says so knew of them.
+    `reason`: `budget` (dropped so that the budget holds), `too_large` (no frame of the link can hold them) or `not_held`
+    (dropped when every site had them for which they were held, or before the relay that says so knew of them).
     """
 
     site: str
@@ -110,7 +110,7 @@ class RemoteGap(Header):
 
 @dataclass(frozen=True, slots=True)
 class RemoteBaseline(Header):
-    """Our knowledge of a site begins after these numbers. On the bridge: the same (R29)."""
+    """What a receiver gets of this site begins after these numbers, per origin. The same frame crosses the bridge (R29)."""
 
     site: str
     origins: dict[Address, int]
@@ -121,7 +121,7 @@ class RemoteBaseline(Header):
 
 @dataclass(frozen=True, slots=True)
 class Configured(Header):
-    """The other sites in the configuration of the member that says so: not those that the stream is held for."""
+    """The other sites in the sender's configuration, sent when they differ from the sites that the stream is held for."""
 
     sites: tuple[str, ...]
 
@@ -131,7 +131,10 @@ class Configured(Header):
 
 @dataclass(frozen=True, slots=True)
 class ForwardUnicast(Header):
-    """Origin to relay: bring this unicast to its site. `after` is the number that the target must have reached before."""
+    """Origin to relay: bring this unicast to its site. `after`: the number that the target must have reached before it.
+
+    `attempt` counts how often the origin has forwarded what waits for this target; a refusal names it.
+    """
 
     after: int
     attempt: int
@@ -139,28 +142,28 @@ class ForwardUnicast(Header):
 
 @dataclass(frozen=True, slots=True)
 class DeliverUnicast(Header):
-    """Relay to target: this unicast is for you, from another site."""
+    """Relay to target: a unicast from another site; `after` and `attempt` as in `ForwardUnicast`."""
 
     after: int
     attempt: int
 
 
 class UnicastRefusal(StrEnum):
-    """Why an attempt to bring a unicast to its target certainly came to nothing."""
+    """Why an attempt to bring a unicast to its target has certainly failed."""
 
-    #: No part of its site has the target. Trying again is useless: a uuid seldom comes back.
+    #: The target is in no part of its site. Trying again is useless: a UUID seldom comes back.
     NO_MEMBER = "no_member"
-    #: The site that says NO_MEMBER is only a part of it, as far as the origin's site knows: worth another try.
+    #: A part of the target's site said NO_MEMBER, but a view of that site known here has the target: worth another try.
     OTHER_PART = "other_part"
-    #: No frame of the link can hold it, however often it is tried.
+    #: No frame of the link can hold the unicast, however often it is tried.
     TOO_LARGE = "too_large"
-    #: There is no room on the link just now.
+    #: The queue of the link has no room at present.
     QUEUE_FULL = "queue_full"
-    #: The relay has no link to the site.
+    #: The relay has no link to the target's site.
     NO_LINK = "no_link"
-    #: Who was asked does not relay, or nobody does.
+    #: The member that was asked does not relay.
     NOT_RELAY = "not_relay"
-    #: A word of a later version.
+    #: A reason of a later version, unknown here.
     OTHER = "other"
 
     @classmethod
@@ -170,10 +173,10 @@ class UnicastRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UnicastReply(Header):
-    """The way back to the origin, inside a site and on the bridge.
+    """The answer to a unicast, on its way back to the origin inside a site and over the bridge.
 
-    Without a refusal: the target has everything up to `n`. With one: the attempt with the batch that ends in `n` certainly
-    came to nothing.
+    Without a refusal: the target has everything up to number `n`. With one: this attempt to bring the batch that ends in `n`
+    has certainly failed.
     """
 
     site: str
@@ -190,7 +193,7 @@ class UnicastReply(Header):
 
 @dataclass(frozen=True, slots=True)
 class LineageState:
-    """What a joiner needs to know about one lineage of another site."""
+    """What a joiner is told about one lineage of another site; the fields are those of `Lineage`."""
 
     lineage: ViewId
     epoch: ViewId | None
@@ -201,7 +204,7 @@ class LineageState:
 
 @dataclass(frozen=True, slots=True)
 class RemoteState:
-    """What a joiner needs to know about another site."""
+    """What a joiner is told about another site; the fields are those of `Remote`."""
 
     site: str
     known: bool
@@ -214,7 +217,7 @@ class RemoteState:
 
 @dataclass(frozen=True, slots=True)
 class RelayState(Header):
-    """The whole replicated relay state at a point of the stream (R3, R23, S9), and the view that the giver was in."""
+    """The whole replicated relay state at a point of the stream (R3, R23, S9); `view` is the one that the giver was in."""
 
     view: ViewId | None
     first: int
@@ -222,7 +225,7 @@ class RelayState(Header):
     base_view: View | None
     produced: dict[Address, int]
     remotes: tuple[RemoteState, ...]
-    #: The other sites that the stream is held for: what all of them have is held no more.
+    #: The other sites that the stream is held for.
     sites: tuple[str, ...]
 
 

@@ -1,6 +1,6 @@
-"""What a joiner is handed of the buffer: its entries in columns, for there may be hundreds of thousands of them.
+"""The buffer's entries as they are handed to a joiner: in columns, because there may be hundreds of thousands of entries.
 
-A list a batch would take ten times as long to make and to read, while the whole site waits for the joiner.
+One record per batch would take ten times as long to encode and decode, while the whole site waits for the joiner.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View
 from sitestack.wire.schema import INT_MAX
 
-#: The most that a buffer may be configured to hold: half a gigabyte of objects, bodies not counted.
+#: Entries that a buffer may be configured to hold at most: half a gigabyte of objects, bodies not counted.
 ENTRIES_MAX = 1_000_000
-#: In place of an origin: the entry is a view.
+#: Value in column `origin_of` for an entry that is a view.
 _VIEW = -1
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class HeldEntry:
-    """One entry of the buffer: a batch, or a view of the site."""
+    """One entry of the buffer: a batch of this site, or a view of it; the other field is None."""
 
     batch: Batch | None
     view: View | None
@@ -32,15 +32,15 @@ class HeldEntry:
 
 @dataclass(frozen=True, slots=True)
 class HeldEntries:
-    """Entries of one site in their order: `origin_of` has one number for each, the other columns one for each batch or view."""
+    """Entries of one site in order. `origin_of` has an element per entry, the other columns one per batch or per view."""
 
-    #: A column may be so long: a buffer holds more than its budget until what trims it comes back.
+    #: Length limit of a column (read by the codec): a buffer exceeds its budget until the Trim comes back in the stream.
     items_max: ClassVar[int] = 2 * ENTRIES_MAX
 
-    #: All batches are of this site and of scope ALL: nothing else is held for others.
+    #: The site of all batches, which are of scope ALL: no other batches are held for other sites.
     site: str
     origins: tuple[Address, ...]
-    #: For each entry the index of its origin, or -1: a view.
+    #: For each entry the index of its origin in `origins`, or -1 when the entry is a view.
     origin_of: tuple[int, ...]
     firsts: tuple[int, ...]
     counts: tuple[int, ...]
@@ -69,7 +69,7 @@ class HeldEntries:
         return cls(site, tuple(index), tuple(origin_of), firsts, counts, bodies, tuple(views))
 
     def is_sound(self) -> bool:
-        """Whether the columns go together, and every batch can be one. Nothing else comes off the wire."""
+        """Whether the columns fit together and every batch is valid. The codec refuses what is not."""
         views = self.origin_of.count(_VIEW)
         batches = len(self.origin_of) - views
         fits = len(self.views) == views and len(self.firsts) == len(self.counts) == len(self.bodies) == batches

@@ -1,9 +1,9 @@
-"""Two halves of one site become one again: one replicated relay state out of several, the same at every member.
+"""The merge of a split site: one replicated relay state out of those of all parts, the same at every member.
 
-Of this site: all batches that either part holds for the other sites, to be relayed and never delivered in the other part (M2),
-and the higher number of every origin. Of the other sites: what all parts have that know them, so that they send again what one
-lacks; each member drops what it has (`ReplicatedState.merge`). What the others have of ours is a fact: there the higher number
-counts.
+Of this site, the merged state holds all batches that any part holds for other sites; they are relayed, and never delivered in
+another part (M2). Of each origin it keeps the higher number. Of another site it keeps the lower number of the parts that know
+that site, so that the site sends again what one part lacks; each member drops what it has had (`Remote.ahead`). What another
+site has acknowledged of this one stays true after a merge: there the higher number counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sitestack.model.view import View, ViewId
 
 
 def merge_parts(parts: Sequence[RelayState], members: Mapping[ViewId, Sequence[Address]]) -> RelayState:
-    """One state out of those of all parts, whatever order they come in; `members` of each part, by its view."""
+    """One state out of those of all parts; their order does not matter. `members`: those of each part, by the part's view."""
 
     def place(part: RelayState) -> ViewId:
         assert part.view is not None, "a part of a split site has a view"
@@ -36,7 +36,10 @@ def merge_parts(parts: Sequence[RelayState], members: Mapping[ViewId, Sequence[A
 def _ahead(
     merged: RemoteState, parts: Sequence[RelayState], members: Mapping[ViewId, Sequence[Address]]
 ) -> dict[Address, dict[Address, int]]:
-    """Who has more of a site than all parts have. It is not given that again."""
+    """Per member and origin: up to which number a member's own part had a site, where that is above the merged number.
+
+    Such a member has delivered these messages, and drops them when the site sends them again.
+    """
     found: dict[Address, dict[Address, int]] = {}
     known = [(part.view, remote) for part in parts for remote in part.remotes if remote.site == merged.site]
     for view, remote in known:
@@ -62,9 +65,10 @@ def _merge(one: RelayState, other: RelayState) -> RelayState:
 
 
 def _merge_entries(one: HeldEntries, other: HeldEntries) -> HeldEntries:
-    """Each origin's batches in order, each once: what only the other has goes before the next higher number, else to the end.
+    """The entries of two parts: each batch once, the batches of each origin in order.
 
-    To the front what is below all numbers here. Between them goes what a third part held and these two had let go.
+    What only `other` has goes before the next higher batch of its origin in `one`, else to the end; to the very front when it
+    is below all of these. What a third part held and these two had dropped then goes between the front and the rest.
     """
     mine = list(one)
     held = {_name(entry): None for entry in mine}
@@ -110,7 +114,7 @@ def _merge_remote(one: RemoteState, other: RemoteState) -> RemoteState:
             lineages[name] = replace(each, view=None)
     if one.known and other.known:
         admitted = lower_of(one.admitted, other.admitted)
-    else:  # who knows nothing of a site has lost nothing of it either: it begins where the other part is
+    else:  # a part that knows nothing of a site has missed nothing of it: it begins where the other part stands
         admitted = dict(one.admitted if one.known else other.admitted)
     down = (one.down or other.down) and all(each.view is None for each in lineages.values())
     return RemoteState(one.site, one.known or other.known, down, admitted, tuple(lineages.values()), reached, {})
@@ -125,7 +129,10 @@ def _merge_lineage(one: LineageState, other: LineageState) -> LineageState:
 
 
 def _has_hidden(part: RemoteState, lineage: ViewId, reached: ViewId | None) -> bool:
-    """One part has seen it go at its newest view, the other not yet. Should it live, its link shows it again."""
+    """True when a part took the lineage out of its global view while the lineage's newest view was the newest known anywhere.
+
+    The other part has merely not noticed yet. Should the lineage live after all, its link shows it again.
+    """
     shown = any(each.lineage == lineage and each.view is not None for each in part.lineages)
     return not shown and reached is not None and part.reached.get(lineage) == reached
 

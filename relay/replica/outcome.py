@@ -1,4 +1,4 @@
-"""Outcome: what an entry of the site's stream has done at a member, besides changing the replicated state."""
+"""Outcome: what follows at a member from an entry of the site's stream, besides the change of the replicated state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sitestack.model.view import ViewId
 
 
 class Numbers(NamedTuple):
-    """Messages of a member of another site that count as admitted: those after `before`, up to `n`."""
+    """Messages of one origin, a member of another site, that count as admitted: from above `before` up to `n`."""
 
     origin: Address
     before: int
@@ -21,26 +21,26 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What has come of one entry. Outcomes that say nothing of their own entry are made once, not for every batch."""
+    """The outcome of one entry. `APPLIED` and the refusals are shared objects, so that no batch needs one of its own."""
 
-    #: NEXT: the entry has been applied, and its batch is to be delivered. Otherwise why it has not been applied, or with
-    #: DELIVERED why its batch is not delivered here.
+    #: NEXT: the entry was applied, and its batch is to be delivered. DELIVERED: it was applied, but this member had delivered
+    #: its batch before. Any other value: why it was not applied.
     admission: Admission = Admission.NEXT
-    #: What the application is told, in this order.
+    #: Events for the application, in this order.
     events: tuple[Event, ...] = ()
-    #: What has been admitted of another site without its batches.
+    #: Numbers of another site that were admitted without their batches, by a gap or a baseline.
     numbers: tuple[Numbers, ...] = ()
     #: The lineages of the entry's site that a merge view has ended.
     ended: tuple[ViewId, ...] = ()
-    #: Where in the buffer the view in force stands with which this site begins to hold its stream.
+    #: Only when this site begins to hold its stream (`HeldFor`): the buffer position of the view in force.
     position: int | None = None
 
 
-#: The entry has been applied, and there is nothing to say.
+#: The entry was applied, and nothing follows from it.
 APPLIED = Outcome()
 _REFUSED = {admission: Outcome(admission) for admission in Admission}
 
 
 def refused(admission: Admission) -> Outcome:
-    """The entry has not been applied, or is not to be delivered."""
+    """The shared outcome of an entry that was not applied, or is not to be delivered."""
     return _REFUSED[admission]

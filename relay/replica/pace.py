@@ -1,9 +1,9 @@
-"""Pace: for which sites the senders of this one wait, and from where on nothing goes for the budget meanwhile.
+"""Pace: for which other sites the senders of this site wait, and which entries the budget must not take meanwhile.
 
-A site that keeps up with a least pace is waited for while it is in the global view, also while its relay is replaced: what is
-held for it is at the budget, so senders go on as it acknowledges, and no gap is declared on a link that is up. One that is down
-or slow is not waited for: the budget trims what it lacks, and this site goes on as if alone (X11). Everything that this is read
-from is replicated, so all members stop and go on at the same point of the stream.
+Senders wait for a site that is in the global view and keeps a least pace, also while its relay is replaced: when the entries
+that it lacks reach the budget, senders go on only as it acknowledges, so that no gap is declared on a link that is up. Senders
+do not wait for a site that is down or slow: the budget takes what it lacks, and this site goes on as if alone (X11). All input
+is replicated state, so all members stop and go on at the same point of the stream.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sitestack.model.view import ViewId
 
 
 class Pace:
-    """Reads the replicated state. `when_down`: with `wait` a site is waited for however long it takes."""
+    """Reads the replicated state. `when_down`: for a site with `wait`, senders wait also while it is down or slow."""
 
     def __init__(self, state: ReplicatedState, when_down: Mapping[str, Literal["gap", "wait"]]) -> None:
         self._state = state
@@ -25,7 +25,7 @@ class Pace:
         self._waiting: tuple[str, ...] = ()
 
     def waits_for(self) -> tuple[str, ...]:
-        """The sites whose share of the buffer is at the budget; each until it is an eighth below."""
+        """The sites for which senders wait now: what a site lacks has reached the budget, and is not an eighth below it yet."""
         if self._waiting or self._is_at_budget(self._state.buffer.first, 8):
             eighths = dict.fromkeys(self._waiting, 7)
             floors = {site: self._floor(site) for site in self._state.sites}
@@ -34,7 +34,7 @@ class Pace:
         return self._waiting
 
     def floor(self) -> int:
-        """The first position of the buffer that a site lacks which is waited for; its end when there is none."""
+        """The oldest position of the buffer lacking at a site that makes senders wait; the buffer's end when there is none."""
         floors = [self._floor(site) for site in self._state.sites]
         return min([each for each in floors if each is not None], default=self._state.buffer.end)
 
@@ -44,27 +44,27 @@ class Pace:
         linked = [] if remote is None else [(name, each) for name, each in remote.lineages.items() if each.epoch is not None]
         shown = [(name, each) for name, each in linked if each.view is not None]
         if self.waits_however_long(site):
-            return shown or linked  # of a site that lives a lost part is not waited for
+            return shown or linked  # while the site is in the global view, its lost parts are not waited for
         return [(name, each) for name, each in shown if not each.is_slow]
 
     def is_near_budget(self, site: str) -> bool:
-        """Whether senders wait for this site, or have just been let go on and will soon wait again."""
+        """True at six eighths of the budget: senders wait for this site, or went on a moment ago and will soon wait again."""
         floor = self._floor(site)
         return floor is not None and self._is_at_budget(floor, 6)
 
     def waits_however_long(self, site: str) -> bool:
-        """Whether the operator wants senders to wait for this site also when it is down or slow."""
+        """True when the operator wants senders to wait for this site also while it is down or slow."""
         return self._when_down.get(site) == "wait"
 
     def _floor(self, site: str) -> int | None:
         buffer = self._state.buffer
         lineages = self.waited_for(site)
         if not lineages:
-            return buffer.first if self.waits_however_long(site) else None  # it has never been linked, and lacks everything
+            return buffer.first if self.waits_however_long(site) else None  # a site that has never linked lacks everything
         return min(lineage.lacks_from(buffer) for _, lineage in lineages)
 
     def _is_at_budget(self, position: int, eighths: int) -> bool:
-        """Whether what is held from a position on is so many eighths of the budget."""
+        """True when what is held from this position on is at least so many eighths of the budget, in entries or in bytes."""
         buffer = self._state.buffer
         if position >= buffer.end:
             return False

@@ -1,7 +1,7 @@
-"""Remote: what every member of a site knows about one other site. It changes by entries of the stream only (`state.py`).
+"""Remote: what every member of a site knows about one other site; only entries of the stream change it (`state.py`).
 
-The other site numbers what each of its members sends; here is what has been admitted of that. It has one line of views, or
-several while it is split; each is a lineage, with the epoch of its relay, its newest view, and what it has of ours.
+It says how far the numbered messages of each member of that site have been admitted here. A site has one lineage (a line of
+views), or several while it is split; each has the epoch of its relay, its newest view, and what it acknowledged of this site.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from sitestack.model.address import Address
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
 
-#: Lineages remembered per site: each is a split or a loss of the majority that the others have not forgotten yet.
+#: Lineages remembered per site: a new one comes with each split or loss of the majority, and stays until it is forgotten.
 LINEAGES_MAX = 8
-#: Lineages of which the newest view is remembered, those included that are forgotten as such.
+#: Lineages of a site whose newest view is remembered, including lineages that are forgotten otherwise.
 REACHED_MAX = 64
 
 
 class Admission(Enum):
-    """What becomes of an entry of another site; unless it is applied, the value is the reason of the drop."""
+    """What becomes of an entry of another site; the values other than NEXT are reasons of a drop."""
 
-    #: It is the next one.
+    #: The batch begins with the next number of its origin.
     NEXT = "admitted"
-    #: It is not above what has been admitted.
+    #: All its numbers have been admitted before.
     DUPLICATE = "relay_duplicate"
-    #: Something before it is missing, and no gap accounts for it.
+    #: A number before it is missing, and no gap accounts for that.
     HOLE = "relay_hole"
     #: A gap that changes nothing.
     SETTLED = "relay_gap_settled"
-    #: A view below one that is known.
+    #: A view that is not newer than the one known of its lineage.
     OLD_VIEW = "relay_view_duplicate"
-    #: It has been applied, and this member had delivered it already, in its part of a split site.
+    #: The batch was admitted, but this member had delivered it already, in its part of a split site.
     DELIVERED = "relay_delivered_before_merge"
-    #: Nobody says such a thing.
+    #: A `Relayed` without a batch, which no member sends.
     MALFORMED = "relay_malformed"
 
 
 def admission(reached: int, first: int, last: int) -> Admission:
-    """Safety is contiguity: the next number is admitted, a lower one dropped, a hole refused."""
+    """Judge numbers `first` to `last` of an origin admitted up to `reached`: only what begins at the next one is admitted."""
     if last <= reached:
         return Admission.DUPLICATE
     return Admission.NEXT if first == reached + 1 else Admission.HOLE
@@ -52,27 +52,30 @@ def admission(reached: int, first: int, last: int) -> Admission:
 class Lineage:
     """One line of views of another site."""
 
-    #: The highest epoch in which its relay has connected; None when it is known from its views only.
+    #: The highest epoch in which its relay has connected; None while only its views are known.
     epoch: ViewId | None = None
-    #: Its newest view; None before the first and after it went down.
+    #: Its newest view; None before the first one, and after the lineage was taken out of the global view.
     view: View | None = None
-    #: What is stable there of our own site.
+    #: How far the messages of this site are stable there, per origin of this site; and the last view of this site there.
     acked: dict[Address, int] = field(default_factory=dict)
     acked_view: ViewId | None = None
-    #: Senders of our own site do not wait for it (`pace.py`).
+    #: True when it is too slow for the senders of this site to wait for it (`pace.py`).
     is_slow: bool = False
-    #: Not replicated: all entries before this position are known to be stable there; it is moved on when somebody asks.
+    #: Not replicated, a cache of `lacks_from`: all entries before this position of the buffer are stable there.
     _lacks_from: int = 0
 
     def has(self, entry: Entry) -> bool:
-        """True when the entry of our buffer is stable there."""
+        """True when this entry of this site's buffer is stable there."""
         if entry.batch is not None:
             return self.acked.get(entry.batch.origin, 0) >= entry.batch.last
         assert entry.view is not None
         return self.acked_view is not None and self.acked_view >= entry.view.id
 
     def lacks_from(self, buffer: Buffer) -> int:
-        """The position of the oldest entry that is not stable there; the end when all are. What is stable stays so."""
+        """The buffer position of the oldest entry that is not stable there; the buffer's end when all are.
+
+        Stable entries stay stable, so each call goes on where the last one stopped.
+        """
         position = max(self._lacks_from, buffer.first)
         while position < buffer.end and self.has(buffer.at(position)):
             position += 1
@@ -82,24 +85,25 @@ class Lineage:
 
 @dataclass(slots=True)
 class Remote:
-    """Another site. Bounds: `ORIGINS_MAX` numbers, `LINEAGES_MAX` lineages, `REACHED_MAX` of which the newest view is known."""
+    """Another site. Bounds: `ORIGINS_MAX` numbers, `LINEAGES_MAX` lineages, `REACHED_MAX` newest views of lineages."""
 
-    #: True once anything of it has been admitted: from then on what is missing is a gap, before it is a baseline.
+    #: True once anything of the site has been admitted: from then on, numbers it no longer holds are a gap, before a baseline.
     known: bool = False
+    #: True when the site was taken out of the global view for want of a link.
     down: bool = False
     #: The last number admitted per origin.
     admitted: dict[Address, int] = field(default_factory=dict)
-    #: Which members are ahead of that, and how far, after a merge with a part that had less.
+    #: Members of this site that delivered more than `admitted` before a merge, and up to which number per origin.
     ahead: dict[Address, dict[Address, int]] = field(default_factory=dict)
-    #: Not replicated: where the state with which this member's application begins is ahead of it.
+    #: Not replicated: numbers above `admitted` that the application state handed to this member contains already, per origin.
     inherited: dict[Address, int] = field(default_factory=dict)
     lineages: dict[ViewId, Lineage] = field(default_factory=dict)
-    #: The newest view that each lineage has ever shown, gone or not: it may come back with that one, and none before (G3).
+    #: The newest view that each lineage has ever shown. A lineage may come back with that view, never with an older one (G3).
     reached: dict[ViewId, ViewId] = field(default_factory=dict)
 
     @classmethod
     def taken(cls, given: RemoteState) -> Remote:
-        """As another member gave it."""
+        """The site as another member knows it."""
         lineages = {}
         for each in given.lineages:
             lineages[each.lineage] = Lineage(each.epoch, each.view, dict(each.acked.origins), each.acked.view, each.is_slow)
@@ -127,7 +131,7 @@ class Remote:
         return answer
 
     def skip(self, gap: RemoteGap) -> int | None:
-        """Admit a gap. The last number before it; None when the gap changes nothing."""
+        """Admit a gap; returns the last number before it. None when it is below what was admitted, or not the next one."""
         reached = self.admitted.get(gap.origin, 0)
         if gap.last <= reached or gap.first > reached + 1:
             return None
@@ -136,18 +140,18 @@ class Remote:
         return reached
 
     def begin(self, baseline: RemoteBaseline) -> dict[Address, int]:
-        """Begin to know it after these numbers; those that were new."""
+        """Count the numbers up to these as admitted, for origins not known yet; returns those that were new."""
         fresh = {origin: n for origin, n in baseline.origins.items() if n > 0 and origin not in self.admitted}
         self.known = True
         self.admitted.update(fresh)
         return fresh
 
     def had(self, member: Address, origin: Address) -> int:
-        """How far a member had an origin already in its part of a split site; others had not, so it is admitted again."""
+        """The number up to which a member had delivered an origin in its part of a split site; 0 when it is not ahead."""
         return self.ahead[member].get(origin, 0) if member in self.ahead else 0
 
     def settle(self, origin: Address, last: int) -> None:
-        """So far an origin has been admitted: who was ahead up to there is not ahead any more."""
+        """An origin has been admitted up to `last`: members that were ahead no further than this are not ahead any more."""
         if self.inherited.get(origin, last + 1) <= last:
             del self.inherited[origin]
         for member, numbers in list(self.ahead.items()):
@@ -157,16 +161,19 @@ class Remote:
                 del self.ahead[member]
 
     def inherit(self, provider: Address, heir: Address) -> None:
-        """The heir's application begins with the state of the provider's; what itself has been delivered is before that."""
+        """The application of member `heir` begins with the state of that of member `provider`, which may be ahead.
+
+        What was delivered to the heir itself before is superseded by that state, so the heir is not ahead on its own any more.
+        """
         self.inherited = dict(self.ahead.get(provider, {}))
         self.ahead.pop(heir, None)
 
     def keep_ahead(self, members: tuple[Address, ...]) -> None:
-        """Forget who is gone."""
+        """Forget which members are ahead, except for these, the members of the view."""
         self.ahead = {member: numbers for member, numbers in self.ahead.items() if member in members}
 
     def vector(self, lineage: ViewId) -> SiteVector | None:
-        """What has been admitted, as a STATE says it to a relay of this lineage; None when nothing is known of the site."""
+        """What has been admitted, as STATE says it to the relay of this lineage; None when nothing is known of the site."""
         if not self.known:
             return None
         known = self.lineages.get(lineage)
@@ -176,19 +183,19 @@ class Remote:
 
     @property
     def view(self) -> View | None:
-        """The view that stands for the site: the newest of its lineages, so a late one of a lost part never flips it (R10)."""
+        """The view that stands for the site: the newest one, so that a late view of a lost part never replaces it (R10)."""
         views = [lineage.view for lineage in self.lineages.values() if lineage.view is not None]
         return max(views, key=lambda view: view.id, default=None)
 
     def lineages_of(self, member: Address) -> list[ViewId]:
-        """Those whose newest view has this member: the part of a split site in which it is. Empty: it is gone."""
+        """The lineages whose newest view has this member: the parts of a split site that it is in. Empty when it is gone."""
         return [name for name, each in self.lineages.items() if each.view is not None and member in each.view.members]
 
     def lineage(self, name: ViewId) -> Lineage:
-        """The lineage of this name, made when it is new. Something of it has come, so it is the last to be forgotten now.
+        """The lineage of this name, made when it is new, and moved to the end: lineages are forgotten from the front.
 
-        At the bound one goes that shows no view, else the one that was heard of least recently: not the one that lives while
-        strays of its site come and go.
+        At the bound a lineage that shows no view is forgotten, otherwise the one heard of least recently. So the lineage that
+        lives is not forgotten while short-lived ones of its site come and go.
         """
         found = self.lineages.pop(name, None) or Lineage()
         while len(self.lineages) >= LINEAGES_MAX:
@@ -198,18 +205,18 @@ class Remote:
         return found
 
     def pinning(self) -> list[Lineage]:
-        """Those that entries are held for: the ones that have ever linked."""
+        """The lineages that entries are held for: those that have ever linked."""
         return [each for each in self.lineages.values() if each.epoch is not None]
 
     def is_news(self, view: View) -> bool:
-        """True when the view is above what its lineage shows, and not below what that has ever shown."""
+        """True for a view newer than all that its lineage has shown, or the newest one again after the lineage went down."""
         reached, lineage = self.reached.get(view.lineage), self.lineages.get(view.lineage)
         if reached is None or reached < view.id:
             return True
         return reached == view.id and (lineage is None or lineage.view is None)
 
     def show(self, view: View) -> bool:
-        """A view of the site; False when a newer one of its lineage is known. A merge view ends the lineages it joins."""
+        """Take a new view of the site; False when it is no news. A merge view ends the lineages that it joins."""
         if not self.is_news(view):
             return False
         self.lineage(view.lineage).view = view
@@ -223,9 +230,10 @@ class Remote:
         return True
 
     def _forget_merged(self, view: View) -> None:
-        """A merge view continues the lineages that it joins: when its own is linked, it alone says what its site has.
+        """Forget the lineages that a merge view joins, once its own lineage has linked and so says what the whole site has.
 
-        Also those that went down meanwhile, and those whose last views nobody here has seen: nothing is held for them any more.
+        That includes lineages that went down meanwhile, and those whose last views were never seen here: nothing is held for
+        any of them from now on.
         """
         if self.lineages[view.lineage].epoch is None:
             return
@@ -234,7 +242,7 @@ class Remote:
                 self.lineages.pop(part.lineage, None)
 
     def hide(self, name: ViewId, forget: bool) -> bool:
-        """A lineage has been away too long: it shows no view, and with `forget` is gone. False when it is not known."""
+        """Take a lineage that was away too long out of the global view, or `forget` it; False when it is not known."""
         lineage = self.lineages.get(name)
         if lineage is None:
             return False

@@ -1,7 +1,7 @@
-"""Replica: what every member does with an entry of its site's stream that the coordinator has put there.
+"""Replica: what every member does with an entry that the coordinator has put into its site's stream (`gateway/injector.py`).
 
-It changes the replicated state and answers with the outcome: what the application is told, and what a gateway has to know. It
-is the same at every member at the same point of the stream, whoever relays. Entries are put there by `gateway/injector.py`.
+`apply` changes the replicated state and returns the outcome: what the application is told, and what a gateway has to know. The
+replicated state is the same at every member at the same point of the stream, whoever relays.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sitestack.model.frame import Header
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 
-#: What only the coordinator puts into the stream.
+#: The headers of the entries that only the coordinator puts into the stream.
 ENTRIES: tuple[type[Header], ...] = (
     Relayed,
     RemoteView,
@@ -57,7 +57,7 @@ class Replica:
         self.state = ReplicatedState(site, config, sites)
         self._me = member
         self._shown: GlobalView | None = None
-        #: What other parts of a split site gave, until the merge view, which follows at once.
+        #: The states of the other parts of a split site, kept until the merge view, which follows at once.
         self._parts: list[RelayState] = []
         self._handlers: dict[type[Header], Callable[[Any, float], Outcome]] = {
             RemoteView: self._remote_view,
@@ -74,11 +74,14 @@ class Replica:
     # -- views of this site --------------------------------------------------------------------------------------------
 
     def merge_with(self, part: RelayState) -> None:
-        """Another part of this site, split until now; the merge view follows."""
+        """Take the state of another part of this site, which was split until now; the merge view follows."""
         self._parts.append(part)
 
     def merge(self, view: View, now: float) -> list[Baseline] | None:
-        """Before a view is installed: become one with the other parts. Where sites begin for this one; None without parts."""
+        """Merge the states of the other parts, before the merge view is installed; None when there are none.
+
+        Returns baselines: where other sites begin of which this member's part knew nothing.
+        """
         if not self._parts:
             return None
         parts, self._parts = self._parts, []
@@ -86,12 +89,12 @@ class Replica:
         return [Baseline(site, origins) for site, origins in self.state.merge(parts, members, now)]
 
     def install(self, view: View, is_first: bool, now: float) -> list[Baseline]:
-        """A view of this site. Where the other sites begin for its application, when this is its first one (R29)."""
+        """Install a view of this site. With the member's first one: where the other sites begin for its application (R29)."""
         self.state.install(view, now)
         return [Baseline(site, origins) for site, origins in self.state.baselines()] if is_first else []
 
     def update(self) -> tuple[GlobalView, ...]:
-        """RELAY's Update(RV, GV): the global view if it is another one than the application knows (REL-21)."""
+        """RELAY's Update(RV, GV): the global view, if it differs from the one that the application knows (REL-21)."""
         view = self.state.global_view()
         if view == self._shown:
             return ()
@@ -103,7 +106,7 @@ class Replica:
     # -- entries -------------------------------------------------------------------------------------------------------
 
     def apply(self, entry: Header, batch: Batch | None, now: float) -> Outcome:
-        """One of `ENTRIES`, with the batch that a `Relayed` comes with."""
+        """Apply an entry, one of `ENTRIES`; `batch` is that of a `Relayed`."""
         if type(entry) is Relayed:
             return refused(Admission.MALFORMED) if batch is None else self._relayed(batch)
         return self._handlers[type(entry)](entry, now)
@@ -120,7 +123,10 @@ class Replica:
         return Outcome(Admission.DELIVERED, events=(Baseline(batch.site, {batch.origin: batch.last}),))
 
     def _reach(self, site: str, origin: Address, last: int) -> tuple[int, int]:
-        """How far this member had an origin before it was admitted again up to `last`, and how far its first state had it."""
+        """Two numbers of an origin that is now admitted up to `last`, from which this member knows what not to deliver again.
+
+        Up to the first it delivered the origin in its part of a split site; up to the second its first state contains it.
+        """
         remote = self.state.remote(site)
         reached = remote.had(self._me, origin), remote.inherited.get(origin, 0)
         remote.settle(origin, last)

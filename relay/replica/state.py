@@ -31,21 +31,21 @@ from sitestack.model.view import View, ViewId
 
 
 class ReplicatedState:
-    """Buffer, own view, and all that is known of the other sites."""
+    """The buffer, this site's view, and what is known of each other site."""
 
     def __init__(self, site: str, config: BufferConfig, sites: tuple[str, ...] = ()) -> None:
-        """`sites`: what a founder of the site begins with, the others in its own configuration, in order of their names."""
+        """`sites`: the other sites in this member's configuration, in order of their names; a joiner is told the site's."""
         self.site = site
         self.view: View | None = None
         self.buffer = Buffer(config)
-        #: The last number of scope ALL per origin of this site.
+        #: The last number (scope ALL) of each origin of this site.
         self.produced: dict[Address, int] = {}
         self.remotes: dict[str, Remote] = {}
-        #: The others that what this site sends is held for (`gateway/retention.py`). Who relays to nobody holds nothing.
+        #: The other sites that this site's stream is held for (`gateway/retention.py`). Empty: nothing is held.
         self.sites = sites
 
     def remote(self, site: str) -> Remote:
-        """What is known of another site."""
+        """What is known of another site, from now on in the table if it was not."""
         found = self.remotes.get(site)
         if found is None:
             found = self.remotes[site] = Remote()
@@ -54,17 +54,20 @@ class ReplicatedState:
     # -- this site -----------------------------------------------------------------------------------------------------
 
     def append(self, batch: Batch, now: float) -> int:
-        """Hold a batch of this site for the others; its position in the buffer."""
+        """Hold a batch of this site for the other sites; returns its position in the buffer."""
         self.produced[batch.origin] = batch.last
         position = self.buffer.append(batch, None, now)
         if any(
             each.acked.get(batch.origin, 0) >= batch.last for other in self.remotes.values() for each in other.lineages.values()
         ):
-            self._drop_acked()  # with `order: fifo` an ACK may come before what it is for
+            self._drop_acked()  # with `order: fifo` an Acked entry may be delivered before the batch that it acknowledges
         return position
 
     def install(self, view: View, now: float) -> None:
-        """A view of this site is an entry like the batches: no message arrives before the view that knows its origin (G5)."""
+        """Install a view of this site.
+
+        The view is held like a batch, so that elsewhere no message arrives before the view that has its origin (G5).
+        """
         self.view = view
         if self.sites:
             self.buffer.append(None, view, now)
@@ -79,38 +82,38 @@ class ReplicatedState:
         return self.remote(batch.site).admit(batch)
 
     def apply_gap(self, gap: RemoteGap) -> int | None:
-        """Admit a gap. The last number before it; None when the gap changes nothing."""
+        """Admit a gap; returns the last number before it, None when the gap is not applied."""
         return self.remote(gap.site).skip(gap)
 
     def inherit(self, provider: Address, heir: Address) -> None:
-        """The heir's application begins with the state of the provider's: what that is ahead in is no news for it."""
+        """The application of member `heir` begins with the state of that of `provider`: what this contains is no news to it."""
         for remote in self.remotes.values():
             remote.inherit(provider, heir)
 
     def apply_baseline(self, baseline: RemoteBaseline) -> dict[Address, int]:
-        """Begin to know a site after these numbers; those that were new."""
+        """Begin to know a site after these numbers; returns those of origins that were new."""
         return self.remote(baseline.site).begin(baseline)
 
     def apply_view(self, entry: RemoteView) -> bool:
-        """A view of another site; False when a newer one of its lineage is known. A merge view ends the lineages it joins."""
+        """Take a view of another site; False when it is no news. A merge view ends the lineages that it joins."""
         is_news = self.remote(entry.site).show(entry.view)
         if is_news:
-            self._drop_acked()  # what was held only for a lineage that ends here
+            self._drop_acked()  # a lineage that ends here may have been the only one that lacked some entries
         return is_news
 
     def apply_down(self, entry: SiteDown) -> None:
-        """A lineage has been away too long: it leaves the global view, and with `forget` pins nothing any more."""
+        """Take a lineage that was away too long out of the global view; with `forget`, nothing is held for it any more."""
         if self.remote(entry.site).hide(entry.lineage, entry.forget) and entry.forget:
             self._drop_acked()
 
     def apply_link_up(self, entry: LinkUp) -> None:
-        """Fence every lower epoch of the lineage."""
+        """Note the epoch in which a lineage has connected: lower ones are fenced from now on."""
         lineage = self.remote(entry.site).lineage(entry.lineage)
         if lineage.epoch is None or lineage.epoch < entry.epoch:
             lineage.epoch = entry.epoch
 
     def apply_link_pace(self, entry: LinkPace) -> bool:
-        """Whether senders wait for this lineage; False when it is not known any more, or that was so before."""
+        """Note whether a lineage is too slow to be waited for; False when that is no news, or the lineage is not known."""
         lineage = self.remote(entry.site).lineages.get(entry.lineage)
         if lineage is None or lineage.is_slow is entry.is_slow:
             return False
@@ -118,7 +121,7 @@ class ReplicatedState:
         return True
 
     def apply_acked(self, entry: Acked) -> int:
-        """Another site has more of ours; how many entries were dropped because all that count have them."""
+        """Note what another site has of this one; returns how many entries were dropped because all that count have them."""
         lineage = self.remote(entry.site).lineage(entry.lineage)
         produced = self.produced
         raise_to(lineage.acked, entry.vector.origins)
@@ -128,7 +131,10 @@ class ReplicatedState:
         return self._drop_acked()
 
     def apply_held_for(self, entry: HeldFor, now: float) -> int | None:
-        """Hold for these sites from now on; the position of the view in force when that begins here, else None."""
+        """Hold the stream for these sites from now on.
+
+        Returns the buffer position of the view in force when holding begins with this entry, else None.
+        """
         before, self.sites = self.sites, entry.sites
         if not self.sites:
             self.buffer.drop_through(self.buffer.end - 1)
@@ -139,10 +145,10 @@ class ReplicatedState:
         return None
 
     def _drop_acked(self) -> int:
-        """Drop what all sites have that entries are held for; how many entries that were."""
+        """Drop the entries that all sites have for which they are held; returns how many."""
         pins = [self.pinning(site) for site in self.sites]
         if not pins or not all(pins):
-            return 0  # a site that has never been linked has nothing yet
+            return 0  # a site that has never linked has nothing yet
         waiting = [lineage for lineages in pins for lineage in lineages]
         return self.buffer.drop_while(lambda held: all(each.has(held) for each in waiting))
 
@@ -154,12 +160,12 @@ class ReplicatedState:
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def admitted_vector(self, site: str, lineage: ViewId) -> SiteVector | None:
-        """What this site has admitted of another one, as a STATE says it; None when that one is unknown here."""
+        """What this site has admitted of another one, as STATE says it; None when nothing of that site is known here."""
         remote = self.remotes.get(site)
         return None if remote is None else remote.vector(lineage)
 
     def baselines(self) -> list[tuple[str, dict[Address, int]]]:
-        """What of each other site this one has admitted: where a joiner begins (R29)."""
+        """What has been admitted of each other site: where a joiner begins with it (R29)."""
         return [(site, dict(remote.admitted)) for site, remote in self.remotes.items() if remote.admitted]
 
     def global_view(self) -> GlobalView:
@@ -182,7 +188,7 @@ class ReplicatedState:
     # -- joiners -------------------------------------------------------------------------------------------------------
 
     def give(self) -> RelayState:
-        """Everything, as of this point of the stream."""
+        """The whole state at this point of the stream, for a joiner or another part of the site."""
         remotes = [remote.give(site) for site, remote in self.remotes.items()]
         buffer = self.buffer
         view = None if self.view is None else self.view.id
@@ -191,9 +197,10 @@ class ReplicatedState:
     def merge(
         self, parts: list[RelayState], members: Mapping[ViewId, Sequence[Address]], now: float
     ) -> list[tuple[str, dict[Address, int]]]:
-        """Go on from the states of all parts of a split site; where sites begin of which this member's part knew nothing (R29).
+        """Go on from the merged states of all parts of a split site; `members`: those of each part, by the part's view.
 
-        `members` of each part, by its view. What a member has it will not be given again.
+        Returns where other sites begin of which this member's part knew nothing (R29). What a member had before the merge is
+        not delivered to it again.
         """
         known = [site for site, remote in self.remotes.items() if remote.known]
         inherited = {site: remote.inherited for site, remote in self.remotes.items()}
@@ -205,7 +212,7 @@ class ReplicatedState:
         return [(site, origins) for site, origins in self.baselines() if site not in known]
 
     def take(self, state: RelayState, now: float) -> None:
-        """Start from another member's point of the stream. Nothing of it is delivered here (S9)."""
+        """Replace this state by another member's. Nothing that it contains is delivered here (S9)."""
         self.buffer.take(state.first, state.entries, state.base_view, now)
         self.produced = dict(state.produced)
         self.sites = state.sites

@@ -1,4 +1,4 @@
-"""Arithmetic of vectors: numbers per origin, and views."""
+"""Arithmetic of vectors (the last number per origin) and of view ids."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sitestack.model.view import ViewId
 
 V = TypeVar("V")
 
-#: Origins remembered per site. Those that left stay as tombstones, so that a late replay is recognised (S7, R18); when there
-#: are more, the oldest not in the site's view go. It takes as many restarts in one site within one outage to be wrong.
+#: Origins remembered per site. Members that left stay as tombstones, so that a late replay is recognised (S7, R18); above the
+#: bound the oldest tombstones go. A replay would be mistaken for news only after as many restarts in one site in one outage.
 ORIGINS_MAX = 4_096
 
 
@@ -22,7 +22,7 @@ def raise_to(vector: dict[Address, int], other: dict[Address, int]) -> None:
 
 
 def lower_of(one: dict[Address, int], other: dict[Address, int]) -> dict[Address, int]:
-    """What both have: the lower number of each origin; one that is absent has nothing."""
+    """What both vectors cover: the lower number of each origin; an origin that is absent in one is left out."""
     return {origin: min(n, other[origin]) for origin, n in one.items() if origin in other}
 
 
@@ -34,7 +34,7 @@ def later(one: ViewId | None, other: ViewId | None) -> ViewId | None:
 
 
 def bury(vector: dict[Address, int], members: tuple[Address, ...]) -> None:
-    """Keep a vector within its bound: members that live move to its end, the oldest tombstones go."""
+    """Keep a vector within its bound: living members move to its end, so that the oldest tombstones are dropped."""
     for member in members:
         if member in vector:
             vector[member] = vector.pop(member)
@@ -42,6 +42,6 @@ def bury(vector: dict[Address, int], members: tuple[Address, ...]) -> None:
 
 
 def bound(vector: dict[Address, V]) -> None:
-    """Forget the oldest origins that are too many."""
+    """Drop the oldest origins above `ORIGINS_MAX`."""
     while len(vector) > ORIGINS_MAX:
         del vector[next(iter(vector))]

@@ -1,7 +1,7 @@
 """The way of a unicast between sites: origin -> relay -> bridge -> relay -> target, and of its reply back (REL-9, REL-10).
 
-Each step is one call: what this member does with it depends on whether it relays. Nothing is kept here; the origin keeps a
-unicast until the target has acknowledged it, so whatever cannot be done is said to the origin, or left to its patience.
+Each step is one call, and depends on whether this member relays. The relays on the way keep nothing: the origin keeps a unicast
+until the target has acknowledged it. A step that fails is refused to the origin, or left to the origin's timeout.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ class UnicastRoutes:
     # -- the origin ----------------------------------------------------------------------------------------------------
 
     def send(self, dest: ProxyUUID, batch: Batch, now: float) -> list[Effect]:
-        """A batch of mine for a member of another site."""
+        """Send a batch of this member to a member of another site."""
         step = self.sender.send(dest, batch, now)
         dropped = [Dropped("relay_unicast_pending_full")] if isinstance(step, Unreachable) else []
         return [*dropped, *self._carry_out([step], now)]
 
     def relay_changed(self, now: float) -> list[Effect]:
-        """Everything goes to the new one."""
+        """This site has a new relay: forward all that waits to the new one."""
         return self._carry_out(self.sender.again(now), now)
 
     def expire(self, now: float) -> list[Effect]:
-        """Forward again, or give up."""
+        """Forward again what has waited long enough, and give up what is too old."""
         return self._carry_out(self.sender.expire(now), now)
 
     def leave(self, now: float) -> list[Effect]:
-        """Say of every unicast that is still on its way that nobody will ever know (X10)."""
+        """Report every unanswered unicast as unreachable, since this member leaves (X10)."""
         return self._carry_out(self.sender.abandon(), now)
 
     def deadline(self) -> float | None:
-        """When `expire` wants to be called; None when nothing waits for an answer."""
+        """Time (s) at which `expire` must be called; None when no unicast waits for an answer."""
         return self.sender.deadline()
 
     def _carry_out(self, steps: Sequence[Step], now: float) -> list[Effect]:
-        """RELAY's forwardToCoord: to the relay, or at once onto the bridge when that is this member."""
+        """RELAY's forwardToCoord: forward to the relay, or onto the bridge when this member is the relay."""
         effects: list[Effect] = []
         failures: list[Effect] = []
         waiting = deque(steps)
@@ -82,7 +82,7 @@ class UnicastRoutes:
     # -- inside the site -----------------------------------------------------------------------------------------------
 
     def up(self, frame: Frame, now: float) -> list[Effect]:
-        """A frame of this package from a member of this site."""
+        """Take a frame about unicasts of other sites, from a member of this site."""
         match frame.headers[-1]:
             case ForwardUnicast() as header:
                 return self._relay(frame, header)
@@ -96,7 +96,7 @@ class UnicastRoutes:
     # -- the relays ----------------------------------------------------------------------------------------------------
 
     def _relay(self, frame: Frame, header: ForwardUnicast) -> list[Effect]:
-        """A member wants a unicast brought to another site. What cannot be done is said, not dropped (R16, REL-27)."""
+        """A member of this site wants a unicast brought to another site; a refusal is answered, not silent (R16, REL-27)."""
         batch = frame.batch
         if batch is None or batch.target is None or batch.origin != frame.source:
             return [Dropped("relay_malformed")]
@@ -107,13 +107,13 @@ class UnicastRoutes:
         return [*_count(refusal), Down(Frame(self._me, frame.source, (_refusal(unicast, refusal),)))]
 
     def _send(self, unicast: RemoteUnicast) -> UnicastRefusal | None:
-        """Onto the bridge; why not, or None."""
+        """Queue a unicast on the link to its target's site; returns why not, or None."""
         batch = unicast.batch
         assert batch.target is not None
         return self._gateway.send_unicast(batch.target_site, batch.target, unicast)
 
     def arrived(self, site: str, frame: RemoteUnicast | UnicastReply, now: float) -> list[Effect]:
-        """RELAY's putOnLocalCluster(M), from the bridge: for this member, for another one, or for nobody here."""
+        """RELAY's putOnLocalCluster(M): a unicast or reply from the bridge, for this member, another one, or none here."""
         if isinstance(frame, UnicastReply):
             ours = frame.target_site == site and frame.site == self._site
             return self._reply(frame, now) if ours else [Dropped("foreign_site")]
@@ -130,7 +130,7 @@ class UnicastRoutes:
     # -- the target ----------------------------------------------------------------------------------------------------
 
     def _deliver(self, after: int, batch: Batch | None) -> list[Effect]:
-        """For this member: REL-10, its source is the origin by way of the local relay."""
+        """Deliver a unicast to this member; its source is the origin, by way of the local relay (REL-10)."""
         if batch is None or batch.target != self._me or self._state.view is None:
             return [Dropped("relay_malformed")]
         if not self.receiver.receive(after, batch):
@@ -139,7 +139,7 @@ class UnicastRoutes:
         return [Up(Frame(source, self._me, (), batch))]
 
     def acknowledge(self, now: float) -> list[Effect]:
-        """Once a turn: say how far each sender's unicasts have been delivered."""
+        """Acknowledge, once a turn, how far each sender's unicasts have been delivered."""
         return [effect for reply in self.receiver.take_replies() for effect in self._reply(reply, now)]
 
     # -- the way back --------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class UnicastRoutes:
 
 
 def _count(refusal: UnicastRefusal) -> list[Effect]:
-    """What a link has no room for, now or ever, is a drop. Where there is none yet a unicast waits at its origin."""
+    """Count a refusal for want of room on a link as a drop. Other refusals are none: without a link, the origin just waits."""
     counted = refusal in (UnicastRefusal.QUEUE_FULL, UnicastRefusal.TOO_LARGE)
     return [Dropped(f"relay_unicast_{refusal}")] if counted else []
 

@@ -1,4 +1,4 @@
-"""Unicasts from members of other sites: the target's part (REL-9, REL-34); the origin's part is `sender.py`."""
+"""Unicasts from members of other sites, the part of the target (REL-9, REL-34); the part of the origin is `sender.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from relay.replica.entries import UnicastReply
 from sitestack.model.address import Address
 from sitestack.model.message import Batch
 
-#: Senders that a target remembers; the one heard least recently is forgotten, and could then repeat itself.
+#: Senders that a target remembers. Above it the one heard least recently is forgotten, and its repetitions with it.
 SENDERS_MAX = 16_384
 
 
@@ -25,7 +25,7 @@ class UnicastReceiver:
         return len(self._reached)
 
     def receive(self, after: int, batch: Batch) -> bool:
-        """True when the batch is to be delivered."""
+        """True when the batch is to be delivered; `after`: the number that must have been reached before it."""
         sender = (batch.site, batch.origin)
         reached = self._reached.pop(sender, 0)
         deliver = after <= reached < batch.first
@@ -40,7 +40,7 @@ class UnicastReceiver:
         return deliver
 
     def take_replies(self) -> list[UnicastReply]:
-        """The acknowledgements that are due."""
+        """The acknowledgements due since the last call, one per sender."""
         replies = [
             UnicastReply(site, origin, self._site, self._address, self._reached.get((site, origin), 0), 0, None)
             for site, origin in self._owed

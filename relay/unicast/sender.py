@@ -1,8 +1,8 @@
-"""Unicasts to members of other sites: the origin's part (REL-9, REL-34, R16); the target's part is `receiver.py`.
+"""Unicasts to members of other sites, the part of the origin (REL-9, REL-34, R16); the part of the target is `receiver.py`.
 
-The origin keeps a batch until the target has acknowledged it end to end, and forwards it again, to whoever relays by then,
-after a while or as soon as the relay changes. Every batch names the number that must have been reached before it, so the target
-delivers in order and once, and a batch that was given up leaves no hole. What lies between is two reliable hops and one link.
+The origin keeps a batch until the target has acknowledged it end to end. Until then it forwards the batch again, after a while
+or as soon as the relay changes, to the member that then relays. Every batch names the number that the target must have reached
+before it. So the target delivers each batch once and in order, and a batch that was given up leaves no hole.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from sitestack.model.message import Batch
 
 @dataclass(frozen=True, slots=True)
 class RemoteUnicastConfig:
-    """Patience with other sites."""
+    """Timeouts and bound of unicasts to members of other sites."""
 
-    #: First wait for an acknowledgement; it doubles up to the maximum. It should exceed the round trip between sites.
+    #: First wait (s) for an acknowledgement; it doubles up to `retry_s_max`. Should exceed the round trip between sites.
     retry_s: float = 1.0
-    #: The longest such wait.
+    #: Longest wait (s) before a batch is sent again.
     retry_s_max: float = 8.0
-    #: A batch that has not been acknowledged by then is reported as unreachable.
+    #: Seconds after which a batch that is not acknowledged is reported as unreachable.
     give_up_s: float = 30.0
-    #: How long a graceful leave waits for acknowledgements; what is still on its way then is reported.
+    #: Seconds for which a graceful leave waits for acknowledgements; batches without one are then reported as unreachable.
     leave_wait_s: float = 1.0
-    #: Bytes of this member's batches that may wait, over all targets; what comes on top is reported at once. When none waits,
-    #: one of any size may. It should exceed the largest message, or nothing may follow one of those.
+    #: Bytes of this member's batches that may wait, over all targets; further batches are reported as unreachable at once. When
+    #: none waits, one of any size is taken. Should exceed the largest message, or nothing may follow such a message.
     pending_bytes_max: int = 16 * 1024 * 1024
 
 
@@ -39,28 +39,30 @@ class RemoteUnicastConfig:
 class _Pending:
     batch: Batch
     since: float
-    #: Attempts that may have come to something.
+    #: Attempts that were not refused, so that the target may have the batch.
     open: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class _Line:
-    """What waits for one target, in order."""
+    """The batches that wait for one target, in order."""
 
     pending: deque[_Pending] = field(default_factory=deque)
+    #: Time (s) at which the whole line is forwarded again, and the wait (s) after that.
     due: float = 0.0
     wait_s: float = 0.0
-    #: How soon to try again after a refusal: a relay that has just taken over has no link for a moment.
+    #: Wait (s) after a refusal, shorter than `wait_s`: a relay that has just taken over has no link for a moment.
     refused_s: float = 0.0
+    #: Number of times that the line was forwarded again.
     attempt: int = 0
 
 
-#: What is to be done about a unicast: forward it now, or tell the application that it was given up.
+#: A step to take: forward a unicast now, or tell the application that it was given up.
 Step = RemoteUnicast | Unreachable
 
 
 class UnicastSender:
-    """The origin's part: each call answers with what is to be done."""
+    """The part of the origin. Each call returns the steps to take. Bound: `pending_bytes_max`."""
 
     def __init__(self, config: RemoteUnicastConfig) -> None:
         self.config = config
@@ -70,7 +72,7 @@ class UnicastSender:
         self._lines: dict[ProxyUUID, _Line] = {}
 
     def send(self, dest: ProxyUUID, batch: Batch, now: float) -> Step:
-        """A new batch of mine for a member of another site; it has failed when there is no room for it."""
+        """Send a new batch to a member of another site; it fails at once when there is no room for it."""
         if batch.target != dest.original or batch.target_site != dest.site:
             batch = replace(batch, target=dest.original, target_site=dest.site)
         if self.pending_bytes and self.pending_bytes + len(batch.body) > self.config.pending_bytes_max:
@@ -90,7 +92,7 @@ class UnicastSender:
         return RemoteUnicast(after, attempt, batch)
 
     def again(self, now: float) -> list[Step]:
-        """The relay has changed: forward everything to the new one, in order."""
+        """The relay has changed: forward everything again, in order, to the new one."""
         steps: list[Step] = []
         for line in self._lines.values():
             self._be_quick(line, now)
@@ -102,7 +104,7 @@ class UnicastSender:
         line.due = now + line.wait_s
 
     def _repeat(self, line: _Line, now: float, start: int = 0) -> list[Step]:
-        """Forward again what waits from this place in the line on."""
+        """Forward the line again, from index `start` on."""
         line.attempt += 1
         line.due = now + line.wait_s
         after = line.pending[start - 1].batch.last if start else 0
@@ -114,7 +116,7 @@ class UnicastSender:
         return steps
 
     def handle_reply(self, reply: UnicastReply, now: float) -> list[Step]:
-        """The target has acknowledged, or an attempt came to nothing."""
+        """Take a reply: the target has acknowledged, or an attempt was refused."""
         dest = ProxyUUID(reply.target, reply.target_site)
         line = self._lines.get(dest)
         if line is None:
@@ -146,7 +148,10 @@ class UnicastSender:
                 return []
 
     def _pass_over(self, dest: ProxyUUID, line: _Line, n: int, now: float) -> list[Step]:
-        """One alone is given up. What is behind it was to be delivered after it, so it is forwarded again without that."""
+        """Give up the one batch that ends in `n`, which no frame can hold.
+
+        The batches behind it named its number as the one to be reached before them, so they are forwarded again with another.
+        """
         place = next((place for place, each in enumerate(line.pending) if each.batch.last == n), None)
         if place is None:
             return []
@@ -169,7 +174,7 @@ class UnicastSender:
         return steps
 
     def abandon(self) -> list[Step]:
-        """This member leaves: nobody is there to try again."""
+        """This member leaves and cannot try again: give up everything."""
         steps: list[Step] = []
         for dest, line in self._lines.items():
             steps += self._give_up(dest, line, len(line.pending), Failure.LEFT)

@@ -1,4 +1,4 @@
-"""Who is who in tests: members have one-letter names, which say their address, their place and their part of a view."""
+"""Members in tests have one-letter names, from which their addresses, places and views follow."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
 
-#: The site of everybody who is not said to be elsewhere.
+#: The site of members for which the test names no other.
 SITE = "NYC"
 
 
 def address(name: str) -> Address:
-    """A member called A has an address that shows as 41414141."""
+    """The address of a member; that of A is printed as 41414141."""
     return Address(name[0].encode() * 16)
 
 
 def name_of(member: Address) -> str:
-    """The letter of a member with such an address."""
+    """The letter of the member with this address."""
     return chr(member[0])
 
 
 def place(name: str) -> Physical:
-    """Where a member called A is unless the test says otherwise: a:1. One called a is at a:2."""
+    """The default place of a member: a:1 for A, a:2 for a."""
     return Physical(name[0].lower(), 1 if name[0].isupper() else 2)
 
 
@@ -39,5 +39,5 @@ def view_of(counter: int, names: str, lineage: str = "") -> View:
 
 
 def local_of(name: str, seed: float | None = None, site: str = SITE) -> Local:
-    """What the layers of a member are told about it. Its name is the seed unless there is another."""
+    """A member as its layers know it; its random generator is seeded with `seed`, or with its name."""
     return Local(site, address(name), name, random.Random(name if seed is None else seed))

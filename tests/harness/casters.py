@@ -1,4 +1,4 @@
-"""Groups that multicast: NAKACK, and above it what the test wants of STABLE and FRAGMENT. And NAKACK alone, frame by frame."""
+"""Groups that multicast over NAKACK, with STABLE and FRAGMENT above it if the test wants them; and NAKACK alone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Casters(Group):
             assert event == replace(sent, seqno=event.seqno)
 
     def story(self) -> str:
-        """What went over the wire since the last time, a line a frame: who says what to whom, and when."""
+        """The frames that went over the wire since the last call, one line each: sender, receiver, content and time."""
         lines = [self._tell(packet, frame) for packet in self.wire.sent for frame in packet.frames]
         self.wire.sent.clear()
         return "\n".join(lines)
@@ -69,12 +69,12 @@ class Casters(Group):
 
 
 def nakack_of(name: str, config: NakAckConfig | None = None) -> NakAck:
-    """One layer alone, for what is best seen effect by effect."""
+    """A NAKACK layer alone, for tests that look at single effects."""
     return NakAck(local_of(name), config or NakAckConfig())
 
 
 def member_of_v1(name: str, config: NakAckConfig | None = None) -> NakAck:
-    """One layer alone, in its first view."""
+    """A NAKACK layer alone, in its first view."""
     layer = nakack_of(name, config)
     assert layer.up(ViewInstalled(V1, None), 0.0) == []
     return layer
@@ -86,5 +86,5 @@ def cast_of(owner: str, seqno: int, counter: int = 1, size: int = 20) -> Frame:
 
 
 def delivery_of(owner: str, seqno: int, size: int = 20) -> Up:
-    """The same as NAKACK hands it up."""
+    """The multicast `cast` as NAKACK hands it up."""
     return Up(replace(frame_of(owner, seqno, size), seqno=seqno))

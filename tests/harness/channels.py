@@ -21,7 +21,7 @@ NYC = local("NYC")
 async def one(
     network: MemoryNetwork, name: str, config: SiteConfig = NYC, journal: Journal | None = None
 ) -> AsyncIterator[Channel]:
-    """One more member on the network."""
+    """Open the channel of one more member on the network."""
     async with open_channel(config, name=name, journal=journal, transport=network.open()) as channel:
         yield channel
 
@@ -38,7 +38,7 @@ async def members(*names: str, config: SiteConfig = NYC, network: MemoryNetwork 
 
 
 async def wait_for_view(channel: Channel, count: int) -> None:
-    """Wait until the channel's view has so many members."""
+    """Wait until the channel's view has `count` members."""
     while len(channel.view.members) != count:  # noqa: ASYNC110 (views come through the channel, which tests read)
         await trio.sleep(0.01)
 
@@ -55,6 +55,6 @@ async def take(channel: Channel, count: int) -> list[Message]:
 
 
 def with_batching(config: SiteConfig, **changes: int | float) -> SiteConfig:
-    """The same with other batches."""
+    """The same configuration with other settings for batching."""
     batching = replace(config.protocols.batching, **changes)  # type: ignore[arg-type]
     return replace(config, protocols=replace(config.protocols, batching=batching))

@@ -36,7 +36,7 @@ class Process(Journal):
 
 @dataclass
 class Batch:
-    """What is on its way."""
+    """A batch that waits to be sequenced in a site."""
 
     origin: Process
     send: records.Send
@@ -81,7 +81,7 @@ class CorrectRun:
         return [History.of(each.records, each.running) for each in self.processes]
 
     def crashed(self) -> set[Address]:
-        """Who ended without a Stop."""
+        """The processes that ended without a Stop record."""
         return {each.uuid for each in self.processes if not each.running and not isinstance(each.records[-1], records.Stop)}
 
     def step(self) -> None:

@@ -23,14 +23,14 @@ from tests.harness.outcome import Outcome
 from tests.harness.wire import Faults, Packet, Wire
 
 L = TypeVar("L", bound=Layer)
-#: So many turns at one moment are no progress.
+#: Turns at one moment of virtual time above which a group is taken to run in circles.
 TURNS_MAX = 10_000
 #: The layers of a member, top to bottom.
 LayersOf = Callable[[Local], Sequence[Layer]]
 
 
 class Announcer(Layer):
-    """Stands for membership: announces what the test tells it to."""
+    """Stands in for membership: sends up the events that the test gives it."""
 
     name = "announcer"
 
@@ -39,7 +39,7 @@ class Announcer(Layer):
 
 
 class KnownPlaces(Layer):
-    """Stands for the resolver: everybody is at the place of its name."""
+    """Stands in for the resolver: finds every member at its default place."""
 
     name = "known places"
 
@@ -63,7 +63,7 @@ class Member(Outcome):
                 layer.bind(self.stack.codec)
         self.alive = True
         self.view: View | None = None
-        #: How many messages the test has let it send.
+        #: Number of messages that the test has let this member send.
         self.sent = 0
 
     def layer(self, kind: type[L]) -> L:
@@ -71,7 +71,7 @@ class Member(Outcome):
         return next(each for each in self.stack.layers if isinstance(each, kind))
 
     def states(self) -> tuple[Header, ...]:
-        """What its layers give to a joiner."""
+        """The states that this member's layers give to a joiner."""
         return tuple(state for layer in self.stack.layers if (state := layer.give_state()) is not None)
 
     @property
@@ -117,7 +117,7 @@ class Group:
         return (member for member in list(self.members.values()) if member.alive)
 
     def kill(self, name: str) -> None:
-        """It is gone without a word, and what is held on its links with it."""
+        """Kill a member without a farewell; packets held on its links are lost."""
         self[name].alive = False
         self.wire.cut(name)
 
@@ -127,7 +127,7 @@ class Group:
         self._end_turn(self[name])
 
     def install(self, view: View, at: str = "", blocked: bool = False) -> View:
-        """A view at its living members, or at some of them; who had none before is given the states of one who had."""
+        """Install a view at its living members, or at some. One that had no view before is given the states of one that had."""
         giver = next((self[name] for name in view.names if self[name].view), self[view.names[0]])
         states = giver.states()
         for member in [self[name] for name in at or view.names if self[name].alive]:
@@ -137,18 +137,18 @@ class Group:
         return view
 
     def announce(self, name: str, event: ViewInstalled) -> None:
-        """Membership tells one member."""
+        """Send an event of membership to one member."""
         self.down(name, event)
 
     def release(self, *link: str) -> None:
-        """What was delayed on this link travels now, or all that was, and nothing is delayed there any more."""
+        """Let delayed packets travel, those of this link or all, and delay no more there."""
         for packet in self.wire.release(*link):
             self.wire.push(packet, self.now)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
     def run(self, seconds: float) -> None:
-        """Let virtual time pass: what arrives, and what is due, is a turn each."""
+        """Let virtual time pass, with a turn for every arrival and every deadline."""
         end, expired = self.now + seconds, 0
         while True:
             dues = [(due, member) for member in self.living() if (due := member.stack.deadline()) is not None]
@@ -168,7 +168,7 @@ class Group:
         self.now = end
 
     def turn(self, member: Member) -> bool:
-        """One turn: all that has arrived, all that is due, and out with it. False when nothing happened."""
+        """One turn of a member: take what has arrived, act on what is due, flush. False when nothing happened."""
         arrived = self.wire.arrived(member.places, self.now)
         for packet in arrived:
             member.stack.receive(packet.data, place(packet.source), self.now)
@@ -176,7 +176,7 @@ class Group:
         return self._end_turn(member) or bool(arrived)
 
     def settle(self) -> None:
-        """Turns of everybody until nothing moves at this moment."""
+        """Turns of all members until nothing more happens at this moment."""
         for _ in range(TURNS_MAX):
             if not [member for member in self.living() if self.turn(member)]:
                 return
@@ -203,9 +203,9 @@ class Group:
         return bool(turn.events or turn.datagrams)
 
     def collect(self, member: Member, event: Event | Frame) -> None:
-        """Something came out on top."""
+        """An event or frame came out at the top of a member's stack."""
         member.events.append(event)
 
     def carry(self, packet: Packet) -> None:
-        """A copy goes on the wire."""
+        """Put a copy of a datagram on the wire."""
         self.wire.carry(packet, self.now)

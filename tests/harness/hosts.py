@@ -1,4 +1,4 @@
-"""Groups of processes that come, go and move: failure detection, DISCOVERY and the resolver; the test plays membership."""
+"""Groups of processes that start, die and move, with failure detection, DISCOVERY and resolver; the test plays membership."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Hosts(Group):
         return view
 
     def suspects(self, name: str) -> list[str]:
-        """The names of everybody reported so far to a process, in order."""
+        """The names of all members that a process was told to suspect, in order."""
         return [name_of(member) for event in self[name].of(Suspect) for member in event.members]
 
     def found(self, name: str) -> str:
@@ -73,14 +73,14 @@ class Hosts(Group):
         return [(name_of(each.source), each.batch.first) for each in self[name].frames if each.batch is not None]
 
     def story(self) -> list[tuple[str, Physical | None, str]]:
-        """What was put on the wire since the last time: from whom, where to, and what."""
+        """The packets put on the wire since the last call: sender, destination and headers."""
         lines = [(packet.source, packet.to, packet.kinds) for packet in self.wire.sent]
         self.wire.sent.clear()
         return lines
 
 
 def contact_of(name: str, version: int, at: Physical | None = None) -> Contact:
-    """What a process called A may have said of itself."""
+    """The contact with which a process announces itself."""
     return Contact(address(name), name, (at or place(name),), version)
 
 
@@ -90,6 +90,6 @@ def frame_to(source: str, dest: str, n: int, size: int = 8) -> Frame:
 
 
 def sent(effects: list[Effect]) -> list[tuple[Physical | None, int]]:
-    """What a resolver transmits: where to, and the number of the message."""
+    """What a resolver transmits: each destination, with the number of the message."""
     transmits = [each for each in effects if isinstance(each, Transmit)]
     return [(each.to, each.frame.batch.first if each.frame.batch else 0) for each in transmits]

@@ -18,14 +18,14 @@ Certainty = Literal["not_delivered", "unknown"]
 
 
 def batch_sent(origin: str, site: str, scope: Scope, first: int, count: int, target: str = "", to: str = "") -> records.Send:
-    """What the n-th batch of somebody is, wherever it is told of; `to`: the site that it is for."""
+    """The record of a batch sent, the same in every journal that has the batch; `to`: the site that it is for."""
     digest = hashlib.sha256(f"{origin} {scope} {first} {target}".encode()).digest()
     uuid = address(target) if target else None
     return records.Send(0, 0, site, address(origin), scope, first, count, uuid, to, bytes(4 * count), digest)
 
 
 class Journal:
-    """The records of one process. A clock says when; without one, nothing takes time."""
+    """The records of one process, with the times of a clock; without a clock all times are 0."""
 
     def __init__(self, site: str, uuid: Address, name: str, clock: Callable[[], tuple[int, int]] = lambda: (0, 0)) -> None:
         self.site = site
@@ -35,7 +35,7 @@ class Journal:
         self.records: list[records.Record] = [records.Start(*clock(), site, uuid, name, 1, 1, "0.1.0")]
 
     def delivers(self, send: records.Send, gseq: int | None, vid: ViewId, gvec: Mapping[str, ViewId]) -> None:
-        """A batch of somebody, at a place in the stream of its site."""
+        """Deliver a batch, at a place in the stream of this process's site."""
         via: Literal["local", "relay"] = "local" if send.site == self.site else "relay"
         self.records.append(
             records.Deliver(
@@ -55,7 +55,7 @@ class Journal:
         )
 
     def fails(self, send: records.Send, certainty: Certainty) -> None:
-        """A batch of this process may not have arrived."""
+        """Report a batch of this process as unreachable."""
         self.records.append(
             records.Unreach(
                 *self.clock(),
@@ -139,7 +139,7 @@ class Told(Journal):
 
 
 def check(*told: Told, crashed: str = "", stopped: str = "", quiescent: bool = True, total: bool = True) -> Report:
-    """The report on a run of these processes; who is not named lived to the end."""
+    """The report on a run of these processes; those neither crashed nor stopped lived to the end."""
     fates = {**dict.fromkeys(crashed, Fate.CRASHED), **dict.fromkeys(stopped, Fate.STOPPED)}
     histories = [each.history(fates.get(each.name, Fate.RUNNING)) for each in told]
     return check_all(histories, quiescent, total)

@@ -22,7 +22,7 @@ from sitestack.sim.world import World
 from tests.harness.script import Script
 from tests.harness.stories import SETTLED, one_each
 
-#: Long enough for a message to cross the bridge and to be acknowledged, shorter than any timer.
+#: Seconds: enough for a message to cross the bridge and be acknowledged, and less than any timer.
 ACROSS = 0.15
 
 
@@ -37,7 +37,7 @@ class Sites(Script):
         routes: Mapping[str, RoutesConfig] = MappingProxyType({}),
         wait_for: str = "",
     ) -> None:
-        """`routes`: what is not connected each with each; `wait_for`: a site that the others wait for however long it takes."""
+        """`routes`: for each site its routes to others; `wait_for`: a site that senders wait for without limit."""
         self.hosts = {
             name: Physical(f"10.{number}.0.{rank}", 7800)
             for number, names in enumerate(sites.values(), 1)
@@ -45,7 +45,7 @@ class Sites(Script):
         }
         self.home = {name: site for site, names in sites.items() for name in names}
         bridges = {site: tuple([Physical(self.hosts[name].host, BRIDGE_PORT) for name in sites[site]]) for site in sites}
-        #: What a process of each site is started with.
+        #: The configuration with which processes of each site are started.
         self.configs = configs = dict[str, tuple[SiteConfig, RelayConfig]]()
         for site in sites:
             way = routes.get(site, RoutesConfig())
@@ -82,7 +82,7 @@ class Sites(Script):
             self.transcript.lines.append(f"{name} => {peer}: {', '.join(said)}")
 
     def form(self, *names: str) -> None:
-        """These start, one after the other; each waits for the view that it makes."""
+        """Start processes one after the other, waiting for the view of each."""
         formed: dict[str, list[str]] = {}
         for name in names:
             members = formed.setdefault(self.home[name], [])
@@ -91,13 +91,13 @@ class Sites(Script):
             self.view(*members)
 
     def relay(self, name: str) -> RelayProcess:
-        """A process with what the relay adds."""
+        """A process, typed as one with a relay."""
         process = self[name]
         assert isinstance(process, RelayProcess)
         return process
 
     def linked(self, *names: str, within: float = 30.0) -> None:
-        """Wait until these, and nobody else, see each other in one global view."""
+        """Wait until these processes, and no others, are in one global view at each of them."""
         everybody = {ProxyUUID(self[name].local.address, self.home[name]) for name in names}
         views = [self.relay(name) for name in names]
         self.until(
@@ -107,7 +107,7 @@ class Sites(Script):
         )
 
     def stall(self, sources: str, targets: str) -> Callable[[], None]:
-        """Bytes of bridges from these to those stay on their way, and nobody is told; the answer mends it."""
+        """Stall the bridges from the first processes to the second, without an error; the result, when called, ends that."""
         cuts = self.world.streams.cuts
         cut = (frozenset(self.hosts[name].host for name in sources), frozenset(self.hosts[name].host for name in targets))
         self.transcript.note(f"bridges from {' '.join(sources)} to {' '.join(targets)} stall")
@@ -124,23 +124,23 @@ class Sites(Script):
         return ProxyUUID(self[name].local.address, self.home[name])
 
     def everybody_has(self, names: str, *words: str) -> None:
-        """Wait until these have delivered these: in this order, each once, and nothing was declared lost."""
+        """Wait until these processes have delivered exactly these messages in this order, and none was declared lost."""
         self.everywhere(names, *words)
         for name in names:
             assert [text for text in self.delivered(name) if text in words] == list(words), name
             assert self.gaps(name) == [], name
 
     def gaps(self, name: str) -> list[tuple[int, int]]:
-        """What was declared lost to a process: first and last number."""
+        """The gaps that a process was told of: first and last number of each."""
         return [(each.first, each.last) for each in self[name].records if isinstance(each, records.Gap)]
 
     def sources(self, name: str) -> list[object]:
-        """Whom the application took its messages to be from."""
+        """The sources of the messages that a process has delivered, in order."""
         return [event.source for event in self[name].events if isinstance(event, Frame) and event.batch is not None]
 
 
 def two_sites(*shown: type[Header] | type[Event], budget: BufferConfig | None = None, spare: str = "") -> Sites:
-    """Both sites stand and are linked; the transcript begins here. The spare hosts are NYC's, and nobody is there yet."""
+    """Two formed and linked sites; the transcript begins now. `spare`: hosts of NYC on which no process runs yet."""
     nyc, sfo = "ABC", "DEF"
     script = Sites({"NYC": nyc + spare, "SFO": sfo}, budget or BufferConfig(), *shown)
     script.form(*nyc, *sfo)

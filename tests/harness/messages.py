@@ -1,4 +1,4 @@
-"""Messages as the layers above hand them down, and what layers answer, read off their effects."""
+"""Messages as the layers above hand them down, and readers of the effects that layers return."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def texts_of(frame: Frame) -> list[str]:
 
 
 def frames_in(effects: Iterable[Effect], way: type[Up] | type[Down] = Up) -> list[Frame]:
-    """The frames among these effects that go this way."""
+    """The frames among these effects that go up, or down."""
     return [effect.event for effect in effects if isinstance(effect, way) and isinstance(effect.event, Frame)]
 
 
@@ -56,7 +56,7 @@ def firsts(effects: Iterable[Effect]) -> list[int]:
 
 
 def datagrams(effects: Iterable[Effect]) -> list[tuple[Destination, Header]]:
-    """What is sent without being repeated: where to, and what it says."""
+    """The destination and header of each frame that is sent unreliably."""
     frames = frames_in(effects, Down)
     assert all(frame.unreliable and frame.batch is None for frame in frames)
     return [(frame.dest, frame.headers[-1]) for frame in frames]

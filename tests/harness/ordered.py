@@ -35,7 +35,7 @@ class Numbered(Header):
 
 @dataclass(frozen=True, slots=True)
 class Do(Event):
-    """From the test to the streams: these effects are yours."""
+    """Event with which the test makes `Streams` return these effects."""
 
     effects: tuple[Effect, ...]
 
@@ -50,7 +50,7 @@ class Streams(Layer):
         self.me = local.address
         self.view = 0
         self.blocked = False
-        #: Per stream of this view, what this member has.
+        #: The frames that this member has of each stream of this view.
         self.log: dict[Address, list[Frame]] = {}
         self.early: list[Frame] = []
         self.casts = 0
@@ -130,12 +130,12 @@ class OrderedGroup(Group):
             self.next_view(names)
 
     def send(self, name: str, *payloads: bytes, scope: Scope = Scope.ALL, to: Address | None = None) -> bool:
-        """Hand these to batching; whether the last one may be followed by more."""
+        """Hand messages to batching; True when more may follow."""
         batching = self[name].layer(Batching)
         return [batching.append(each, Scope.UNICAST if to is not None else scope, to) for each in payloads][-1]
 
     def streams(self, name: str) -> Streams:
-        """What stands below the layers of a member."""
+        """The layer that stands in for all below the layers of a member."""
         return self[name].layer(Streams)
 
     def sent(self, name: str) -> list[Batch]:
@@ -149,14 +149,14 @@ class OrderedGroup(Group):
         return levels["undelivered"].now, levels["unstable"].now
 
     def pass_time(self, seconds: float) -> None:
-        """Later, all at once."""
+        """Move the clock forward at once, without the turns in between."""
         self.now += seconds
         self.settle()
 
-    # -- what the layers below say ---------------------------------------------------------------------------------
+    # -- events of the layers below ---------------------------------------------------------------------------------
 
     def do(self, name: str, *effects: Effect) -> None:
-        """The streams of this member say this; no turn ends by it."""
+        """Make the streams of this member return these effects, without ending the turn."""
         self[name].stack.down(Do(effects), self.now)
 
     def block(self, names: Iterable[str]) -> None:
@@ -164,7 +164,7 @@ class OrderedGroup(Group):
             self.do(name, Announce(Blocked()))
 
     def equalise(self, names: str) -> None:
-        """What the flush does: all deliver the longest prefix of each stream that one of them has."""
+        """Equalise as a flush does: all deliver the longest prefix of each stream that any of them has."""
         logs = [self.streams(name).log for name in names if self[name].alive]
         for owner in sorted({owner for log in logs for owner in log}):
             longest = max((log.get(owner, []) for log in logs), key=len)
@@ -174,7 +174,7 @@ class OrderedGroup(Group):
                     self.do(name, *streams.append(frame))
 
     def next_view(self, names: str, blocked: bool = False) -> View:
-        """The members stand in a new view, and no turn ends by it."""
+        """Install the next view at these members, without ending the turn."""
         self.counter += 1
         return self.install(view_of(self.counter, names), blocked=blocked)
 
@@ -192,7 +192,7 @@ class OrderedGroup(Group):
         self.next_view(names)
 
     def split(self, *parts: str) -> None:
-        """Each part goes on without the others, and nothing arrives from one in another."""
+        """Split the group into parts, each with a view of its own; nothing arrives from one part in another."""
         for part in parts:
             for name in part:
                 for other in "".join(parts):
@@ -202,7 +202,7 @@ class OrderedGroup(Group):
             self.change_view(part)
 
     def merge(self, *parts: str) -> None:
-        """One view again: each part brings along what its layers hold. What was on its way between them is lost."""
+        """Merge the parts: each brings the states of its layers. What was on its way between parts is lost."""
         for name in "".join(parts):
             self.wire.cut(name)
         self.counter += 1
@@ -218,7 +218,7 @@ class OrderedGroup(Group):
                 self.announce(name, ViewInstalled(view, previous, others))
 
     def stable(self) -> None:
-        """Everybody is told what everybody has."""
+        """Tell every member what all members have, as STABLE does."""
         logs = [self.streams(member.name).log for member in self.living()]
         owners = sorted({owner for log in logs for owner in log})
         vector = {owner: min(len(log.get(owner, [])) for log in logs) for owner in owners}

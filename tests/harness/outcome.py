@@ -1,4 +1,4 @@
-"""What came out on top of a member's layers, read in the ways that tests want to read it."""
+"""Outcome: the events and deliveries at the top of a member's layers, with the readings that tests need."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Outcome:
 
     @property
     def sources(self) -> list[Address]:
-        """Whom the deliveries are from."""
+        """The sources of the deliveries, in order."""
         return [each.source for each in self.frames]
 
     @property
@@ -46,24 +46,24 @@ class Outcome:
         ]
 
     def payloads(self, sender: str) -> list[bytes]:
-        """What was delivered of one sender."""
+        """The payloads delivered of one sender, in order."""
         return [payload for source, payload in self.delivered if source == sender]
 
     @property
     def words(self) -> list[str]:
-        """What was delivered of anybody, in order."""
+        """The payloads delivered of all senders, as text, in order."""
         return [payload.decode() for batch in self.batches for payload in batch.payloads()]
 
     @property
     def texts(self) -> dict[str, list[str]]:
-        """By sender, in order of delivery."""
+        """The payloads delivered, as text, by sender and in order."""
         texts: dict[str, list[str]] = {}
         for sender, payload in self.delivered:
             texts.setdefault(sender, []).append(payload.decode())
         return texts
 
     def in_view(self) -> list[Frame]:
-        """What was delivered since the last view."""
+        """The frames delivered since the last view."""
         views = [at for at, event in enumerate(self.events) if isinstance(event, ViewInstalled)]
         return [each for each in self.events[max(views, default=0) :] if isinstance(each, Frame)]
 

@@ -39,7 +39,7 @@ Names = str | Collection[str]
 
 @dataclass(slots=True)
 class WithheldDatagram:
-    """What a rule has caught, in the order in which it was sent. What is never released is lost."""
+    """The datagrams that a rule has caught, in order of sending. One that is never released is lost."""
 
     sources: Names
     targets: Names
@@ -49,7 +49,7 @@ class WithheldDatagram:
     packets: list[Packet] = field(default_factory=list)
 
     def stop(self) -> None:
-        """Catch no more; what was caught stays here."""
+        """Catch no more datagrams; those caught stay caught."""
         self.catching = False
 
     def fits(self, frame: Frame) -> bool:
@@ -91,7 +91,7 @@ class Script:
             self.view(*names[:count])
 
     def kill(self, name: str, after_datagrams: int = 0) -> None:
-        """Gone as by kill -9: now, or when so many more datagrams have left."""
+        """Kill a process as by `kill -9`: now, or after that many more datagrams have left it."""
         self.transcript.note(f"{name} is killed" + (f" after {after_datagrams} datagrams" if after_datagrams else ""))
         if after_datagrams:
             self[name].dies_after = after_datagrams
@@ -99,7 +99,7 @@ class Script:
             self[name].kill()
 
     def kill_at(self, name: str, point: Callable[[Event | Frame], bool]) -> None:
-        """Let it die right after this event is recorded or this effect carried out: nothing else leaves the process."""
+        """Kill a process right after this event is recorded or this effect carried out: nothing else leaves the process."""
 
         process = self[name]
         tell = process.on_event
@@ -144,7 +144,7 @@ class Script:
         self.world.run(seconds)
 
     def until(self, reached: Callable[[], bool], what: str, within: float = 30.0) -> None:
-        """Let time pass until this holds. Raises AssertionError, with the transcript, when it does not come to that."""
+        """Let time pass until `reached` holds. Raises AssertionError, with the transcript, when it does not within the time."""
         if not self.world.run_until(reached, within):
             raise AssertionError("\n".join([f"not within {within} s: {what}", *self.transcript.lines]))
 
@@ -163,13 +163,13 @@ class Script:
     def hold(
         self, sources: Names = (), targets: Names = (), kind: type[Header] = Header, carrying: Collection[str] = ()
     ) -> WithheldDatagram:
-        """Catch from now on every datagram from these to those with such a header, on a frame that carries such a text."""
+        """Catch from now on each datagram from `sources` to `targets` with a frame that has a `kind` header and such a text."""
         held = WithheldDatagram(sources, targets, kind, carrying)
         self._withheld.append(held)
         return held
 
     def release(self, held: WithheldDatagram, count: int | None = None) -> None:
-        """Let what was caught arrive at once, in order: all of it, and catch no more; or only the first so many."""
+        """Let caught datagrams arrive at once, in order: the first `count`, or all of them and catch no more."""
         if count is None:
             held.stop()
         packets, held.packets = held.packets[:count], [] if count is None else held.packets[count:]
@@ -198,7 +198,7 @@ class Script:
         return frames
 
     def _at(self, physical: Physical) -> str:
-        """Who is there, or was there last."""
+        """The name of the process that is at this address, or was there last."""
         return next((name for name in reversed(self.processes) if self[name].physical == physical), str(physical))
 
 

@@ -1,4 +1,4 @@
-"""What tests of real sockets and real time share: ports that nobody has, and waiting for what has no event."""
+"""Helpers of tests with real sockets and real time: free ports, and waiting for conditions that have no event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import trio
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listened on a moment ago, each another one."""
+    """Different ports of this machine that no process listened on a moment ago."""
     with ExitStack() as stack:
         socks = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in socks:
@@ -19,12 +19,12 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_port() -> int:
-    """One of them."""
+    """A port of this machine that no process listened on a moment ago."""
     return free_ports(1)[0]
 
 
 async def until(condition: Callable[[], bool], *turns: Callable[[], object]) -> None:
-    """Wait for this, and take these turns meanwhile. Raises TooSlowError when it takes longer than anything may."""
+    """Wait for a condition, with a turn between two looks. Raises TooSlowError after a minute."""
     with trio.fail_after(60):
         while not condition():
             for turn in turns:

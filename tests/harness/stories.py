@@ -1,4 +1,4 @@
-"""What the directed stories share: sites where every message is a batch of its own, the verdict, golden transcripts."""
+"""Parts of the directed stories: sites where every message is a batch of its own, the verdict, golden transcripts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.harness.script import Script, site_maker
 L = TypeVar("L", bound=Layer)
 
 TRANSCRIPTS = Path(__file__).parents[1] / "transcripts"
-#: Long enough for every answer, much too short for anything that waits for a timer of its own.
+#: Seconds: enough for every answer, and less than any timer.
 SOON = 0.02
-#: Everybody knows everybody, and nothing is left over from the last view.
+#: Seconds until all members know each other and nothing is left of the last view.
 SETTLED = 2.0
 
 
@@ -44,7 +44,7 @@ def layer(script: Script, name: str, kind: type[L]) -> L:
 
 
 def say(script: Script, name: str, *words: str) -> None:
-    """Send these, each in a datagram of its own, one soon after the other."""
+    """Send these words, each in a datagram of its own, shortly one after the other."""
     for word in words:
         script.send(name, word)
         script.run(SOON)
@@ -56,7 +56,7 @@ def numbered(letter: str, first: int, last: int) -> list[str]:
 
 
 def verdict(script: Script, *, settled: bool = True, order: Order = "total") -> None:
-    """All that is promised holds over the journals of the story; `settled` gives it time and judges the end too."""
+    """Assert that every promise holds over the journals; `settled`: let the story come to rest, and judge the end too."""
     if settled:
         script.run(2 * SETTLED)
     histories = [History.of(process.records, running=process.alive) for process in script.processes.values()]
@@ -65,7 +65,7 @@ def verdict(script: Script, *, settled: bool = True, order: Order = "total") -> 
 
 
 def told(script: Script, name: str) -> None:
-    """The transcript is the one in tests/transcripts. To accept another one, run with WRITE_TRANSCRIPTS=1 and read it."""
+    """Compare the transcript with that in tests/transcripts. To accept a new one, run with WRITE_TRANSCRIPTS=1 and read it."""
     path = TRANSCRIPTS / f"{name}.txt"
     text = "\n".join(script.transcript.lines) + "\n"
     if os.environ.get("WRITE_TRANSCRIPTS"):

@@ -1,4 +1,4 @@
-"""Groups with nothing but UNICAST, and what the test puts above it: who sends what to whom, told line by line.
+"""Groups with UNICAST alone, or layers of the test above it, and a transcript of who sends what to whom.
 
 There is no membership: a process is known by its address. Every packet carries one frame and is a line of the transcript.
 """
@@ -16,7 +16,7 @@ from tests.harness.group import Group, LayersOf, Member
 from tests.harness.messages import texts_of, unicast_of
 from tests.harness.wire import Packet
 
-#: So small that no two frames are bundled: what happens to a packet happens to one frame.
+#: Largest datagram in bytes: so small that a packet has one frame, and the fate of a packet is that of one frame.
 ONE_FRAME_BYTES = 130
 
 
@@ -51,7 +51,7 @@ class Talkers(Group):
         super().release(*link)
 
     def inject(self, packet: Packet) -> None:
-        """Let a packet of the past arrive once more."""
+        """Let a packet that was sent before arrive once more."""
         self.transcript.append(f"{told(packet)} (again)")
         self.wire.push(packet, self.now)
 
@@ -68,7 +68,7 @@ class Talkers(Group):
         return text
 
     def tells(self, story: str) -> None:
-        """The transcript since the last call is this, however it is indented."""
+        """Assert that the transcript since the last call is this one, indentation aside."""
         assert self.story() == "\n".join(line.strip() for line in story.strip().splitlines())
 
     def collect(self, member: Member, event: Event | Frame) -> None:
@@ -85,7 +85,7 @@ class Talkers(Group):
 
 
 def told(packet: Packet) -> str:
-    """Who says what to whom."""
+    """The line of the transcript for a packet: sender, receiver, header and text."""
     return f"{packet.source} -> {packet.dest}: {describe(packet.header)}{packet.text}"
 
 

@@ -1,4 +1,4 @@
-"""What happened in a script, to be read and to be compared: who said what to whom, by name.
+"""Transcript of a script, to be read and to be compared: who said what to whom, by name.
 
 The same script gives the same lines, so a transcript can be a golden file. It shows the headers and the events of the kinds
 that were asked for, views and deliveries, and what the script did (lines with a star).
@@ -28,11 +28,11 @@ class Transcript:
         self._last: tuple[str, list[str], bytes, int] = ("", [], b"", -1)
 
     def note(self, line: str) -> None:
-        """Something that the script did."""
+        """Note an action of the script."""
         self.lines.append(f"* {line}")
 
     def event(self, name: str, event: Event | Frame) -> None:
-        """Something came out of a stack."""
+        """Note an event or a delivery that came out of a stack."""
         if isinstance(event, Frame) and event.batch is not None:
             self.lines.append(f"{name} delivers {' '.join(texts(event.batch))} from {self.say(event.source)}")
         elif isinstance(event, ViewInstalled):
@@ -56,7 +56,7 @@ class Transcript:
         self._last = (source, targets, data, place)
 
     def held(self, target: str, data: bytes) -> None:
-        """A rule has caught the copy for this one."""
+        """Note that a rule has caught the copy of the last datagram for this receiver."""
         if self._last[2] == data:
             self.lines.append(f"  held for {target}")
 

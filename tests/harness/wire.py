@@ -17,7 +17,7 @@ from tests.harness.messages import texts_of
 
 @dataclass(frozen=True)
 class Faults:
-    """What chance does to each copy of a datagram. A duplicate comes up to `late_s` later."""
+    """Probabilities of what happens to a copy of a datagram. A duplicate comes up to `late_s` seconds later."""
 
     loss: float = 0.0
     duplication: float = 0.0
@@ -31,7 +31,7 @@ class Fate(Enum):
 
     PASS = ""
     LOSE = " (lost)"
-    #: It travels when the test says `release`.
+    #: The packet travels when the test calls `release`.
     DELAY = " (delayed)"
     DUPLICATE = " (twice)"
 
@@ -48,7 +48,7 @@ class Packet:
 
     @property
     def dest(self) -> str:
-        """Who is at that place, unless the test has put somebody else there."""
+        """The member whose default place this is; the test may have put another one there."""
         if self.to is None:
             return ""
         return self.to.host if self.to.port == 2 else self.to.host.upper()
@@ -65,12 +65,12 @@ class Packet:
 
     @property
     def text(self) -> str:
-        """The messages in it."""
+        """The texts of the messages in this packet."""
         return " ".join(text for frame in self.frames for text in texts_of(frame))
 
     @property
     def kinds(self) -> str:
-        """Its frames by the names of their top headers."""
+        """The names of the top headers of this packet's frames."""
         return " ".join(type(frame.headers[-1]).__name__ if frame.headers else "data" for frame in self.frames)
 
 
@@ -78,24 +78,24 @@ Rule = Callable[[Packet], Fate]
 
 
 def lose(which: Callable[[Packet], bool]) -> Rule:
-    """The rule by which these are lost."""
+    """A rule that loses the packets for which `which` holds."""
     return lambda packet: Fate.LOSE if which(packet) else Fate.PASS
 
 
 def keep(packet: Packet) -> Fate:
-    """The rule by which nothing happens but by chance."""
+    """The rule that leaves every packet to chance."""
     return Fate.PASS
 
 
 class Wire:
-    """What is on its way. A rule decides first; what it lets pass is up to chance."""
+    """The packets on their way. A rule decides first on each; what it lets pass is left to chance."""
 
     def __init__(self, rng: random.Random, faults: Faults) -> None:
         self.faults = faults
         self.rule: Rule = keep
         #: Every datagram there was, a multicast once.
         self.sent: list[Packet] = []
-        #: What does not travel until it is released.
+        #: The packets that do not travel until they are released.
         self.delayed: list[Packet] = []
         self._held: set[tuple[str, str]] = set()
         self._rng = rng
@@ -118,17 +118,17 @@ class Wire:
         return fate
 
     def push(self, packet: Packet, now: float) -> None:
-        """It will arrive."""
+        """Put a packet on its way, to arrive at this time."""
         self._pushed += 1
         arrival = now + self.faults.delay_s + self._rng.random() * self.faults.spread_s
         heapq.heappush(self._flying, (arrival, self._pushed, packet))
 
     def hold(self, source: str, dest: str) -> None:
-        """From now on nothing arrives over this link."""
+        """Delay all packets of this link from now on."""
         self._held.add((source, dest))
 
     def release(self, *link: str) -> list[Packet]:
-        """The delayed packets of this link, or all and the rule is over: nothing more is delayed there."""
+        """Take the delayed packets of this link, or all of them and end the rule; delay nothing more there."""
         self._held -= {(link[0], link[1])} if link else set(self._held)
         self.rule = self.rule if link else keep
         free = [each for each in self.delayed if not link or (each.source, each.dest) == link]
@@ -136,7 +136,7 @@ class Wire:
         return free
 
     def cut(self, name: str) -> None:
-        """Whoever this was: what is held on its links is lost."""
+        """A member is gone: packets delayed on its links are lost."""
         self._held = {link for link in self._held if name not in link}
         self.delayed = [each for each in self.delayed if name not in (each.source, each.dest)]
 
@@ -149,7 +149,7 @@ class Wire:
         return heapq.heappop(self._flying)[2]
 
     def arrived(self, places: Collection[Physical], now: float) -> list[Packet]:
-        """Everything that has arrived at these places, in order; it is not on its way any more."""
+        """Take the packets that have arrived at these places, in order."""
         here = sorted(each for each in self._flying if each[0] <= now and each[2].to in places)
         self._flying = [each for each in self._flying if each not in here]
         heapq.heapify(self._flying)

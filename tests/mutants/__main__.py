@@ -1,7 +1,7 @@
-"""`python -m tests.mutants`: take each fix away and see who notices. Exits with 1 when nobody does.
+"""`python -m tests.mutants`: take each fix away, and see whether a story or a seed fails. Exits with 1 when none does.
 
-Each mutant is a copy of the project with a few lines changed. It is told its own stories (`tests/simulation`), and it runs
-seeds of the simulator until one breaks a promise. What fails without a mutant too is left out.
+Each mutant is a copy of the project with a few lines changed. It is tested with its own stories (`tests/simulation`), and with
+seeds of the simulator until one breaks a promise. Seeds that fail without a mutant too are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tests.mutants.copies import ROOT, Mismatch, check_fits, make_copy
 from tests.mutants.mutant import Mutant
 from tests.mutants.table import LISTED, MUTANTS
 
-#: A story takes a fraction of a second; in a mutant, virtual time may stand still. Long, for a machine that is busy.
+#: Seconds after which a mutant's stories count as failed, since its virtual time may stand still. A story takes a fraction of a
+#: second; the limit is long for a busy machine.
 STORY_SECONDS_MAX = 300
 
 
@@ -50,14 +51,14 @@ def main() -> int:
 
 
 class Kill(NamedTuple):
-    """Who noticed a mutant."""
+    """Whether a story, and whether a seed, noticed a mutant."""
 
     by_story: bool
     by_seed: bool
 
 
 def sum_up(kills: Mapping[str, Kill]) -> list[str]:
-    """What came of it, in lines: killed, by whom, and which are alive."""
+    """The result, in lines: how many mutants were killed, by stories or seeds, and which are alive."""
     alive = [trap for trap, kill in kills.items() if not any(kill)]
     unsown = [trap for trap, kill in kills.items() if not kill.by_seed]
     listed = [kills[trap] for trap in LISTED if trap in kills]
@@ -75,11 +76,11 @@ def sum_up(kills: Mapping[str, Kill]) -> list[str]:
 
 
 class Unusable(Exception):
-    """The mutants cannot be judged; the text is a sentence."""
+    """The mutants cannot be judged; the text is a sentence on why."""
 
 
 def _try_unchanged(original: Path, mutants: Sequence[Mutant], seeds: int) -> list[int]:
-    """The seeds that fail by themselves. Raises Unusable when a story does."""
+    """The seeds that fail without any mutant. Raises Unusable when a story does."""
     stories = dict.fromkeys([story for mutant in mutants for story in mutant.stories])
     if tell(original, list(stories)):
         raise Unusable("A story fails without any mutant: run pytest tests/simulation first.")
@@ -91,7 +92,7 @@ def _try_unchanged(original: Path, mutants: Sequence[Mutant], seeds: int) -> lis
 
 
 def _try_mutant(original: Path, mutant: Mutant, seeds: int, failing: list[int]) -> Kill:
-    """Who notices."""
+    """Run one mutant, print its line, and return what noticed it."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         make_copy(original, Path(folder), mutant.edits)
@@ -106,7 +107,7 @@ def _try_mutant(original: Path, mutant: Mutant, seeds: int, failing: list[int]) 
 
 
 def tell(folder: Path, stories: Sequence[str]) -> bool:
-    """Whether one of these stories ends badly, or never."""
+    """True when one of these stories fails, or does not end in time."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *stories]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=STORY_SECONDS_MAX, check=False)
@@ -118,7 +119,7 @@ def tell(folder: Path, stories: Sequence[str]) -> bool:
 
 
 def sow(folder: Path, seeds: int, left_out: Sequence[int], *, go_on: bool) -> list[dict[str, Any]]:
-    """The seeds that broke a promise, and which; unless it goes on, the first only."""
+    """The seeds that broke a promise, and the promise; only the first of them unless `go_on`."""
     command = [sys.executable, "-m", "tests.mutants.seeds", str(seeds), *map(str, left_out), *(["--all"] if go_on else [])]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:

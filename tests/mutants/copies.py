@@ -1,4 +1,4 @@
-"""Copies of the project that mutants live in: nothing here touches the project itself."""
+"""Copies of the project, in which mutants are made; the project itself is never changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILES = ("pyproject.toml", "conftest.py")
 
 
 class Mismatch(Exception):
-    """A mutant does not fit the code any more; the text is a sentence for whoever changed the code."""
+    """A mutant does not fit the code any more; the text is for the developer who changed the code."""
 
 
 def mutate(text: str, edit: Edit) -> str:

@@ -1,4 +1,4 @@
-"""The mutants of flow control: four ways to run out of credit for good, which all were there once."""
+"""The mutants of flow control: four ways to run out of credit for ever, each once a mistake of the product."""
 
 from __future__ import annotations
 

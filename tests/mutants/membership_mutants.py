@@ -1,4 +1,4 @@
-"""The mutants of membership in a network with holes (decision 13): whoever cannot be reached stops the others again."""
+"""The mutants of membership in a network with holes (decision 13): an unreachable member stops the others again."""
 
 from __future__ import annotations
 

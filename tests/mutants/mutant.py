@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """In this file, this text becomes that one."""
+    """Replace `snippet`, which stands exactly once in the file, by `replacement`."""
 
     file: str
     snippet: str
@@ -16,10 +16,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A trap that the product falls into."""
+    """The product without its fix for one trap."""
 
     trap: str
     why: str
     edits: tuple[Edit, ...]
-    #: Node ids of the directed stories that tell of it.
+    #: Pytest node ids of the directed stories that must fail with the mutant.
     stories: tuple[str, ...]

@@ -355,6 +355,6 @@ RELAY = (
                 "        return vector",
             ),
         ),
-        ("tests/simulation/test_found.py::test_what_was_found_once_stays_mended[linked_again_while_going_down]",),
+        ("tests/simulation/test_found.py::test_what_was_found_once_stays_mended",),
     ),
 )

@@ -1,6 +1,6 @@
 """Runs seeds of the simulator: `python -m tests.mutants.seeds COUNT [--all] [SEED TO LEAVE OUT...]`, in the folder of a copy.
 
-Prints one JSON object a seed that broke a promise; stops at the first one unless it is told to go on.
+Prints one JSON object per seed that broke a promise, and stops at the first one unless `--all` is given.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from types import FrameType
 import relay
 from relay.instruments.simulation import run_seed
 
-#: Of processor time: a simulated run takes about one; in a mutant, virtual time may stand still.
+#: Seconds of processor time for a seed, which usually takes about one; in a mutant, virtual time may stand still.
 SECONDS_MAX = 30
 PROCESSES = 2
 
 
 def judge(seed: int) -> tuple[int, str]:
-    """What is wrong with this seed, or an empty string."""
+    """The seed, and what it broke; an empty string when nothing."""
 
     def late(number: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"still runs after {SECONDS_MAX} s")
@@ -38,7 +38,7 @@ def judge(seed: int) -> tuple[int, str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run them."""
+    """Run the seeds of the command line."""
     assert Path(relay.__file__).is_relative_to(Path.cwd()), "the seeds must run on the code of the folder they are started in"
     go_on = "--all" in arguments
     count, *left_out = [int(each) for each in arguments if each != "--all"]

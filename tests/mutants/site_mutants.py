@@ -11,19 +11,19 @@ PLACES = "tests/simulation/test_places.py"
 RESOLVER = "tests/sitestack/layers/test_resolver.py"
 REFUSALS = "tests/sitestack/layers/membership/test_membership_refusals.py"
 
-#: The second wall behind S1, S2 and S4: a member admits the next number only. Without it a hole is passed over.
+#: Takes away the second protection behind S1, S2 and S4: a member admits the next number only. Without it a hole is skipped.
 _ADMIT_HOLES = Edit(
     "sitestack/layers/sequencer/received_table.py",
     "        if batch.first == expected:",
     "        if batch.first >= expected:",
 )
-#: The second wall behind S3 and S11: what does not come back is forwarded again after a while.
+#: Takes away the second protection behind S3 and S11: a message that does not come back is forwarded again after a while.
 _NO_RESEND_TIMER = Edit(
     "sitestack/layers/sequencer/layer.py",
     "        return self._progress_at + self._backoff * self._config.resend_interval_s",
     "        return None",
 )
-#: The second wall behind U3: messages have an identity above the connection.
+#: Takes away the second protection behind U3: messages have an identity of their own, above the connection.
 _NO_MESSAGE_ID = Edit(
     "sitestack/layers/unicast/receiver.py",
     "        start = max(seqno, self.last_mid + 1 - self._offset)",

@@ -1,8 +1,8 @@
-"""The mutants: for each trap what the product would be without its fix, and the stories that must notice.
+"""Table of the mutants: for each trap the product without its fix, and the stories that must fail.
 
-Where one fix alone can be taken away, the mutant takes that one. Where two walls stand behind each other, it takes both, since
-either of them is enough to keep the promise. Where the design has no such place any more, it plants the bug that the trap
-describes. Each snippet stands exactly once in its file (a test in this folder sees to it).
+A mutant takes one fix away. Where either of two fixes is enough to keep the promise, the mutant takes both away. Where the
+design has no such place any more, the mutant plants the bug that the trap describes. Each snippet stands exactly once in its
+file (checked by `test_table.py`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from tests.mutants.mutant import Edit, Mutant
 TURN_LOOP = "sitestack/stack/turn.py"
 STORIES = "tests/simulation/relay/test_turn_steps.py"
 
-#: As they stand in the turn loop.
+#: The lines of the turn's steps, as they stand in the turn loop.
 _LINES = (
     "        shell.journal(turn.events)\n",
     "        shell.transmit(turn.datagrams)\n",

@@ -10,14 +10,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-#: Their ProtocolErrors are damage in a file, which `relay check` tells; nothing is dropped.
+#: Files whose ProtocolErrors mean a damaged file, which `relay check` reports, and no drop.
 NOT_DROPS = "relay/journal/"
 
 #: Where a reason is not written down in the call: "path: expression" -> "path: functions or class; ..." that have the words.
 COMPUTED = {
     "relay/layer/layer.py: outcome.admission.value": "relay/replica/remote_site.py: Admission",
     "relay/gateway/peering.py: answer.value": "relay/replica/remote_site.py: Admission",
-    "relay/gateway/peering.py: error.reason": "",  # of a ProtocolError, and collected where that is raised
+    "relay/gateway/peering.py: error.reason": "",  # the reason of a ProtocolError, which is collected where it is raised
     "relay/gateway/peering.py: f'hello_{reason}'": "relay/gateway/fence.py: HelloRefusal",
     "relay/gateway/peering.py: f'link_{reason}'": "relay/gateway/session.py: Overdue",
     "relay/gateway/gateway.py: reason": "relay/gateway/routes.py: write arrived",
@@ -32,7 +32,7 @@ COMPUTED = {
     "sitestack/layers/unicast/receiver.py: refused": "sitestack/layers/unicast/receiver.py: _enter",
 }
 
-#: A word in one of these places that says that nothing is dropped.
+#: Words in the places of `COMPUTED` that are no reason, because they mean that nothing is dropped.
 NO_REASON = frozenset({"admitted"})
 
 WORD = re.compile(r"[a-z]+(_[a-z]+)*")
@@ -72,7 +72,7 @@ def arguments_in(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def words(path: str, argument: ast.expr) -> list[str]:
-    """All that the argument of one call can be."""
+    """All reasons that the argument of one call can be."""
     if plain := constants(argument):
         return plain
     place = COMPUTED[f"{path}: {ast.unparse(argument)}"]

@@ -10,7 +10,7 @@ _MOMENT = "two things have to cross within milliseconds: some in ten thousand se
 _FEW = "a few in a thousand seeds, sometimes none"
 _NO_STATE = "the applications of the simulator share no state"
 
-#: Why -> reason -> the test, without `tests/`.
+#: Why a drop is rare -> its reason -> the test that provokes it, without `tests/`.
 _BY_WHY: dict[str, dict[str, str]] = {
     _NONSENSE: {
         "bad_contact": "sitestack/layers/discovery/test_discovery.py"

@@ -16,7 +16,7 @@ FLUSH = (Forward, Sequenced, Retransmit, FlushRequest, FlushReply, Prepare, Comm
 
 
 def at_rest(script: Script, *names: str) -> bool:
-    """Whether none of these holds anything of its own any more."""
+    """True when none of these has a message of its own left that is undelivered or unstable."""
     levels = [layer(script, name, Sequencer).levels() for name in names]
     return all(each["undelivered"].now == each["unstable"].now == 0 for each in levels)
 
@@ -49,7 +49,7 @@ def test_the_example_of_seed_000_who_missed_the_last_two_gets_them_once() -> Non
 
 @pytest.mark.conforms("SEQ-23", "SEQ-10")
 def test_what_one_survivor_had_delivered_comes_first_everywhere() -> None:
-    """S5, SEQ-23: only B got A's last two messages; D would send its own again before C does."""
+    """S5, SEQ-23: only B got the last two messages that A sequenced; D would send its message again before C does."""
     script = site("A", "B", "C", "D", shown=FLUSH)
     missed = script.hold("A", "CD", Sequenced)
     say(script, "C", "c1")
@@ -68,7 +68,7 @@ def test_what_one_survivor_had_delivered_comes_first_everywhere() -> None:
 
 
 def test_what_its_sender_alone_had_delivered_reaches_the_others() -> None:
-    """S6: C has seen its own message delivered and will not send it again; nobody else has it, and A is dead."""
+    """S6: C has delivered its own message and will not send it again; no other survivor has it, and A is dead."""
     script = site("A", "B", "C", "D")
     script.hold("A", "BD", Sequenced)
     say(script, "C", "c1")
@@ -125,7 +125,7 @@ def test_what_is_sent_again_goes_before_what_is_new() -> None:
 
 @pytest.mark.conforms("SEQ-13")
 def test_a_new_coordinator_sequences_its_old_messages_before_its_newer_ones() -> None:
-    """S4: it casts by itself now, but not ahead of what the dead coordinator had left undone."""
+    """S4: B now casts its own messages, but not before its older ones, which the dead coordinator A had not delivered to B."""
     script = site("A", "B", "C")
     script.hold("A", "BC", Sequenced)
     say(script, "B", "1", "2", "3")
@@ -142,7 +142,7 @@ def test_a_new_coordinator_sequences_its_old_messages_before_its_newer_ones() ->
 
 @pytest.mark.conforms("SEQ-7", "SEQ-20")
 def test_a_forward_that_is_faster_than_the_view_waits_for_it() -> None:
-    """S3: A leaves; C knows already that B coordinates, B does not yet."""
+    """S3: A leaves; C has installed the view that B coordinates, B has not yet."""
     script = site("A", "B", "C", shown=(Forward, Sequenced, Commit))
     commit = script.hold("A", "B", Commit)
     request = script.hold("A", "C", FlushRequest)
@@ -156,7 +156,7 @@ def test_a_forward_that_is_faster_than_the_view_waits_for_it() -> None:
     assert script["B"].view is old
     assert layer(script, "B", Membership).levels()["held_frames"].now == 2
     script.release(commit)
-    script.everywhere("BC", "1", "2", within=1.0)  # the next attempt would be made after two seconds
+    script.everywhere("BC", "1", "2", within=1.0)  # in less than the two seconds after which C would forward again
     assert script.delivered("B") == script.delivered("C") == ["1", "2"]
     script.until(lambda: script["A"].left, "A has left")
     told(script, "forward-before-view")
@@ -177,7 +177,7 @@ def test_nobody_sequences_a_message_of_a_member_that_the_view_has_excluded() -> 
 
 
 def test_what_a_dead_member_had_sequenced_is_delivered_before_the_view_without_it() -> None:
-    """S10: A had sequenced it for D already; whoever delivers it does so while D is a member."""
+    """S10: A had sequenced D's message already; every member that delivers it does so in a view with D."""
     script = site("A", "B", "C", "D")
     late = script.hold("AB", "C", Sequenced)
     request = script.hold("A", "C", FlushRequest)

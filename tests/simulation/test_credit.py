@@ -1,4 +1,4 @@
-"""Credit over splits, merges and windows of all sizes: nobody runs out of it for good, and no account ends with a loss."""
+"""Credit over splits, merges and windows of all sizes: no member runs out of credit for ever, and no account loses any."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.harness.script import Script
 from tests.harness.stories import SETTLED, SOON, verdict
 
 WINDOW = 20_000
-#: As it fills a tenth of a window.
+#: Bytes of a message: a tenth of a window.
 SIZE = WINDOW // 10
 
 
 def site(names: str, windows: Mapping[str, int] | None = None) -> Script:
-    """One site in which a window is full soon; some members may have another one."""
+    """A site with windows of `WINDOW` bytes, which are full soon; `windows`: other sizes for some members."""
 
     def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
         local = Local(site, Address.make(rng), name, rng)
@@ -44,7 +44,7 @@ def site(names: str, windows: Mapping[str, int] | None = None) -> Script:
 
 
 def cut(script: Script, one: Iterable[str], other: Iterable[str]) -> None:
-    """Nothing gets from any of these to any of those, nor back."""
+    """Cut the network between these two groups of processes, in both directions."""
     ends = [frozenset([script[name].physical.host for name in names]) for names in (one, other)]
     script.world.network.cuts += [(ends[0], ends[1]), (ends[1], ends[0])]
 
@@ -59,7 +59,7 @@ def words(kind: str, count: int) -> list[str]:
 
 
 def send_all(script: Script, name: str, texts: Iterable[str], to: str | None = None) -> None:
-    """One after the other, as its application would that waits while it may not send. Raises AssertionError after 5 s."""
+    """Send texts one after the other, each as soon as the process may send. Raises AssertionError after waiting 5 s."""
     target = None if to is None else script[to].local.address
     for text in texts:
         script.until(lambda: script[name].batching.writable, f"{name} may send", 5.0)
@@ -75,7 +75,7 @@ def refused(script: Script, name: str) -> int:
 
 
 def test_who_talks_with_a_process_outside_its_view_is_heard_by_it_and_by_its_own_site() -> None:
-    """A and C do not hear each other, B hears both and goes on with A. What it says to C uses up nobody's credit."""
+    """A and C do not hear each other; B hears both, and is in a view with A. B's unicasts to C use up no member's credit."""
     script = site("ABC")
     cut(script, "A", "C")
     script.view("A", "B")
@@ -106,7 +106,7 @@ def test_what_is_said_to_a_stranger_that_is_gone_is_reported_and_stops_nothing()
 
 
 def test_what_was_said_to_a_stranger_costs_nothing_when_it_is_a_member_again() -> None:
-    """In between C has a view that B knows nothing of."""
+    """In between C has had a view of its own, which B does not know."""
     script = site("ABCD")
     cut(script, "A", "CD")
     cut(script, "B", "D")
@@ -128,14 +128,14 @@ def test_what_was_said_to_a_stranger_costs_nothing_when_it_is_a_member_again() -
 
 
 def forwards_between(script: Script, name: str, coordinator: str) -> Callable[[], None]:
-    """What this member forwards to that one is lost on the way until the answer is called; UNICAST sends it again then."""
+    """Lose the forwards of a member to a coordinator until the result is called; then UNICAST sends them again."""
     held = script.hold(name, coordinator, Forward)
     return held.stop
 
 
 @pytest.mark.parametrize("splits", [1, 4])
 def test_forwards_that_come_too_late_for_their_view_cost_no_credit(splits: int) -> None:
-    """They come after the merge view, and are dropped. Twice as much as a window is lost in four merges."""
+    """The forwards come after the merge view, and are dropped: in four merges twice as many bytes as a window has."""
     script = site("ABCDE")
     for number in range(splits):
         cut(script, "AB", "CDE")
@@ -160,7 +160,7 @@ def test_forwards_that_come_too_late_for_their_view_cost_no_credit(splits: int) 
 @pytest.mark.parametrize("small", ["A", "B", "C"])
 @pytest.mark.parametrize("window", [1, SIZE, WINDOW])
 def test_a_member_with_a_smaller_window_than_all_others_goes_on_sending(small: str, window: int) -> None:
-    """Who coordinates sends for everybody."""
+    """The coordinator multicasts the messages of all members, also when its own window is the smallest."""
     script = site("ABC", {name: window if name == small else 64 * WINDOW for name in "ABC"})
     other = next(name for name in "CBA" if name != small)
     send_all(script, small, words("m", 40))

@@ -7,7 +7,7 @@ import pytest
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from tests.harness.stories import site, verdict
 
-#: All that a view change takes while no packet is lost.
+#: Seconds that a view change takes at most while no packet is lost.
 CHANGE_S = 0.05
 VERIFY_S = FailureDetectionConfig().verify_timeout_s
 SILENCE_S = FailureDetectionConfig().timeout_s + VERIFY_S
@@ -31,7 +31,7 @@ def test_without_its_coordinator_and_the_next_in_line_it_goes_on_at_once_too() -
 
 @pytest.mark.parametrize("other", "CDE")
 def test_when_another_member_dies_with_the_coordinator_it_is_asked_and_not_waited_for(other: str) -> None:
-    """Only one survivor watches it, and had told the coordinator."""
+    """Only one survivor watches the dead process, and reports it to the coordinator."""
     script = site("A", "B", "C", "D", "E")
     script.kill(other)
     script.run(0.01)
@@ -41,7 +41,7 @@ def test_when_another_member_dies_with_the_coordinator_it_is_asked_and_not_waite
 
 
 def test_a_coordinator_that_stands_still_is_replaced_after_the_time_for_silence() -> None:
-    """Its connections stay open: nobody is told."""
+    """The connections of a paused process stay open, so no other process is told."""
     script = site("A", "B", "C")
     script["A"].pause()
     script.run(SILENCE_S - 0.6)

@@ -1,4 +1,4 @@
-"""No refusal of the code is unproven: a campaign has to meet it, or a test provokes it and it says why it is rare."""
+"""Every reason of a drop is proven: campaigns meet it, or it stands among the rare drops with the test that provokes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.rare_drops import RARE
 
 ROOT = Path(__file__).parents[2]
 
-#: What the campaigns must have met.
+#: The reasons that the campaigns must have met.
 MET = {goal.removeprefix("drop ") for goals in GOALS.values() for goal in goals if goal.startswith("drop ")}
 
 
@@ -35,7 +35,7 @@ def test_the_test_that_provokes_a_rare_one_exists_and_names_it(reason: str) -> N
     text = (ROOT / path).read_text(encoding="utf-8")
     functions = [node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert name in functions
-    word = reason.removeprefix("hello_")  # those are put together in the test as they are in the code
+    word = reason.removeprefix("hello_")  # the code and the tests compose these reasons from a prefix and a word
     assert f'"{word}"' in text or f'"{reason}"' in text or f"{reason}=" in text
 
 

@@ -1,4 +1,4 @@
-"""What was found once stays mended: each plan in `found/` broke a promise, and says which mistake of the product that was.
+"""Mistakes that were found once stay mended: each plan in `found/` broke a promise, and names the mistake of the product.
 
 A plan is kept as it was when it broke something, whatever its seed stands for today. `relay simulate` takes such files too, and
 writes another one with `--save-plan`.

@@ -1,4 +1,4 @@
-"""What seeds stand for: everything in the tables, about as often as they say."""
+"""The generator of plans: all entries of its tables occur, about as often as the tables say."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_kind_of_fault_that_is_added_leaves_the_others_as_they_were(monkeypatc
 
 
 def test_floods_come_a_moment_before_faults_in_half_of_the_plans() -> None:
-    """Those that no scenario has brought itself."""
+    """The floods that the generator adds to a plan, not those that a scenario brings."""
     small = [Row(scenarios.kill, 1.0)]
     monkeyed = KINDS["swarm"]._replace(faults=tuple(small))
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""A network that stays broken between two processes: who cannot be reached is left out, and the others hardly stand still."""
+"""A network that stays broken between two processes: an unreachable one is left out, and the others are hardly blocked."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sitestack.sim.process import Process
 from tests.harness.script import Script, WithheldDatagram
 from tests.harness.stories import site, verdict
 
-#: How often it is looked who stands.
+#: Seconds between two looks at which members are blocked.
 LOOK_S = 0.02
 MINUTE_S = 60.0
 #: One stop a minute is what a hole may cost.
 STANDING_S_MAX = 6.0
 #: A round of answers, and what is collected before the view changes.
 MOMENT_S = 0.1
-#: Longer than anybody waits for one step of a merge or of a join.
+#: Seconds: longer than any process waits for one step of a merge or of a join.
 LATE_S = 6.0
 
 
@@ -33,7 +33,7 @@ def hosts(script: Script, names: Iterable[str]) -> frozenset[str]:
 
 
 def cut(script: Script, one: str, other: str, *, ways: str = "both") -> None:
-    """Nothing gets through between these: both ways, or only "there" or "back"."""
+    """Cut the network between these processes: both ways, or one way, "there" (from `one`) or "back"."""
     there, back = (hosts(script, one), hosts(script, other)), (hosts(script, other), hosts(script, one))
     script.world.network.cuts += {"both": [there, back], "there": [there], "back": [back]}[ways]
 
@@ -46,9 +46,9 @@ def is_blocked(process: Process) -> bool:
 def stand_still(
     script: Script, names: str, seconds: float = MINUTE_S, late: WithheldDatagram | None = None
 ) -> dict[str, float]:
-    """Let time pass, with a message of everybody in each second; how long each of these was blocked meanwhile, in seconds.
+    """Let time pass, with a message of each of these members a second; returns for how many seconds each was blocked.
 
-    What is `late` arrives when it has been on its way for `LATE_S`.
+    Datagrams caught by `late` arrive when they have been on their way for `LATE_S`.
     """
     standing = dict.fromkeys(names, 0.0)
     for look in range(round(seconds / LOOK_S)):
@@ -73,19 +73,19 @@ def split(one: str, other: str, seed: int = 1) -> Script:
 
 
 def unreached(script: Script, name: str) -> list[Unreached]:
-    """Whom this member has told of."""
+    """The events with which this member has reported unreachable processes."""
     return [event for event in script[name].events if isinstance(event, Unreached)]
 
 
 def view_of(script: Script, name: str) -> View:
-    """The view in which this member stands."""
+    """The installed view of this member."""
     view = script[name].view
     assert view is not None
     return view
 
 
 def coordinator(script: Script, part: str) -> str:
-    """Who coordinates this part."""
+    """The name of the coordinator of this part."""
     return next(name for name in part if script[name].local.address == view_of(script, part[0]).coordinator)
 
 
@@ -110,7 +110,7 @@ def test_a_merge_whose_leader_does_not_reach_a_member_is_led_by_the_other_coordi
 
 
 def test_parts_that_no_coordinator_reaches_whole_stay_apart_at_work_until_a_hole_is_gone() -> None:
-    """Neither leader reaches one member of the other part. Nobody is stopped for that, it is told, and tried less and less."""
+    """Neither coordinator reaches all of the other part. That blocks no member, is reported, and is tried less and less."""
     script = split("AB", "CDE")
     leader, other = coordinator(script, "AB"), coordinator(script, "CDE")
     plain, theirs = next(name for name in "AB" if name != leader), next(name for name in "CDE" if name != other)
@@ -132,7 +132,7 @@ def test_parts_that_no_coordinator_reaches_whole_stay_apart_at_work_until_a_hole
 
 
 def test_parts_merge_without_the_coordinator_that_neither_reaches() -> None:
-    """Z tells A and B of X, whose address is the lowest; both left the lead to it, and it never heard of them."""
+    """Z tells A and B of X, whose address is the lowest. A and B would leave the lead to X, which never hears of them."""
     script = site("P", "Q", "R", "S")
     x, z, a, b = sorted("PQRS", key=lambda name: script[name].local.address)
     for one, others in ((x + z, a + b), (a, b)):
@@ -153,7 +153,7 @@ def test_parts_merge_without_the_coordinator_that_neither_reaches() -> None:
 
 
 def test_a_joiner_that_is_ready_too_late_each_time_stops_the_site_seldom() -> None:
-    """Its line is slow: it answers whenever it is offered to be let in, and takes longer over the state than others wait."""
+    """The joiner's line is slow: each time it is offered a view it answers, but is ready only after the others gave up."""
     script = site("A", "B")
     late = script.hold("C", "A", Prepared)
     script.start("NYC", "C")
@@ -167,7 +167,7 @@ def test_a_joiner_that_is_ready_too_late_each_time_stops_the_site_seldom() -> No
 
 
 def test_a_merge_that_takes_too_long_each_time_stops_its_parts_seldom() -> None:
-    """Every member answers when it is asked whether it hears the leader, and one takes longer over the rest than all wait."""
+    """Every member answers that it hears the leader, but the flush reply of one comes only after the others gave up."""
     script = split("AB", "CDE")
     lower, higher = leader_first(script, "AB", "CDE")
     leader, other = coordinator(script, lower), coordinator(script, higher)
@@ -183,7 +183,7 @@ def test_a_merge_that_takes_too_long_each_time_stops_its_parts_seldom() -> None:
 
 
 def test_who_does_not_hear_the_coordinator_is_left_out_hardly_later_than_one_that_is_dead() -> None:
-    """All wait for its credit meanwhile. Its second question tells the coordinator that the first was answered in vain."""
+    """All members wait for C's credit meanwhile. C's second question tells A that its answer to the first did not arrive."""
     script = site("A", "B", "C")
     cut(script, "A", "C", ways="there")
     detection = FailureDetectionConfig()
@@ -197,7 +197,7 @@ def test_who_does_not_hear_the_coordinator_is_left_out_hardly_later_than_one_tha
 
 
 def broken(seed: int) -> Script:
-    """A site of three to six that was in two or three parts and has holes left, of one way or two; sometimes somebody joins."""
+    """A site of three to six members that was in two or three parts and keeps holes, one or both ways; sometimes X joins."""
     rng = random.Random(seed)
     names = "ABCDEF"[: rng.randint(3, 6)]
     script = site(*names, seed=seed)
@@ -218,7 +218,7 @@ def broken(seed: int) -> Script:
 
 @pytest.mark.parametrize("seed", range(11, 19))
 def test_whatever_the_holes_are_a_site_stands_for_one_detection_and_then_goes_on(seed: int) -> None:
-    """Holes that are as young as the merge which they disturb are met once; those that stay stop nobody."""
+    """New holes that disturb the merge block members once, for the time of one detection; lasting holes block none."""
     script = broken(seed)
     members = "".join([name for name in script.processes if name != "X"])
     standing = stand_still(script, members)
@@ -231,7 +231,7 @@ def test_whatever_the_holes_are_a_site_stands_for_one_detection_and_then_goes_on
 
 
 def test_a_joiner_joins_the_part_whose_coordinator_answers_it() -> None:
-    """The other part has the higher view, and a member of it tells of its coordinator, which the joiner does not reach."""
+    """The other part has the higher view, and its members name their coordinator, which the joiner does not reach."""
     script = split("AB", "CDE")
     first, second = sorted(("AB", "CDE"), key=lambda part: view_of(script, part[0]).id)
     script.start("NYC", "X")

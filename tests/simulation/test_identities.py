@@ -1,4 +1,4 @@
-"""Who is who: a process is its uuid, whatever its name, its place, its counters, and whoever else lives in this interpreter."""
+"""Identities: a process is its UUID, whatever its name, place and counters, and whatever else runs in this interpreter."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_one_process_has_learnt_another_in_the_same_interpreter_does_not_kn
 
 @pytest.mark.conforms("LA-1")
 def test_members_of_one_name_are_told_apart() -> None:
-    """A10: a name is for display; nothing on the wire goes by it."""
+    """A10: a name is for display; no protocol decides by names."""
     world = World(1, site_maker(one_each("NYC")))
     script = Script(world)
     script.site("NYC", "A", "B")

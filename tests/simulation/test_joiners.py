@@ -1,4 +1,4 @@
-"""Joiners that have said they are ready for a view, and then hear nothing of it: whoever is counted as a member becomes one."""
+"""Joiners that are ready for a view and then hear nothing of it: a joiner that is in a committed view becomes a member."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.harness.script import Script
 from tests.harness.stories import layer, say, site, verdict
 
 JOIN_TIMEOUT_S = MembershipConfig().join_timeout_s
-#: What is seen in another view is given up, excluded, found again and merged.
+#: Seconds until a joiner in another view than its site is excluded, found again and merged.
 MERGED_S = 15.0
 
 
@@ -24,14 +24,14 @@ def ready(script: Script, name: str) -> bool:
 
 
 def start_and_prepare(script: Script, *names: str) -> None:
-    """Start these, and stop at the moment at which they stand ready and nobody can have committed."""
+    """Start joiners, and stop as soon as all are ready, before a commit of their view can have been sent."""
     for name in names:
         script.start("NYC", name)
     script.until(lambda: all(ready(script, name) for name in names), "prepared")
 
 
 def founded(script: Script, name: str) -> bool:
-    """Whether this process stands in a view of its own."""
+    """Whether this process has a view with itself alone."""
     view = script[name].view
     return view is not None and len(view.members) == 1
 
@@ -43,7 +43,7 @@ def sizes(script: Script, name: str) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_joiner_that_founds_a_site_after_its_promise_is_merged_with_those_who_count_it_in(seed: int) -> None:
-    """A hears C all the time and has C in its view; C hears nobody, and founds a site in the end."""
+    """A hears C all the time and has C in its view; C hears no other process, and founds a site in the end."""
     script = site("A", "B", seed=seed)
     start_and_prepare(script, "C")
     promised = layer(script, "C", Membership)._member.promised
@@ -82,7 +82,7 @@ def test_a_joiner_that_is_ready_is_as_patient_as_after_its_question(silence_s: f
 
 
 def test_a_joiner_that_asks_twice_though_it_is_counted_in_is_excluded_and_let_in_anew() -> None:
-    """What A sends to C alone is lost, for longer than A tries; B hears everybody. The others do not wait for C meanwhile."""
+    """All that A sends to C is lost for longer than A repeats it; B hears both. A and B do not wait for C meanwhile."""
     script = site("A", "B")
     start_and_prepare(script, "C")
     silence = script.hold("A", "C", Header)
@@ -97,7 +97,7 @@ def test_a_joiner_that_asks_twice_though_it_is_counted_in_is_excluded_and_let_in
 
 
 def test_a_joiner_that_the_coordinator_hears_and_cannot_reach_stops_nobody() -> None:
-    """B answers C, and tells it whom to ask. The site never waits for C, and lets it in once A reaches it."""
+    """B answers C, and names A as the coordinator to ask. The site never waits for C, and lets C in once A reaches it."""
     script = site("A", "B")
     script.start("NYC", "C")
     silence = script.hold("A", "C", Header)
@@ -113,7 +113,7 @@ def test_a_joiner_that_the_coordinator_hears_and_cannot_reach_stops_nobody() -> 
 
 
 def test_two_joiners_that_lose_the_site_they_were_ready_for_make_one_of_their_own() -> None:
-    """C and D hear each other and nobody else. Who founds is found by the other, and both come back."""
+    """C and D hear each other and no other process. One founds a site, the other joins it, and later both sites merge."""
     script = site("A", "B")
     start_and_prepare(script, "C", "D")
     silence = [script.hold(one, other, Header) for one in "AB" for other in "CD"]
@@ -125,7 +125,7 @@ def test_two_joiners_that_lose_the_site_they_were_ready_for_make_one_of_their_ow
 
 
 def test_a_joiner_with_a_high_promise_is_let_in_at_once_by_a_site_that_has_just_begun() -> None:
-    """What it was ready for is gone, and the next site counts from one: it says how high it has promised."""
+    """C's promised view died with its site, and D's site counts views from 1. C tells D the number that it has promised."""
     script = site("A", "B")
     for count in range(12):
         script.start("NYC", f"X{count}")
@@ -150,7 +150,7 @@ def test_a_joiner_with_a_high_promise_is_let_in_at_once_by_a_site_that_has_just_
 
 
 def test_a_joiner_whose_coordinator_died_after_committing_elsewhere_is_a_member_all_the_same() -> None:
-    """B has installed the view with C in it: C is asked like a member and installs what it was ready for first."""
+    """B has installed the view with C. So B asks C like a member, and C first installs the view that it was ready for."""
     script = site("A", "B")
     held = script.hold("A", "C", Commit)
     start_and_prepare(script, "C")
@@ -164,7 +164,7 @@ def test_a_joiner_whose_coordinator_died_after_committing_elsewhere_is_a_member_
 
 @pytest.mark.parametrize("lost", [Prepared, Commit], ids=["before it is counted in", "after"])
 def test_a_joiner_that_starts_again_at_its_address_is_let_in_as_somebody_new(lost: type[Header]) -> None:
-    """Who it was dies like any other, a member or not; the new process knows nothing of its promise."""
+    """The killed joiner is excluded, should it be a member; the new process at its address knows nothing of its promise."""
     script = site("A", "B")
     held = script.hold((), "A" if lost is Prepared else "C", lost)
     start_and_prepare(script, "C")

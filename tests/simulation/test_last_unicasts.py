@@ -1,4 +1,4 @@
-"""Unicasts that are still on their way when their sender leaves: it hears of them, since nobody else would know (X10)."""
+"""Unicasts that are still on their way when their sender leaves are reported to the sender, which alone knows them (X10)."""
 
 from __future__ import annotations
 

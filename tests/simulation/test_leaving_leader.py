@@ -13,7 +13,7 @@ from tests.simulation.test_membership import assert_sound, views
 
 
 def test_who_asks_a_coordinator_that_has_left_the_view_is_let_in_by_the_next_one() -> None:
-    """It would found a second line of views out of the old one, with the joiner alone, and both would be the same lineage."""
+    """Otherwise the leaver would begin a second line of views, with the joiner alone, in the lineage of its old site."""
     script = Script(World(4, site_maker(SiteConfig(site="NYC"))), JoinRequest, Installed)
     script.site("NYC", "A", "B")
     asking = script.hold("C", "A", JoinRequest)
@@ -32,7 +32,7 @@ def test_who_asks_a_coordinator_that_has_left_the_view_is_let_in_by_the_next_one
 
 
 def test_a_leave_that_nobody_answers_is_told_from_one_that_was_answered() -> None:
-    """What it sent last may have died with it, as in a crash: nobody is blamed for not having it."""
+    """The leaver's last messages may be lost with it, as in a crash; no check may demand them of the others."""
     script = Script(World(4, site_maker(SiteConfig(site="NYC"))))
     script.site("NYC", "A", "B", "C")
     script["C"].leave()

@@ -1,4 +1,4 @@
-"""Membership as stories: who joins, leaves, dies and comes back, and what everybody agrees on meanwhile."""
+"""Membership as stories: processes join, leave, die and come back, and the members agree on each view."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(ch
 
 @pytest.mark.parametrize(("late", "early"), [("C", "B"), ("B", "C")])
 def test_a_leader_that_dies_after_committing_to_one_member_has_decided_for_all(late: str, early: str) -> None:
-    """Whoever has installed the view proves that the others are ready for it: they install it first, then the next."""
+    """A member that has installed a view proves that the others are ready for it: they install that first, then the next."""
     script = Script(World(3, site_maker(CONFIG)), JoinRequest, FlushRequest, Prepare, Commit)
     script.site("NYC", "A", "B", "C")
     held = script.hold("A", late, Commit)

@@ -1,4 +1,4 @@
-"""Merges that are disturbed: whoever dies in one leaves one agreed view, and networks with a hole in them come to rest."""
+"""Disturbed merges: a death in a merge leaves one agreed view, and a network with a hole comes to rest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Split:
             self.settle(part)
 
     def settle(self, members: list[Process], within: float = 20.0) -> None:
-        """Wait until exactly these stand in one view."""
+        """Wait until exactly these processes are in one view."""
         assert self.world.run_until(partial(self.world.settled, "NYC", members), within), [p.view for p in members]
 
     def begin_to_merge(self) -> tuple[Process, Process]:
@@ -71,7 +71,7 @@ def assert_sound(world: World) -> None:
 
 @pytest.mark.parametrize(("victim", "within"), [("leader", 9.0), ("other", 6.0)])
 def test_whoever_dies_at_any_datagram_of_a_merge_leaves_one_agreed_view(victim: str, within: float) -> None:
-    """A12: the other part follows no longer than it has said; then the merge is made without the dead."""
+    """A12: the other part follows the leader no longer than it has promised; then the merge is made without the dead."""
     merged = 0
     for datagrams in range(DATAGRAMS[victim]):
         split = Split(datagrams)
@@ -90,11 +90,11 @@ def test_whoever_dies_at_any_datagram_of_a_merge_leaves_one_agreed_view(victim: 
     assert 0 < merged < DATAGRAMS[victim], "some die too early for this merge, some too late to stop it"
 
 
-#: Who does not get through to whom, one way, and the parts in which the site comes to rest. B is next in line, and replaces the
-#: coordinator A when it does not hear it. The others report A to B in vain, and tell A,
-#: which goes on without whoever does not hear it.
+#: Per case: the pairs (sender, receiver) that are cut one way, and the parts in which the site comes to rest. B is second in
+#: line and replaces the coordinator A when B does not hear A. A member other than B that does not hear A reports that to B in
+#: vain, then to A, which goes on without that member.
 HOLES = {
-    "A and B": (("AB", "BA"), ("AC", "B")),  # or A alone: who misses the other first decides
+    "A and B": (("AB", "BA"), ("AC", "B")),  # or A alone, when A misses B before B misses A
     "A to B": (("AB",), ("A", "BC")),
     "B to A": (("BA",), ("AC", "B")),
     "A and C": (("AC", "CA"), ("AB", "C")),
@@ -111,7 +111,7 @@ HOLES = {
 
 @pytest.mark.parametrize("hole", HOLES)
 def test_a_network_with_a_hole_comes_to_rest_in_parts_and_heals_at_once(hole: str) -> None:
-    """F7: nobody is suspected over and over, each part goes on meanwhile, and one merge makes them one again."""
+    """F7: no member is suspected over and over, each part goes on meanwhile, and one merge joins the parts again."""
     cuts, parts = HOLES[hole]
     names = "".join(sorted({name for cut in cuts for name in cut} | set("ABC")))
     script = site(*names)
@@ -133,7 +133,7 @@ def test_a_network_with_a_hole_comes_to_rest_in_parts_and_heals_at_once(hole: st
 
 
 def test_parts_that_both_have_a_member_are_merged_when_one_has_let_it_go() -> None:
-    """F7: B, which did not hear A, goes on with C. A heard both all the time, and has them in its view when B finds it."""
+    """F7: B, which did not hear A, goes on with C. A heard both all the time, and still has them in its view when B finds A."""
     script = site("A", "B", "C")
     script.world.network.cuts.append((hosts([script["A"]]), hosts([script["B"]])))
     script.view("B", "C")

@@ -1,4 +1,4 @@
-"""Plans with windows of flow control that are full soon, in a site that falls apart while much is sent (B1, S18)."""
+"""Plans with small windows of flow control, in a site that falls apart while much is sent (B1, S18)."""
 
 from __future__ import annotations
 

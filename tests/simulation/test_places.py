@@ -1,4 +1,4 @@
-"""Who is where: moves, restarts at the same address, many starting at once; traps of JGroups' "Logical addresses"."""
+"""Places of members: moves, restarts at the same address, many starts at once; traps of JGroups' "Logical addresses"."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ SHOWN = (UnicastData, UnicastAck, SendFirst)
 
 
 def whisper(script: Script, *words: str) -> None:
-    """B says something to C alone."""
+    """Send unicasts from B to C."""
     for word in words:
         script.send("B", word, to=script["C"].local.address)
         script.run(SOON)
 
 
 def reset(script: Script, name: str, peer: str) -> None:
-    """One end forgets the connection and tells nobody."""
+    """Make one end forget the connection without telling the other."""
     script.transcript.note(f"{name} closes its connection to {peer}")
     script[name].input(CloseConnection(script[peer].local.address))
     script.run(SOON)
@@ -85,7 +85,7 @@ def test_what_was_delivered_and_not_acknowledged_is_not_delivered_again_after_a_
 
 
 def test_an_acknowledgement_of_the_old_connection_settles_nothing_of_the_new_one() -> None:
-    """U6: it would purge messages that the receiver never got."""
+    """U6: such an acknowledgement would purge messages that the receiver never got."""
     script = site("A", "B", "C", shown=SHOWN)
     acks = script.hold("C", "B", UnicastAck)
     whisper(script, "1", "2", "3")

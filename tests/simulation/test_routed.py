@@ -35,7 +35,7 @@ def test_a_plan_is_a_tree_and_so_is_what_is_left_of_it() -> None:
             others = {name for name, _ in plan.sites if name != site}
             neighbours = {name for pair in plan.connections for name in pair if site in pair} - {site}
             assert neighbours | set(routes_of(plan, site).via) == others
-        # With nobody left in between the ends would never meet again.
+        # Without a relay left in between, the ends would never be linked again.
         deaths = [fault for fault in plan.faults if isinstance(fault, Kill) and routes_of(plan, fault.site).forward]
         assert all(fault.restart_after is not None for fault in deaths)
     assert {len(plan.sites) for plan in plans} == {3, 4}

@@ -17,7 +17,7 @@ from tests.harness.stories import SOON, layer, one_each, say, site, told, verdic
 
 @pytest.mark.conforms("SEQ-9", "SEQ-11")
 def test_what_overtakes_an_earlier_message_on_the_way_waits_for_it() -> None:
-    """S1: "discard everything up to the highest number" would lose the one that comes late."""
+    """S1: "discard everything up to the highest number" would lose a message that comes late."""
     script = site("A", "B", "C", shown=(Forward, Sequenced))
     late = script.hold("C", "A", Forward, carrying=["1"])
     say(script, "C", "1", "2", "3")
@@ -33,7 +33,7 @@ def test_what_is_forwarded_twice_is_delivered_once() -> None:
     script = site("A", "B", "C", shown=(Forward, Sequenced))
     copies = script.hold("A", "BC", Sequenced)
     say(script, "C", "1")
-    script.run(3.0)  # C does not see it come back, and forwards it again
+    script.run(3.0)  # C's message does not come back to it, so C forwards it again
     script.release(copies)
     script.everywhere("ABC", "1")
     script.run(1.0)
@@ -75,7 +75,7 @@ def _with_leader(lower: str, higher: str) -> int:
 
 @pytest.mark.conforms("SEQ-9")
 def test_a_joiner_begins_where_the_others_are() -> None:
-    """S9: it waits neither for number 1, nor begins in the middle of a hole."""
+    """S9: the joiner neither waits for number 1, nor begins in the middle of a hole."""
     script = site("A", "B")
     say(script, "B", "1", "2")
     asked = script.hold("C", "A", JoinRequest)

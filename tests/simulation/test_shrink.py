@@ -13,7 +13,7 @@ from sitestack.layers.membership import flush
 
 
 def test_what_is_not_needed_is_left_out_of_the_plan() -> None:
-    """It takes the kill and the pause together; everything else is noise."""
+    """A plan that fails with the kill and the pause together; all its other faults are noise."""
     noise = tuple([CutStream(float(n)) for n in range(20)])
     kill, pause = Kill(4.5, "NYC", 0, 0, 1.0), Pause(9.5, 1.0, "SFO", 0)
     plan = replace(draw(7), faults=(*noise[:7], kill, *noise[7:], pause), loss=0.2, messages=300)

@@ -11,7 +11,7 @@ from tests.harness.stories import say, site, verdict
 
 
 def with_a_deaf_member(name: str, order: Order) -> Script:
-    """As after an interface came back: the member is in the view already when the multicasts stop."""
+    """As after an interface came back: multicasts stop reaching the member when it is in the view already."""
     script = site("A", "B", "C", order=order)
     script.world.network.faults.append(deaf(script[name].physical))
     return script
@@ -31,7 +31,7 @@ def test_one_message_and_then_silence_is_delivered_by_everybody(name: str, order
 @pytest.mark.parametrize("order", ["total", "fifo"])
 @pytest.mark.parametrize("name", ["A", "C"])
 def test_senders_that_never_pause_are_delivered_by_everybody(name: str, order: Order) -> None:
-    """The sum is several times what flow control lets be on its way: it comes back."""
+    """Several times as many bytes are sent as flow control allows on their way, so credit must come back."""
     script = with_a_deaf_member(name, order)
     accepted: list[str] = []
     for number in range(600):

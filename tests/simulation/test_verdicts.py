@@ -1,4 +1,4 @@
-"""What only a simulated world can judge: gaps against the budget, queues against their rest, epochs against what is known."""
+"""Verdicts that only a simulated world can give: on gaps by the budget, on queues at rest, on epochs by what is known."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SECOND = 10**9
 
 
 def process(told: Told, *seconds: float) -> Process:
-    """A process with this journal, of which these are the times; the last one is that of all further records."""
+    """A process with this journal. `seconds`: the times of its records; the last is also that of all further records."""
     times = [*seconds, *[seconds[-1]] * len(told.records)]
     journal = [replace(record, t=int(at * SECOND)) for record, at in zip(told.records, times, strict=False)]
     return cast(Process, SimpleNamespace(local=SimpleNamespace(site=told.site), records=journal))
 
 
 def objection(budget: BufferConfig, sent: float = 2.0, gap: float = 3.0, born: float = 0.0, *, begun: bool = True) -> str:
-    """What is said of a gap at D in SFO for number 2 of A in NYC, which A delivered with 1 and 3."""
+    """The objection to a gap that D in SFO was told for message 2 of A in NYC; A delivered 1, 2 and 3."""
     a = Told("NYC", "A").view("1A", "A").deliver("A", 1).deliver("A", 2).deliver("A", 3)
     d = Told("SFO", "D").view("1D", "D", lineage="1D")
     if begun:
@@ -46,7 +46,7 @@ def objection(budget: BufferConfig, sent: float = 2.0, gap: float = 3.0, born: f
 
 
 def test_a_gap_is_believed_only_when_the_budget_was_exceeded() -> None:
-    """R3, R5, R8: what the budget holds is there, whoever relays."""
+    """R3, R5, R8: every relay still has what the budget holds, so it must not declare that lost."""
     assert "though the budget was not exceeded" in objection(BufferConfig())
     assert "NYC/" in objection(BufferConfig())
     assert objection(BufferConfig(budget_age_s=1.0)) == ""
@@ -56,7 +56,7 @@ def test_a_gap_is_believed_only_when_the_budget_was_exceeded() -> None:
 
 
 def test_what_was_sent_before_a_site_was_there_is_passed_over_and_not_lost() -> None:
-    """R29: it cannot tell a hole from history, so it is told where its time begins."""
+    """R29: a new site cannot tell a hole from history, so it is told where the other's messages begin."""
     aged = BufferConfig(budget_age_s=1.0)
     assert "sent before this site was there" in objection(aged, sent=2.0, born=2.5, gap=4.0, begun=False)
     assert objection(aged, sent=2.0, born=2.5, gap=4.0) == "", "after its beginning a gap is a gap"
@@ -64,7 +64,7 @@ def test_what_was_sent_before_a_site_was_there_is_passed_over_and_not_lost() -> 
 
 
 def test_what_waits_for_uniform_agreement_counts_from_when_it_was_sent() -> None:
-    """Seed 136: it is in the buffer, and may have to leave it, before anybody delivers it."""
+    """Seed 136: a batch is in the buffer, and may be dropped from it, before any member delivers it."""
     a = Told("NYC", "A").view("1A", "A").send(1).send(2).send(3).deliver("A", 1).deliver("A", 2).deliver("A", 3)
     d = Told("SFO", "D").view("1D", "D", lineage="1D").deliver("A", 1, site="NYC").gap("A", 2, 2, "NYC")
     there = process(d, 0.0, 0.0, 2.0)
@@ -92,11 +92,11 @@ def test_at_rest_every_queue_is_at_its_floor_and_a_queue_that_is_not_is_named() 
 
 
 def keep_everything(windows: ReceiverWindows, vector: dict[Address, int]) -> None:
-    """Nothing is forgotten when it is stable."""
+    """A leak: stable messages are not forgotten."""
 
 
 def count_twice(table: ForwardTable, batch: Batch) -> None:
-    """Only half of it is ever taken off again."""
+    """A leak: bytes are counted twice, and taken off once."""
     table.bytes.add(len(batch.body))
     add(table, batch)
 
@@ -136,7 +136,7 @@ def test_a_merge_in_a_calm_start_and_too_many_after_a_heal_are_found() -> None:
 
 
 def test_who_leaves_under_load_has_seen_all_its_messages_or_says_how_many_not() -> None:
-    """S16, with messages that are on their way when it is told to go."""
+    """S16, with messages that are on their way when the member is told to leave."""
     run = calm_run()
     site = next(name for name, members in run.plan.sites if members > 1)
     run = SeedRun(replace(run.plan, faults=(Flood(2.0, 0.1, site, 30, 0.0), Leave(2.05, site, 0)), batch_count_max=1))

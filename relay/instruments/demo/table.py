@@ -1,4 +1,4 @@
-"""The table that the demo ends with: what every member delivered."""
+"""The table at the end of the demo: what every member has delivered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from relay.instruments.drills.verdict import MemberVerdict
 
 
 def demo_table(result: DrillResult) -> Table:
-    """A row a member; the hash of the order is equal within a site when all its members delivered in the same order."""
+    """One row per member. The hashes of the order are equal within a site if its members delivered in the same order."""
     table = Table(title="What every member delivered", title_justify="left", box=SIMPLE_HEAD, collapse_padding=True)
     table.add_column("site")
     table.add_column("member")

@@ -1,4 +1,4 @@
-"""What the demo publishes: the lines of a file."""
+"""The text that the demo publishes: the lines of a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sitestack.model.errors import ConfigurationError
 
 
 def default_text() -> bytes:
-    """A real text that is there wherever this package is installed: its own license."""
+    """The default text, which every installation has: the license of this package."""
     text = distribution("sitestack").read_text("licenses/LICENSE")
     if text is None:
         raise ConfigurationError("relay demo: this installation carries no license text; name a file with --input.")

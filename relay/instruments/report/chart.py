@@ -13,14 +13,14 @@ from relay.instruments.report.style import COLOURS
 _WIDTH, _HEIGHT = 860, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 16, 26, 46
 _MINUTE_S, _HOUR_S = 60, 3_600
-#: A logarithmic axis is for values of more than this ratio.
+#: Ratio of the largest value to the smallest above which an axis may be logarithmic.
 _LOG_RATIO_MIN = 20
-#: Numbers of marks that are closer than this would run into each other.
+#: Least distance, in pixels, between the numbers of two marks: closer ones would overlap.
 _APART = 16
 
 
 class Span(NamedTuple):
-    """A stretch of time to be marked, in seconds."""
+    """A stretch of time to shade in a chart, in seconds."""
 
     begin: float
     end: float
@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A moment to be marked with its number, in seconds."""
+    """A moment to mark in a chart with a number, in seconds."""
 
     at: float
     label: str
@@ -36,7 +36,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """A scale with ticks: where a value is, in pixels."""
+    """A scale with ticks, which maps values to pixels."""
 
     low: float
     high: float
@@ -46,7 +46,7 @@ class _Axis:
     is_log: bool = False
 
     def place(self, value: float) -> float:
-        """Never beyond the ends."""
+        """The pixel of a value; values beyond the scale are drawn at its end."""
         low, high, here = map(math.log10, (self.low, self.high, value)) if self.is_log else (self.low, self.high, value)
         return self.begin + (self.end - self.begin) * min(max((here - low) / (high - low), 0.0), 1.0)
 
@@ -62,7 +62,7 @@ def draw_lines(
     log: bool = False,
     y_max: float = math.inf,
 ) -> str:
-    """An SVG of lines over seconds since something. `spans_are` is what the legend says of the spans.
+    """An SVG of lines over time, in seconds. `spans_are`: the legend of the spans.
 
     `log` makes the y axis logarithmic where its values allow it; values above `y_max` are drawn at the upper edge.
     """
@@ -95,7 +95,7 @@ def _span(left: float, right: float, label: str) -> str:
 
 
 def _marks(marks: Sequence[Mark], across: Callable[[float], float]) -> Iterator[str]:
-    """A line for each mark with its number; what comes close together shares one."""
+    """Draw a line for each mark, with the mark's number unless the last number drawn is too close."""
     last = -math.inf
     for number, mark in enumerate(marks, 1):
         x = across(mark.at)
@@ -147,7 +147,7 @@ def _value_axis(values: Sequence[float], log: bool) -> _Axis:
 
 
 def _time_axis(begin: float, end: float) -> tuple[_Axis, int]:
-    """With the unit of its labels in seconds."""
+    """The time axis, and the unit of its labels in seconds."""
     steps = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
     length = end - begin
     step = max(next((each for each in steps if length / each <= 12), length / 10), 0.001)
@@ -157,7 +157,7 @@ def _time_axis(begin: float, end: float) -> tuple[_Axis, int]:
 
 
 def _number(value: float) -> str:
-    """Short, without an exponent."""
+    """A number as a short label, without an exponent."""
     if value == int(value):
         return f"{int(value):,}"
     return f"{value:,.4f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""The page and its parts. Text is escaped here; what a part gives is markup."""
+"""The HTML page and its parts. Arguments are text, which is escaped here; results are markup."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from relay.instruments.report.style import STYLE
 
 
 class Figure(str):
-    """A number that is written already: it stands right, as numbers do."""
+    """A formatted number, aligned to the right in a table like a plain one."""
 
     __slots__ = ()
 
 
-#: What stands in a table; nothing for None.
+#: Content of a cell of a table; None leaves it empty.
 Cell: TypeAlias = str | int | float | None
 
 
 def draw_page(title: str, body: Iterable[str]) -> str:
-    """The whole file."""
+    """The whole HTML file, from parts of its body."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     parts = "\n".join(part for part in body if part)
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>\n{parts}\n</body></html>\n'
 
 
 def draw_verdict(passed: bool, told: str) -> str:
-    """The verdict, with a sentence on it."""
+    """The verdict as a banner, with a sentence."""
     name = "pass" if passed else "fail"
     return f'<div class="verdict {name}"><b>{name.upper()}</b> {escape(told)}</div>'
 
 
 def draw_tiles(figures: Iterable[tuple[str, str]]) -> str:
-    """The figures that matter most: what each means, and its value."""
+    """Tiles for the most important figures: pairs of meaning and value."""
     tiles = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in figures)
     return f'<div class="tiles">{tiles}</div>'
 
 
 def draw_note(text: str) -> str:
-    """A quiet line."""
+    """A paragraph in a muted colour."""
     return f'<p class="note">{escape(text)}</p>'
 
 
 def draw_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], harmed: Collection[int] = ()) -> str:
-    """A table; the rows with the numbers `harmed` stand out."""
+    """A table; the rows with the indices `harmed` are highlighted."""
     figures = {at for row in rows for at, cell in enumerate(row) if isinstance(cell, int | float | Figure)}
     kinds = [' class="n"' if at in figures else "" for at in range(len(titles))]
     head = "".join(f"<th{kind}>{escape(title)}</th>" for kind, title in zip(kinds, titles, strict=True))

@@ -22,7 +22,7 @@ def make_app(describe: Describe, peers: Sequence[str]) -> Starlette:
     """The application of one node. `peers` are the sites that it is to be linked to while it relays."""
 
     async def healthz(_request: Request) -> Response:
-        """Alive: the loop that runs the member has run this."""
+        """Answer that the member is alive, which this answer itself proves: it is made in the member's event loop."""
         return PlainTextResponse("alive\n")
 
     async def readyz(request: Request) -> Response:
@@ -49,6 +49,6 @@ def make_app(describe: Describe, peers: Sequence[str]) -> Starlette:
 
 
 async def _report(request: Request, error: Exception) -> Response:
-    """Log an error of our own, which must cost one answer and not the member."""
+    """Log an error of this application, which must cost one answer and not the member."""
     structlog.get_logger().error("http", path=request.url.path, exc_info=error)
     return PlainTextResponse("The node could not answer; its log says why.\n", 500)

@@ -1,4 +1,4 @@
-"""The server: hypercorn's HTTP inside the node's own event loop, on connections that this file lets in."""
+"""HTTP server: hypercorn's protocol inside the node's own event loop, on connections that this file accepts and bounds."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SSLStream: TypeAlias = "trio.SSLStream[trio.SocketStream]"
 #: Seconds after which the kernel cuts off a client that takes no data, so that a leaving node does not wait for it.
 UNTAKEN_TIMEOUT_S = 5.0
 BACKLOG = 64
-#: Those who watch a node, several times over.
+#: Connections at a time: several times the number of programs that usually watch a node.
 CONNECTIONS_MAX = 32
 TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-#: Who is turned away has so long to take in that he is.
+#: Seconds for which a client that is turned away may take to read the answer.
 REFUSE_TIMEOUT_S = 1.0
-#: How long to wait before the next caller is let in when this one could not.
+#: Pause (s) after the system could not accept a connection.
 RETRY_S = 0.5
 
 
@@ -51,8 +51,11 @@ async def serve_http(
 
 
 class _Server:
-    """Lets in so many connections at a time. Each answer is made in the loop of the member: what all of them ask for at once
-    must take much less than others wait for a heartbeat."""
+    """Accepts up to `CONNECTIONS_MAX` connections at a time, and turns away more.
+
+    Answers are made in the member's own event loop, so those to all connections together must take much less time than other
+    members wait for a heartbeat.
+    """
 
     def __init__(self, app: Starlette, door: Door) -> None:
         self._door = door
@@ -84,16 +87,16 @@ class _Server:
                     await trio.aclose_forcefully(stream)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        # It takes connections without TLS too, which its types do not say.
+        # TCPServer takes connections without TLS too, although its types do not say so.
         server = TCPServer(self._app, self._config, self._context, ConnectionState({}), cast(SSLStream, stream))
         try:
             await server.run()
         finally:
-            stream.socket.close()  # which hypercorn does not when it is cancelled
+            stream.socket.close()  # hypercorn does not close it when it is cancelled
             self._open -= 1
 
     async def _refuse(self, stream: trio.SocketStream) -> None:
-        """Say so, and take in what was asked: unread, it would make the system take back the answer."""
+        """Turn a client away, then read its request: closing with unread data would make the system discard the answer."""
         try:
             with trio.move_on_after(REFUSE_TIMEOUT_S), suppress(trio.BrokenResourceError):
                 async with stream:
@@ -106,10 +109,10 @@ class _Server:
 
 
 class _Config(Config):
-    """Makes hypercorn serve on a given socket. The caller closes it, since hypercorn does not when it is cancelled early."""
+    """Makes hypercorn serve on a given socket. The caller closes the socket, since a cancelled hypercorn does not."""
 
     include_server_header = False
-    #: What goes wrong in the application is in the node's own log.
+    #: None, because errors of the application are in the node's own log.
     errorlog = None
 
 
@@ -118,10 +121,10 @@ def _open(bind: Physical) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if sys.platform == "linux":  # connections inherit it
+        if sys.platform == "linux":  # accepted connections inherit the option
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNTAKEN_TIMEOUT_S * 1000))
         sock.bind(bind)
-        # Another node on this port is found out here, not by the first request.
+        # Listening here makes a port that is in use fail now, not at the first request.
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()

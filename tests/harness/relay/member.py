@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def places(site: str) -> tuple[Physical, ...]:
-    """Where the members of a site may be."""
+    """The addresses at which the members of a site may be."""
     return tuple(Physical(f"{site}-{each}".lower(), 7000) for each in "ABCDEFGH")
 
 
@@ -35,7 +35,7 @@ class Pipe:
     connection: int
     data: bytearray = field(default_factory=bytearray)
     ended: bool = False
-    #: Where the bytes go when the test itself is the other end.
+    #: Receives the bytes when the test itself is the other end.
     sink: bytearray | None = None
 
 
@@ -54,11 +54,11 @@ class Member(Outcome):
         self.listening = False
         self.alive = True
         self.pipes: dict[int, Pipe] = {}
-        #: What the site had delivered when this member joined.
+        #: Per other site and origin, the number up to which this site had delivered when this member joined.
         self.base: dict[str, dict[Address, int]] = {}
         self._numbers: dict[tuple[Scope, object], int] = {}
 
-    # -- what the test asks --------------------------------------------------------------------------------------------
+    # -- for the test --------------------------------------------------------------------------------------------
 
     def send(self, text: str, scope: Scope = Scope.ALL, dest: Address | None = None) -> Batch:
         """One batch of one message, numbered as batching does."""
@@ -74,7 +74,7 @@ class Member(Outcome):
 
     @property
     def sent(self) -> int:
-        """The last number of scope ALL."""
+        """The last number of scope ALL that this member has sent."""
         return self._numbers.get((Scope.ALL, None), 0)
 
     def global_views(self) -> list[GlobalView]:

@@ -67,7 +67,7 @@ class Puppet:
         self.world.settle()
 
     def say(self, *sent: Header) -> None:
-        """All in one piece, then turns until nothing moves."""
+        """Send frames as one piece of bytes, then take turns until nothing moves."""
         self.say_without_turn(*sent)
         self.world.settle()
 
@@ -82,7 +82,7 @@ class Puppet:
         origins: dict[Address, int] | None = None,
         window_bytes: int = 1 << 20,
     ) -> Puppet:
-        """HELLO and STATE."""
+        """Send HELLO and STATE, the latter with these numbers per origin of NYC."""
         vector = {} if origins is None else {"NYC": SiteVector(origins, None)}
         self.say(hello(epoch, lineage, relay=relay, window_bytes=window_bytes), State(vector))
         return self
@@ -97,7 +97,7 @@ class Puppet:
         return [frame for frame in self.heard() if isinstance(frame, State)]
 
     def heard(self) -> list[Header]:
-        """What the real relay has written since the last time."""
+        """The frames that the real relay has written since the last call."""
         parser = FrameParser(1 << 24)
         parser.feed(bytes(self.read))
         self.read.clear()
@@ -112,12 +112,12 @@ class Puppet:
 
 
 def numbers(frames: list[Header], origin: Address | None = None) -> list[int]:
-    """What the DATA frames among these carry."""
+    """The batches of the DATA frames among these."""
     batches = [frame.batch for frame in frames if isinstance(frame, Data)]
     return [each.first for each in batches if origin in (None, each.origin)]
 
 
 def acked(frames: list[Header], origin: Address = D) -> int:
-    """How far the ACKs among these go for one origin of SFO."""
+    """The numbers that the ACKs among these acknowledge for one origin of SFO."""
     vectors = [frame.vectors["SFO"].origins for frame in frames if isinstance(frame, Ack)]
     return max([vector.get(origin, 0) for vector in vectors], default=0)

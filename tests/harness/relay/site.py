@@ -32,13 +32,13 @@ class FakeSite:
         #: What the coordinator has sequenced in this view, and how much of it each member has delivered.
         self.stream: list[bytes] = []
         self.reached: dict[Address, int] = {}
-        #: None: everybody gets everything at once. Otherwise others than the coordinator get a random part of it every turn.
+        #: None: every member gets all of the stream at once. Otherwise all but the coordinator get a random part of it a turn.
         self.lag: random.Random | None = None
-        #: Nobody but the coordinator gets anything, until `release`.
+        #: True: no member but the coordinator gets anything of the stream, until `release`.
         self.hold_back = False
         self.blocked = False
         self.stray = 0
-        #: What was sent during a block: it waits in the origins' forward tables.
+        #: Frames sent during a block, which wait as in their origins' forward tables.
         self.waiting: list[Frame] = []
         self.members: list[Member] = []
         for n in range(count):
@@ -76,7 +76,7 @@ class FakeSite:
     def _stand(
         self, made: ViewId, lineage: ViewId, subviews: tuple[SubView, ...], previous: Mapping[Address, View | None]
     ) -> None:
-        """All install the view before anybody says anything in it."""
+        """Install the view at every member before any of them sends in it."""
         view = self.view = View(made, lineage, tuple(previous), tuple(each.name for each in self.members), subviews)
         self.stream, self._said, self.blocked = [], (0, 0), False
         self.reached = dict.fromkeys(previous, 0)
@@ -89,7 +89,7 @@ class FakeSite:
             self.carry_out(member, effects)
 
     def split(self, members: list[Member]) -> FakeSite:
-        """These members do not hear the others any more: two parts, each with a view of its own."""
+        """Split off these members: two parts that do not hear each other, each with a view of its own."""
         other = FakeSite(self.world, self.name, 0, self.config)
         other.view, other.stream, other.reached = self.view, list(self.stream), dict(self.reached)
         other.members = members
@@ -103,7 +103,7 @@ class FakeSite:
         return other
 
     def merge(self, other: FakeSite) -> None:
-        """The two parts become one: each is brought to its cut, hands over its state, and installs the merge view."""
+        """Merge the two parts: each is brought to its cut, hands over its state, and installs the merge view."""
         again = []
         for part in (self, other):
             part.block()
@@ -168,7 +168,7 @@ class FakeSite:
             self.install()
 
     def carry_out(self, member: Member, effects: list[Effect]) -> None:
-        """Depth first, as the stack does."""
+        """Carry out effects depth first, as the stack does."""
         for effect in effects:
             if isinstance(effect, Up):
                 if not self.world.bridge(member, effect.event):
@@ -195,7 +195,7 @@ class FakeSite:
             self.carry_out(target, target.layer.up(back, self.world.now))
 
     def cast(self, entry: Header) -> None:
-        """An entry of the stream, as if the coordinator's gateway had put it there."""
+        """Put an entry into the stream, as the coordinator's gateway would."""
         self._sequence(Frame(self.members[0].address, None, (entry,)))
 
     def _sequence(self, frame: Frame) -> None:
@@ -216,12 +216,12 @@ class FakeSite:
             self.carry_out(member, member.layer.up(up, self.world.now))
 
     def release(self) -> None:
-        """Everybody gets everything."""
+        """Deliver all of the stream to every member."""
         for member in list(self.members):
             self._give(member, len(self.stream))
 
     def end_turn(self) -> None:
-        """The others get what they get, and stability says what that means."""
+        """Deliver parts of the stream to the other members, as `lag` and `hold_back` allow, then report held and stable."""
         if self.blocked or not self.members:
             return
         for member in self.members[1:]:
@@ -237,6 +237,6 @@ class FakeSite:
             self.tell(Stable, stable)
 
     def tell(self, kind: type[Held] | type[Stable], number: int) -> None:
-        """Stability speaks."""
+        """Send every member a `Held` or a `Stable` with this number."""
         for member in self.members:
             self.carry_out(member, member.layer.up(kind({self.members[0].address: number}), self.world.now))

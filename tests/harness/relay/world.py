@@ -39,10 +39,10 @@ class World:
         self.now = 0.0
         self.sites: dict[str, FakeSite] = {}
         self.crossed: list[tuple[str, bytes]] = []
-        #: So many bytes arrive at a time; all of them when None.
+        #: Number of bytes that arrive at a time; None: all of them.
         self.cut = cut
         self.partitioned: dict[tuple[str, str], None] = {}
-        #: Nothing arrives and nothing is reported.
+        #: True: no bytes arrive, and the shell reports nothing.
         self.mute = False
         self.watch: Callable[[Member, Event], None] | None = None
         self._connection = 0
@@ -62,7 +62,7 @@ class World:
     # -- the bridge ----------------------------------------------------------------------------------------------------
 
     def bridge(self, member: Member, event: Event | Frame) -> bool:
-        """Carry out what a gateway wants; False when it is not about the bridge."""
+        """Carry out an effect of a gateway; False when it is none on the bridge."""
         if self.watch is not None and isinstance(event, Event):
             self.watch(member, event)
         if isinstance(event, Listen):
@@ -98,7 +98,7 @@ class World:
                 self._end(member, connection)
 
     def connect(self, dialer: Member, acceptor: Member, site: str, address: Physical) -> tuple[int, int]:
-        """A connection comes up: the numbers of both ends."""
+        """Connect two members; returns the connection's numbers at both ends."""
         near, far = self._connection + 1, self._connection + 2
         self._connection += 2
         dialer.pipes[near] = Pipe(acceptor, far)
@@ -130,7 +130,7 @@ class World:
     # -- the shell -----------------------------------------------------------------------------------------------------
 
     def turn(self) -> bool:
-        """One turn of everybody; True when something happened."""
+        """One turn of every member; True when something happened."""
         self.end_turns()
         busy = bool(self._dials)
         while self._dials:
@@ -138,7 +138,7 @@ class World:
         return self._move() or busy or any(due is not None and due <= self.now for due in self._deadlines())
 
     def forget_dials(self) -> None:
-        """The calls of the gateways themselves are not answered; the test connects whom it likes."""
+        """Leave the gateways' calls unanswered, because the test makes the connections itself."""
         self._dials.clear()
 
     def end_turns(self) -> None:
@@ -177,7 +177,7 @@ class World:
         return busy
 
     def move_some(self, member: Member, connection: int, count: int | None = None) -> bool:
-        """Bytes of one direction of one connection arrive: all, or so many. True when there were any."""
+        """Let bytes of one direction of a connection arrive: `count` of them, or all. True when there were any."""
         pipe = member.pipes.get(connection)
         if pipe is None or not pipe.data or self.mute:
             return False
@@ -197,7 +197,7 @@ class World:
                 pipe.target.say(BridgeReceived(pipe.connection, data[start : start + step]))
 
     def settle(self, turns: int = 200) -> None:
-        """Turns until nothing moves."""
+        """Take turns until nothing moves."""
         for _ in range(turns):
             if not self.turn():
                 return
@@ -216,7 +216,7 @@ class World:
 
 
 def leave(site: FakeSite) -> Member:
-    """The relay leaves gracefully."""
+    """Let the relay of a site leave gracefully."""
     relay = site.relay
     relay.say(Disconnect())
     site.kill(relay)

@@ -15,7 +15,7 @@ from sitestack.model.view import ViewId
 from tests.harness.linked_sites import Sites, two_sites
 from tests.relay.any_header import EVERY, KNOWN, Known, batches, headers, integers
 
-#: What frames of a site can carry.
+#: The headers that frames of a site can carry.
 INSIDE = tuple([kind for number, kind in EVERY.items() if number not in FRAMES or number < 0x120])
 
 
@@ -53,7 +53,7 @@ def carried() -> st.SearchStrategy[list[Header]]:
 )
 @given(st.data())
 def receive(data: st.DataObject) -> None:
-    """Eight datagrams in one turn, each from somebody else than the relay itself."""
+    """Eight datagrams in one turn, none of them from the relay itself."""
     script = standing()
     relay, now = script["A"], script.world.now
     assert relay.view is not None
@@ -70,7 +70,7 @@ def receive(data: st.DataObject) -> None:
 
 
 def test_no_header_and_no_batch_raises_anything() -> None:
-    """And most of it is refused for what it says, layer by layer, and not for what it looks like."""
+    """Most of these datagrams are refused by a layer for their meaning, not by the codec for their form."""
     receive()
     drops = standing()["A"].stack.drops
     assert len(drops) > 15

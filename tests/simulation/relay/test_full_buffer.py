@@ -1,4 +1,4 @@
-"""A site that holds much for another one changes its view as at any other time: who joins or comes back is handed all of it."""
+"""A site that holds much for another one changes its view as usual, and hands all of it to those who join or come back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def held(script: Sites, name: str) -> int:
 
 
 def test_who_joins_and_who_comes_back_gets_what_is_held_and_relays_it_in_the_end() -> None:
-    """The bridge is cut all the while; then nobody is left of those who were there when the messages were sent."""
+    """The bridge is cut all the while; at its end no member is left that was there when the messages were sent."""
     script = two_sites(spare="XYZ")
     mend = script.stall("ABCXYZ", "DEF"), script.stall("DEF", "ABCXYZ")
     for word in WORDS:

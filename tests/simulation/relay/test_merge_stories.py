@@ -15,7 +15,7 @@ from tests.harness.stories import SETTLED, layer, say, verdict
 
 
 def apart(script: Sites, ones: str, others: str) -> Callable[[], None]:
-    """These and those do not hear each other, neither inside a site nor over a bridge; the answer heals it."""
+    """Cut two groups of processes off from each other, in a site and over bridges; the result, when called, heals that."""
     here, there = (frozenset([script.hosts[name].host for name in names]) for names in (ones, others))
     cuts = [(here, there), (there, here)]
     for network in (script.world.network, script.world.streams):
@@ -94,7 +94,7 @@ def test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_
 
 @pytest.mark.conforms("REL-13")
 def test_who_began_alone_takes_what_was_before_its_time_for_history_and_not_for_a_loss() -> None:
-    """R29: X founded a site of its own, for it reached nobody. In the merge view it begins where the others are."""
+    """R29: X reached no process and founded a site of its own. In the merge view it begins where the others are."""
     script = Sites({"NYC": "ABX", "SFO": "DE"}, BufferConfig())
     script.form(*"ABDE")
     script.linked(*"ABDE")

@@ -46,7 +46,7 @@ def test_a_relay_that_dies_at_any_datagram_loses_duplicates_and_reorders_nothing
 
 
 def test_a_bridge_of_nearly_three_seconds_there_and_back_comes_up_and_stays() -> None:
-    """F26: a bloated queue in between delays everything, HELLO and STATE included."""
+    """F26: a bloated queue between the sites delays everything, HELLO and STATE included."""
     sites = Sites({"NYC": "A", "SFO": "D"}, BufferConfig())
     hosts = frozenset(each.host for each in sites.hosts.values())
     sites.world.streams.slow.append((hosts, hosts, Slowness(1.45)))

@@ -14,14 +14,14 @@ from sitestack.model.message import Scope
 from sitestack.sim.tcp_streams import Slowness
 from tests.harness.linked_sites import Sites
 
-#: Two seconds of the first line; of the second one more than the grace time, so that its site is too slow.
+#: Bytes: two seconds' worth of `LINE`. `CRAWL` takes longer for it than the grace time, so a site behind `CRAWL` is too slow.
 BUDGET = BufferConfig(budget_bytes=200_000)
 LINE = Slowness(0.02, 100_000.0, 0.2)
 CRAWL = Slowness(0.02, 10_000.0, 0.2)
 
 
 class Flood:
-    """A member that sends whenever it may, and how often it might not."""
+    """A member that sends whenever it may, and counts how often it might not."""
 
     def __init__(self, script: Sites, name: str, scope: Scope = Scope.ALL, size: int = 1_000) -> None:
         self.script, self.name, self.scope, self.size = script, name, scope, size
@@ -51,13 +51,13 @@ def formed(sites: dict[str, str], wait_for: str = "") -> Sites:
 
 
 def slow_line(script: Sites, one: str, other: str, slowness: Slowness) -> None:
-    """All that is sent between the hosts of these is slow from now on."""
+    """Slow down all that is sent between the hosts of these members from now on."""
     ends = [frozenset(script.hosts[name].host for name in names) for names in (one, other)]
     script.world.streams.slow[:0] = [(ends[0], ends[1], slowness), (ends[1], ends[0], slowness)]
 
 
 def slowed(script: Sites, name: str) -> list[bool]:
-    """What a member was told of the pace of other sites."""
+    """The changes between slow and not slow that a member was told, in order."""
     return [event.is_slow for event in script[name].events if isinstance(event, SlowSite)]
 
 

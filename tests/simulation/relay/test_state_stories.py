@@ -20,7 +20,7 @@ WORDS = tuple("123456")
 
 
 def application(script: Sites, name: str) -> list[str]:
-    """What is in the state of an application: what it was given, and all that it was shown since."""
+    """The state of an application: the state that it was given, and all that was delivered to it since."""
     content: list[str] = []
     before: dict[object, int] = {}
     for event in script[name].events:
@@ -34,7 +34,7 @@ def application(script: Sites, name: str) -> list[str]:
 
 
 def share(script: Sites, *names: str) -> None:
-    """These have applications with a state, which they give to each other."""
+    """Let these members have applications with a state, which they transfer to joiners."""
     for name in names:
         process = script[name]
         layer(script, name, StateTransfer)._takes_part = True
@@ -49,7 +49,7 @@ def share(script: Sites, *names: str) -> None:
 
 
 def split(sharing: str) -> Sites:
-    """A and B have got what D said while C and G were cut off from both; all are in one view again, and D's line is cut."""
+    """A and B have D's messages, sent while C and G were cut off; all four are in one view again, and D's bridge is cut."""
     script = Sites({"NYC": "ABCGX", "SFO": "DE"}, BufferConfig())
     for name in "ABCG":
         script.start("NYC", name)
@@ -80,7 +80,7 @@ def joins(script: Sites, *beside: str) -> None:
 
 
 def goes_on(script: Sites, *names: str) -> None:
-    """The lines between the sites are there again, and what was missing is sent again."""
+    """Heal the bridges between the sites, over which what is missing is then sent again."""
     script.world.streams.cuts.clear()
     script.run(10.0)
     say(script, "D", "7")
@@ -89,7 +89,7 @@ def goes_on(script: Sites, *names: str) -> None:
 
 @pytest.mark.parametrize("sharing", ["ABCG", "BCG", "CG", "G"])
 def test_what_is_in_the_state_of_a_joiner_is_not_delivered_to_it_and_all_else_is(sharing: str) -> None:
-    """The provider is who shares its state and comes first: of these B, like A, is ahead, and the others are not."""
+    """The first member that shares its state is the provider. A and B are ahead of the others, which lack D's messages."""
     script = split(sharing)
     joins(script, *"ABCG")
     goes_on(script, *"ABCGX")
@@ -101,7 +101,7 @@ def test_what_is_in_the_state_of_a_joiner_is_not_delivered_to_it_and_all_else_is
 
 @pytest.mark.parametrize("sharing", ["ABCG", "ACG"])
 def test_when_the_provider_dies_what_the_next_one_has_counts(sharing: str) -> None:
-    """First A gives its state, then B, which is ahead too, or C, which is not."""
+    """The state comes from A first; after A's death from B, which is ahead too, or from C, which is not."""
     script = split(sharing)
     held = script.hold("A", "X", StateChunk)
     joins(script, *"ABCG")

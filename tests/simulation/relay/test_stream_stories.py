@@ -87,7 +87,7 @@ def test_what_the_budget_cannot_hold_becomes_a_gap_and_the_rest_goes_on() -> Non
     """R21: neither does the receiver wait for ever, nor does it pass over the hole in silence."""
     script = two_sites(RemoteGap, Data, budget=SMALL)
     stalls = [script.stall("ABC", "DEF"), script.stall("DEF", "ABC")]
-    script.run(15.0)  # nobody waits for SFO any more
+    script.run(15.0)  # NYC's senders do not wait for SFO any more
     say(script, "C", *[f"c{n}" for n in range(1, 21)])
     for mend in stalls:
         mend()
@@ -107,7 +107,7 @@ def test_what_the_budget_cannot_hold_becomes_a_gap_and_the_rest_goes_on() -> Non
 
 @pytest.mark.conforms("REL-4")
 def test_messages_for_the_own_site_leave_no_hole_elsewhere() -> None:
-    """R28: they are numbered by a counter of their own."""
+    """R28: messages for the own site alone are numbered by a counter of their own."""
     script = two_sites(Data, RemoteGap)
     for n in range(1, 4):
         script.send("C", f"site{n}", scope=Scope.SITE)
@@ -122,7 +122,7 @@ def test_messages_for_the_own_site_leave_no_hole_elsewhere() -> None:
 
 
 def test_a_site_that_comes_late_begins_where_the_others_are() -> None:
-    """R29: it takes what nobody holds any more for history, not for a hole, and waits for no number 1."""
+    """R29: a late site takes what is not held any more for history, not for a hole, and does not wait for number 1."""
     script = Sites({"NYC": "AB", "SFO": "DE"}, SMALL, RemoteBaseline, RemoteGap, Data)
     script.form(*"AB")
     say(script, "B", *[f"b{n}" for n in range(1, 21)])

@@ -12,7 +12,7 @@ from sitestack.model.frame import Frame
 from tests.harness.linked_sites import ACROSS, two_sites
 from tests.harness.stories import SOON, numbered, say, told, verdict
 
-#: What relays say to each other.
+#: The frames between relays that the transcripts show.
 BRIDGE = (Hello, State, Data, Ack, Bye)
 
 
@@ -31,7 +31,7 @@ def test_a_multicast_reaches_every_member_of_both_sites_once_and_never_comes_bac
 
 @pytest.mark.conforms("REL-13", "REL-14")
 def test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else() -> None:
-    """R1, R2: of two senders' messages one site has more of one and less of the other; then its relay's peer dies."""
+    """R1, R2: a site has more of one sender's messages and less of another's when the relay that sent them dies."""
     script = two_sites(*BRIDGE)
     say(script, "B", *numbered("b", 1, 2))
     script.everybody_has("ABCDEF", "b1", "b2")
@@ -48,7 +48,7 @@ def test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else() -> No
 
 
 def test_a_member_that_joined_a_moment_ago_takes_over_with_all_that_is_not_acknowledged() -> None:
-    """R3, R23: the new relay came after the messages were sent; the dead ones had them, and so has it."""
+    """R3, R23: the new relay joined after the messages were sent; it was handed them by members that are dead now."""
     script = two_sites(spare="N")
     mend = script.stall("A", "DEF")
     say(script, "A", *numbered("a", 1, 3))
@@ -67,7 +67,7 @@ def test_a_member_that_joined_a_moment_ago_takes_over_with_all_that_is_not_ackno
 
 @pytest.mark.conforms("REL-14", "REL-16")
 def test_what_a_relay_read_and_took_into_its_grave_is_sent_again() -> None:
-    """R5: D has read NYC's messages and delivered them itself; nobody else in SFO has them when it dies."""
+    """R5: D has read NYC's messages and delivered them itself; no other member of SFO has them when D dies."""
     script = two_sites(*BRIDGE)
     script.hold("D", "EF", Sequenced, carrying=["c1", "c2"])
     say(script, "C", "c1", "c2")
@@ -95,7 +95,7 @@ def test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is
 
 
 def test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_it() -> None:
-    """R7: "message relaying is suspended", and nothing says that it is kept meanwhile."""
+    """R7: in RELAY "message relaying is suspended", without a word on where new messages are kept meanwhile."""
     script = two_sites(Relayed)
     mend = script.stall("BC", "DEF")
     say(script, "C", *numbered("c", 1, 2))
@@ -152,7 +152,7 @@ def test_a_relay_that_was_asleep_is_not_listened_to_when_it_wakes() -> None:
 
 
 def test_what_only_the_relay_holds_is_not_told_elsewhere() -> None:
-    """R11, X4: A delivers its own message and dies; if SFO had it, NYC would not, for ever."""
+    """R11, X4: A delivers its own message and dies. Had SFO got the message, NYC would lack for ever what SFO has."""
     script = two_sites(Relayed)
     script.hold("A", "BC", Sequenced)
     script.send("A", "a1")
@@ -166,7 +166,7 @@ def test_what_only_the_relay_holds_is_not_told_elsewhere() -> None:
 
 
 def test_a_relay_that_dies_while_it_writes_to_the_bridge_loses_and_doubles_nothing() -> None:
-    """REL-13: at the very write that carries the message."""
+    """REL-13: the relay dies at the very write that carries the message."""
     script = two_sites()
     script.kill_at("A", lambda event: isinstance(event, BridgeSend) and b"c2" in event.data)
     say(script, "C", "c1", "c2", "c3")
@@ -176,7 +176,7 @@ def test_a_relay_that_dies_while_it_writes_to_the_bridge_loses_and_doubles_nothi
 
 
 def test_both_relays_die_at_once() -> None:
-    """REL-14: neither question waits for the other one's answer."""
+    """REL-14: both relays are new, and neither waits for the other's STATE before it sends its own."""
     script = two_sites(Role)
     stalls = [script.stall("A", "DEF"), script.stall("D", "ABC")]
     say(script, "C", "c1", "c2")
@@ -194,7 +194,7 @@ def test_both_relays_die_at_once() -> None:
 
 @pytest.mark.conforms("REL-6", "REL-7", "REL-9", "REL-10")
 def test_after_a_takeover_the_sender_is_still_the_same_and_can_be_answered() -> None:
-    """R14: the proxy names the relay as a way, not as a part of who it is."""
+    """R14: a proxy names the relay as a way to the sender, not as a part of the sender's identity."""
     script = two_sites()
     say(script, "C", "c1")
     script.everybody_has("F", "c1")

@@ -15,15 +15,15 @@ from sitestack.layers.failure_detection import FailureDetectionConfig
 from tests.harness.linked_sites import Sites, two_sites
 from tests.harness.stories import verdict
 
-#: A closed connection, a view change, a call, HELLO and STATE both ways, the replay, and once through the other site.
+#: Seconds after a kill: closed connection, view change, call, HELLO and STATE both ways, replay, the other site's own stream.
 KILLED_S = 0.1
-#: Where nothing closes a connection the silence has to last first.
+#: Seconds after a pause, which closes no connection: first the silence must last for the timeouts of detection.
 STANDS_STILL_S = FailureDetectionConfig().timeout_s + FailureDetectionConfig().verify_timeout_s + 0.5
 SEND_INTERVAL_S = 0.005
 
 
 def talk(script: Sites, name: str, seconds: float) -> None:
-    """From now on this member sends all the time, for so long."""
+    """Let this member send all the time from now on, for this long."""
 
     def say() -> None:
         script[name].send(b"x")
@@ -33,7 +33,7 @@ def talk(script: Sites, name: str, seconds: float) -> None:
 
 
 def longest_silence_s(script: Sites, since: float, heard: str = "NYC", listeners: str = "DEF") -> float:
-    """How long, at worst, one of the listeners heard nothing of that site; the time until now counts too."""
+    """The longest time (s) in which one of the listeners heard nothing of site `heard`; the time until now counts too."""
     assert script.world.now > since + 4 * KILLED_S
     silences = []
     for name in listeners:
@@ -51,7 +51,7 @@ def relays(script: Sites, name: str) -> bool:
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("datagrams", range(1, 17))
 def test_the_next_in_line_relays_wherever_in_its_work_the_relay_was_killed(datagrams: int) -> None:
-    """At any datagram: acknowledgements, sequenced messages, stability, heartbeats."""
+    """The relay dies after any of its datagrams: acknowledgements, sequenced messages, stability, heartbeats."""
     script = two_sites()
     talk(script, "C", 0.7)
     script.run(0.1)
@@ -67,7 +67,7 @@ def test_the_next_in_line_relays_wherever_in_its_work_the_relay_was_killed(datag
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("chunk", range(1, 9))
 def test_the_next_in_line_relays_wherever_on_the_bridge_the_relay_was_killed(chunk: int) -> None:
-    """Right after it has handed these bytes to its connection, and before any datagram of that turn has left."""
+    """The relay dies right after it has handed a chunk to its connection, before any datagram of that turn has left."""
     script = two_sites()
     sent = 0
 
@@ -90,7 +90,7 @@ def test_the_next_in_line_relays_wherever_on_the_bridge_the_relay_was_killed(chu
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("step", range(0, 48, 3))
 def test_the_third_in_line_relays_when_the_second_dies_while_it_takes_over(step: int) -> None:
-    """So many milliseconds after the relay: while it stops the stream, changes the view, calls, says HELLO, or replays."""
+    """The second dies shortly after the relay: while it stops the stream, changes the view, calls, says HELLO, or replays."""
     script = two_sites()
     talk(script, "C", 0.8)
     script.run(0.1)
@@ -122,7 +122,7 @@ def test_the_other_relay_can_die_at_the_same_time() -> None:
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("later_s", [0.0, 0.25, 0.45])
 def test_a_relay_that_stands_still_is_replaced_when_the_time_for_silence_is_over(later_s: float) -> None:
-    """As by SIGSTOP: its connections stay open, so that nobody is told. Wherever between two of its heartbeats."""
+    """The relay is paused as by SIGSTOP, at any time between two heartbeats: its connections stay open, so no peer is told."""
     script = two_sites()
     talk(script, "C", 0.1 + later_s + STANDS_STILL_S + 0.5)
     script.run(0.1 + later_s)

@@ -1,4 +1,4 @@
-"""A process dies between two steps of its turn (decision 11): a beginning of the turn has happened, and nothing else."""
+"""A process dies between two steps of its turn (decision 11): the steps before have happened, those after have not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def carries(word: str, event: object) -> bool:
 
 
 def test_who_dies_before_the_journal_has_said_nothing_of_what_it_sent() -> None:
-    """Two batches, since the last one of a process that has crashed may be missing in its journal (L1)."""
+    """The process sends two batches, since the last one of a crashed process may be missing in its journal (L1)."""
     script = site("A", "B", "C")
     script.kill_before("B", "journal")
     script.send("B", "1", "2")
@@ -45,7 +45,7 @@ def test_who_dies_before_the_journal_has_said_nothing_of_what_it_sent() -> None:
 
 @pytest.mark.parametrize("name", "AB")
 def test_what_was_journaled_and_did_not_leave_was_sent_and_is_delivered_nowhere_else(name: str) -> None:
-    """The coordinator's own journal tells of a delivery too, to an application that died before it was handed over."""
+    """The coordinator's journal also has a delivery, although the application died before the message was handed to it."""
     script = site("A", "B", "C")
     script.kill_before(name, "transmit")
     script.send(name, "1", "2")
@@ -59,7 +59,7 @@ def test_what_was_journaled_and_did_not_leave_was_sent_and_is_delivered_nowhere_
 
 
 def test_who_commits_a_view_and_dies_before_it_listens_has_told_its_site() -> None:
-    """B takes over from A: C hears of the view, and no other site of its relay."""
+    """B takes over from A and dies: C has heard of the view, but no other site has heard of B as a relay."""
     script = two_sites()
     script.stall("A", "DEF")
     say(script, "C", "c1", "c2")
@@ -76,7 +76,7 @@ def test_who_commits_a_view_and_dies_before_it_listens_has_told_its_site() -> No
 
 
 def test_a_relay_that_dies_before_it_writes_to_the_bridge_leaves_that_to_the_next_one() -> None:
-    """Its site has the message; the other site hears it from the successor, once."""
+    """The relay's own site has the message; the other site hears it once, from the relay's successor."""
     script = two_sites()
     script.kill_before("A", "act", lambda effect: isinstance(effect, BridgeSend) and b"c2" in effect.data)
     say(script, "C", "c1", "c2", "c3")
@@ -88,7 +88,7 @@ def test_a_relay_that_dies_before_it_writes_to_the_bridge_leaves_that_to_the_nex
 
 
 def test_who_dies_after_it_wrote_to_the_bridge_has_delivered_what_it_said_it_has() -> None:
-    """D answers the unicast of another site and dies before its application sees it: C is told no lie, nor D's journal."""
+    """D answers a unicast of another site and dies before its application sees it. D's journal has the delivery."""
     script = two_sites()
     script.kill_before("D", "hand_over", partial(carries, "to D"))
     script.send("C", "to D", to=script.proxy("D"))
@@ -101,7 +101,7 @@ def test_who_dies_after_it_wrote_to_the_bridge_has_delivered_what_it_said_it_has
     verdict(script)
 
 
-#: A relay, a member that would be the next one (and that has no bridge yet), and the relay of the other site.
+#: A relay, the member that would be the next relay (and has no bridge yet), and the relay of the other site.
 PLACES = [(name, step) for name in "ABD" for step in STEPS if (name, step) != ("B", "act")]
 
 

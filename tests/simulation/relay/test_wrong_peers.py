@@ -1,4 +1,4 @@
-"""A member that was started without the peers of its site founds it, and relays nothing; whole stacks."""
+"""A member that was started without its site's peers founds the site, and relays nothing; with whole stacks."""
 
 from __future__ import annotations
 
