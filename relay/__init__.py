@@ -6,7 +6,7 @@
             ...
 
 The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`, `Level` of whatever has a bound
-What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Gap` or
+What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Gap` (`GapReason`) or
                  `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the same with `Delivery` (`Batch`)
 Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Certainty as Certainty,
         Duty as Duty,
         Gap as Gap,
+        GapReason as GapReason,
         GlobalView as GlobalView,
         Role as Role,
         Unreachable as Unreachable,
@@ -106,7 +107,7 @@ if TYPE_CHECKING:
     )
 
 _MODULES = {
-    "relay.events": ("Certainty", "Duty", "Gap", "GlobalView", "Role", "Unreachable"),
+    "relay.events": ("Certainty", "Duty", "Gap", "GapReason", "GlobalView", "Role", "Unreachable"),
     "relay.gateway.session": ("LinkConfig",),
     "relay.journal": ("JournalOptions", "JournalStore"),
     "relay.node.bridge": ("BridgeConfig",),

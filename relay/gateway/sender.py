@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from relay.events import GapReason
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import DATA_OVERHEAD_BYTES, Data, encode
 from relay.replica.buffer import Run
@@ -111,7 +112,7 @@ class LinkSender:
     def _send(self, batch: Batch, frame_bytes_max: int) -> None:
         self._skip_to(batch.origin, batch.first)
         if len(batch.body) + DATA_OVERHEAD_BYTES > frame_bytes_max:
-            self._tell_gap(batch.origin, Run(batch.first, batch.last), "too_large")
+            self._tell_gap(batch.origin, Run(batch.first, batch.last), GapReason.TOO_LARGE)
         else:
             self._sent[batch.origin] = batch.last
             data = encode(Data((self._site,), batch))
@@ -155,7 +156,7 @@ class LinkSender:
         for gone, reason in self._state.buffer.reasons(origin, self._sent.get(origin, 0) + 1, start - 1):
             self._tell_gap(origin, gone, reason)
 
-    def _tell_gap(self, origin: Address, gone: Run, reason: str) -> None:
+    def _tell_gap(self, origin: Address, gone: Run, reason: GapReason) -> None:
         self._ahead.append(encode(RemoteGap(self._site, origin, gone.first, gone.last, reason)))
         self._sent[origin] = gone.last
 

@@ -20,7 +20,7 @@ def _role(recorder: Recorder, event: Role) -> None:
 
 
 def _gap(recorder: Recorder, event: Gap) -> None:
-    recorder.write(records.Gap(*recorder.clock(), event.site, event.origin, event.first, event.last, event.reason))
+    recorder.write(records.Gap(*recorder.clock(), event.site, event.origin, event.first, event.last, event.reason.value))
 
 
 def _baseline(recorder: Recorder, event: Baseline) -> None:

@@ -228,7 +228,7 @@ class _Node:
             self._log.info("role", role=item.duty.value, relays_to=list(item.sites))
         elif isinstance(item, Gap):
             lost = item.last - item.first + 1
-            self._log.warning("gap", site=item.site, origin=str(item.origin), messages=lost, reason=item.reason)
+            self._log.warning("gap", site=item.site, origin=str(item.origin), messages=lost, reason=item.reason.value)
         elif isinstance(item, Unreachable):
             self._log.warning("unreachable", target=str(item.target), reason=item.reason.value, certainty=item.certainty.value)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from relay.events import GapReason
 from relay.replica.held_entries import ENTRIES_MAX, HeldEntries, HeldEntry
 from relay.replica.vectors import bound
 from sitestack.model.address import Address
@@ -225,13 +226,13 @@ class Buffer:
         """
         return {origin: [Run(*run) for run in runs] for origin, runs in self._runs.items()}
 
-    def reasons(self, origin: Address, first: int, last: int) -> list[tuple[Run, str]]:
+    def reasons(self, origin: Address, first: int, last: int) -> list[tuple[Run, GapReason]]:
         """Why these numbers, none of which is held, are gone: runs, lowest first, each with `budget` or `not_held`."""
         taken = self._trimmed.get(origin, Run(first, first - 1))
         parts = (
-            (Run(first, min(last, taken.first - 1)), "not_held"),
-            (Run(max(first, taken.first), min(last, taken.last)), "budget"),
-            (Run(max(first, taken.last + 1), last), "not_held"),
+            (Run(first, min(last, taken.first - 1)), GapReason.NOT_HELD),
+            (Run(max(first, taken.first), min(last, taken.last)), GapReason.BUDGET),
+            (Run(max(first, taken.last + 1), last), GapReason.NOT_HELD),
         )
         return [(run, reason) for run, reason in parts if run.first <= run.last]
 

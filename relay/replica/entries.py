@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from relay.events import GapReason
 from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
@@ -105,7 +106,7 @@ class RemoteGap(Header):
     origin: Address
     first: int
     last: int
-    reason: str
+    reason: GapReason
 
 
 @dataclass(frozen=True, slots=True)

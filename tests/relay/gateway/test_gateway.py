@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from relay.events import BridgeConnected, Dial, Duty, Misconfigured, Role
+from relay.events import BridgeConnected, Dial, Duty, GapReason, Misconfigured, Role
 from relay.gateway.wire import Bye, Data, Hello
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
 from sitestack.model.frame import Header
@@ -117,8 +117,8 @@ def test_the_site_must_be_the_one_that_the_certificate_names(certified: str) -> 
         data(1, site="NYC"),
         data(1, scope=Scope.SITE),
         RemoteView("LAX", remote_view(1, D)),
-        RemoteGap("LAX", D, 1, 2, "budget"),
-        RemoteGap("SFO", D, 2, 1, "budget"),
+        RemoteGap("LAX", D, 1, 2, GapReason.BUDGET),
+        RemoteGap("SFO", D, 2, 1, GapReason.BUDGET),
         RemoteBaseline("NYC", {D: 4}),
         hello(),
     ],

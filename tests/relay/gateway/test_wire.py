@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay.events import GapReason
 from relay.gateway.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, RemoteUnicast, Routed, State, encode
 from relay.replica.entries import (
     HEADERS,
@@ -42,7 +43,7 @@ EXAMPLES: list[Header] = [
     UnicastReply("NYC", D, "SFO", E, 9, 2, UnicastRefusal.NO_MEMBER),
     RemoteView("SFO", remote_view(3, D, E)),
     RemoteView("SFO", MERGED),
-    RemoteGap("SFO", D, 3, 9, "budget"),
+    RemoteGap("SFO", D, 3, 9, GapReason.BUDGET),
     RemoteBaseline("SFO", {D: 4}),
     Routed("NYC", "SFO", D, 3, 14, ("LON",), False, b"\x00" * 300),
     Heartbeat(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from relay.events import GapReason
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, RemoteGap, UnicastReply
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
@@ -39,8 +40,8 @@ def test_a_gap_that_two_relays_report_is_settled_once() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     puppet.say(data(1))
-    nyc.cast(RemoteGap("SFO", D, 2, 5, "budget"))
-    nyc.cast(RemoteGap("SFO", D, 2, 5, "budget"))
+    nyc.cast(RemoteGap("SFO", D, 2, 5, GapReason.BUDGET))
+    nyc.cast(RemoteGap("SFO", D, 2, 5, GapReason.BUDGET))
     nyc.world.settle()
     for member in nyc.members:
         assert member.gaps() == [(2, 5)]

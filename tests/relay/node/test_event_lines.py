@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from relay.events import Baseline, Certainty, Duty, Failure, Gap, GlobalView, Misconfigured, Role, Unreachable
+from relay.events import Baseline, Certainty, Duty, Failure, Gap, GapReason, GlobalView, Misconfigured, Role, Unreachable
 from relay.node.event_lines import EventLines
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import ProxyUUID
@@ -64,7 +64,7 @@ def test_a_global_view_is_in_force_for_what_follows() -> None:
 def test_roles_gaps_and_failures_have_lines() -> None:
     role, gap, failure = lines(
         Role(Duty.RELAY, VIEW.id, ("SFO",)),
-        Gap("SFO", D, 3, 9, "budget"),
+        Gap("SFO", D, 3, 9, GapReason.BUDGET),
         Unreachable(ProxyUUID(D, "SFO"), 4, 4, Failure.NO_MEMBER, Certainty.NOT_DELIVERED),
     )
     assert (role["ev"], role["role"], role["to"]) == ("role", "relay", ["SFO"])

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from relay.events import Duty, Gap, GlobalView, Role
+from relay.events import Duty, Gap, GapReason, GlobalView, Role
 from relay.node.status import Identity, NodeStatus
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import ProxyUUID
@@ -58,7 +58,7 @@ def test_views_role_and_messages_are_told() -> None:
         delivery("SFO", 3),
         delivery("SFO", 1),
         delivery("NYC", 7, Scope.SITE),
-        Gap("SFO", D, 5, 8, "budget"),
+        Gap("SFO", D, 5, 8, GapReason.BUDGET),
     ):
         status.observe(item)
     told = plain(status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.events import Baseline, Gap
+from relay.events import Baseline, Gap, GapReason
 from relay.replica.entries import RemoteGap
 from sitestack.model.address import Address
 from sitestack.model.events import StateAwaited
@@ -84,7 +84,7 @@ def test_of_a_gap_a_joiner_is_told_what_is_not_in_its_state(
     _world, nyc = merged()
     late = joiner(nyc, provider)
     frames = [data(n) for n in range(gap + 1, 4)]
-    Puppet(nyc).greet(epoch=3).say(RemoteGap("SFO", D, 2, gap, "budget"), *frames, data(max(gap, 3) + 1))
+    Puppet(nyc).greet(epoch=3).say(RemoteGap("SFO", D, 2, gap, GapReason.BUDGET), *frames, data(max(gap, 3) + 1))
     assert told(late) == hears
     assert told(nyc.members[2])[:2] == [1, behind]
     assert told(nyc.members[0])[:3] == [1, 2, 3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.events import Baseline, Gap
+from relay.events import Baseline, Gap, GapReason
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import Ack, State
 from relay.replica.buffer import Buffer, BufferConfig
@@ -182,7 +182,7 @@ def test_a_baseline_counts_only_for_what_is_unknown() -> None:
 def test_a_gap_is_final_and_reported_once_at_every_member() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
-    gap = RemoteGap("SFO", D, 2, 5, "budget")
+    gap = RemoteGap("SFO", D, 2, 5, GapReason.BUDGET)
     puppet.say(data(1), gap, gap, data(6), data(4))
     for member in nyc.members:
         assert member.gaps() == [(2, 5)]
@@ -192,10 +192,10 @@ def test_a_gap_is_final_and_reported_once_at_every_member() -> None:
 def test_a_gap_covers_only_what_is_missing_and_leaves_no_hole() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
-    puppet.say(data(1), data(2), data(3), RemoteGap("SFO", D, 2, 6, "budget"), data(7))
+    puppet.say(data(1), data(2), data(3), RemoteGap("SFO", D, 2, 6, GapReason.BUDGET), data(7))
     assert nyc.members[1].gaps() == [(4, 6)]
     assert nyc.members[1].words == ["1", "2", "3", "7"]
-    puppet.say(RemoteGap("SFO", D, 9, 10, "budget"))
+    puppet.say(RemoteGap("SFO", D, 9, 10, GapReason.BUDGET))
     assert nyc.members[1].gaps() == [(4, 6)], "8 is not accounted for"
 
 
