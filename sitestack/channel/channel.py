@@ -151,7 +151,8 @@ class Channel(Generic[X_co]):
         band) a message to one member of this site is delivered on arrival, even while earlier ones to it are still missing, and
         once like them; one that fits into no datagram keeps its place.
 
-        It waits only while this member has no credit, and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`
+        It waits only while this member has no credit, or with a multicast to all while another site lags by the whole budget
+        (`relay/replica/pace.py`), and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`
         bytes. Both come first, so that a cancelled `send` has sent nothing. A member that only sends has to receive all the
         same, if only to discard: with `backlog_bytes_max` bytes untaken it stops its whole site.
 
@@ -253,7 +254,7 @@ class Channel(Generic[X_co]):
     async def leave(self) -> None:
         """Leave the site gracefully: messages sent are delivered first, within the configured times. Idempotent.
 
-        When it is cancelled or never called, the member leaves as in a crash: the others notice by failure detection.
+        Cancelled or never called, the member leaves as in a crash: the others notice by failure detection.
         """
         if not self._leaving:
             self._leaving = True
@@ -268,8 +269,7 @@ class Channel(Generic[X_co]):
 
     def _exclude(self) -> None:
         """Leave, as the application has stopped the site for too long; tasks that take or send are told why."""
-        hold_s = self.config.channel.backlog_hold_s
-        why = f"its application took nothing for {hold_s:g} s while the site waited for it"
+        why = f"its application took nothing for {self.config.channel.backlog_hold_s:g} s while the site waited for it"
         self.excluded = SlowConsumer(f"{self.name} in {self.site} has left: {why}")
         self._leaving = True
         self._receive_end.abandon(self.excluded)
@@ -327,7 +327,7 @@ class Channel(Generic[X_co]):
                     self._watcher = Watcher(self.address, owner, listener, self.hand_in, nursery)
                 settings = self.config.channel
                 if settings.backlog_policy == "exclude":
-                    guard = BacklogGuard(self._receive_end, settings.backlog_hold_s, self._exclude)
+                    guard = BacklogGuard(self._receive_end, self._gate, settings.backlog_hold_s, self._exclude)
                     nursery.start_soon(guard.run, name=f"backlog of {self.name} in {self.site}")
                 await self._driver.run()
                 nursery.cancel_scope.cancel()
