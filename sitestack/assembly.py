@@ -13,6 +13,7 @@ from sitestack.layers.flow_control import FlowControl
 from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.membership import Membership
 from sitestack.layers.nakack import NakAck
+from sitestack.layers.path_mtu import PathMtu
 from sitestack.layers.resolver import Resolver
 from sitestack.layers.sequencer import Sequencer
 from sitestack.layers.stability import Stability
@@ -33,10 +34,11 @@ NEEDS_BELOW: dict[type[Layer], tuple[type[Layer], ...]] = {
     Uniform: (Membership, Stability),
     Stability: (Unicast, NakAck),
     Fragment: (Unicast, NakAck),
-    Unicast: (Resolver,),
-    NakAck: (Resolver,),
+    Unicast: (PathMtu, Resolver),
+    NakAck: (PathMtu, Resolver),
     FailureDetection: (Resolver,),
     Discovery: (Resolver,),
+    PathMtu: (Resolver,),
 }
 
 
@@ -53,7 +55,7 @@ def build_stack(local: Local, config: SiteConfig, *, relay_layer: Layer | None =
     check_layers(layers)
     stack = Stack(local.address, layers, config.site, config.transport.datagram_bytes_max)
     for layer in layers:
-        if isinstance(layer, Fragment):
+        if isinstance(layer, Fragment | PathMtu):
             layer.bind(stack.codec)
     return stack
 
@@ -73,6 +75,7 @@ def build_layers(local: Local, config: SiteConfig, *, shares_state: bool = False
         NakAck(local, protocols.nakack),
         FailureDetection(local, protocols.failure_detection),
         Discovery(local, config.discovery, config.parameters),
+        PathMtu(local, protocols.path_mtu, config.transport.datagram_bytes_max),
         Resolver(local, replace(protocols.resolver, multicast=config.transport.has_multicast)),
     ]
 

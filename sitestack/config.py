@@ -16,6 +16,7 @@ from sitestack.layers.fragment import FragmentConfig
 from sitestack.layers.fragment.headers import PIECE_OVERHEAD_BYTES
 from sitestack.layers.membership import MembershipConfig
 from sitestack.layers.nakack import NakAckConfig
+from sitestack.layers.path_mtu import PathMtuConfig
 from sitestack.layers.resolver import ResolverConfig
 from sitestack.layers.sequencer import SequencerConfig
 from sitestack.layers.stability import StabilityConfig
@@ -135,6 +136,8 @@ class ProtocolsConfig:
     nakack: NakAckConfig = field(default_factory=NakAckConfig)
     #: Who is dead. With the defaults a silent member is taken for dead after 3.5 to 4 seconds, one that was killed at once.
     failure_detection: FailureDetectionConfig = field(default_factory=FailureDetectionConfig)
+    #: How large a datagram may be to reach a member.
+    path_mtu: PathMtuConfig = field(default_factory=PathMtuConfig)
     #: Where members are: from addresses to hosts and ports.
     resolver: ResolverConfig = field(default_factory=ResolverConfig)
 

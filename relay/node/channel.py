@@ -35,6 +35,7 @@ from sitestack.journal.recorder import Recorder
 from sitestack.model.errors import unwrapped
 from sitestack.model.events import Event, OtherParameters, Unreached
 from sitestack.model.level import Level
+from sitestack.model.path_events import NarrowPath
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
@@ -70,6 +71,7 @@ class RelayChannel(Channel[BetweenSites]):
             Role: self._note_role,
             OtherParameters: self._log_stranger,
             Unreached: self._log_unreached,
+            NarrowPath: self._log_narrow,
             Misconfigured: self._log_misconfigured,
             Pacing: self._pace,
             SlowSite: self._log_slow,
@@ -147,6 +149,12 @@ class RelayChannel(Channel[BetweenSites]):
 
     def _log_unreached(self, event: Unreached) -> None:
         log.warning("who does not answer stays outside the view", attempt=event.attempt, names=list(event.names))
+
+    def _log_narrow(self, event: NarrowPath) -> None:
+        if event.bytes_max is None:
+            log.info("datagrams of all sizes reach a member again", name=event.name)
+        else:
+            log.warning("large datagrams do not reach a member and are cut", name=event.name, bytes_max=event.bytes_max)
 
     def _log_misconfigured(self, event: Misconfigured) -> None:
         log.error("bridge misconfigured", site=event.site, problem=event.sentence)

@@ -23,7 +23,8 @@ from sitestack.model.events import (
 )
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
-from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Transmit, Up
+from sitestack.model.path_events import SendAlone
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Transmit, TransmitAlone, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 #: Chooses among a member's addresses, which are given best first; `failures` counts how often a choice seemed dead (LA-6).
@@ -112,6 +113,10 @@ class Resolver(Layer):
         """Send frames, and keep the address cache."""
         if isinstance(event, Frame):
             return self._send(event, now)
+        if isinstance(event, SendAlone):
+            dest = event.frame.dest
+            picked = self._picked.get(dest) if isinstance(dest, Address) else None
+            return self._give_up(1) if picked is None else [TransmitAlone(picked, event.frame)]
         if isinstance(event, SetPhysical):
             return self._set(Contact(event.member, "", event.physical, event.version), now)
         if isinstance(event, RemovePhysical):

@@ -60,13 +60,29 @@ class Transmit:
 
 
 @dataclass(frozen=True, slots=True)
+class TransmitAlone:
+    """Put a frame on the wire in a datagram of its own, uncut. Only the lowest layer emits it."""
+
+    to: Physical
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Cut datagrams to this member that have more than `bytes_max` bytes, or multicasts if `dest` is None; None: cut none."""
+
+    dest: Address | None
+    bytes_max: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class CollectStates:
     """Ask every layer for the state that a joiner needs. `StatesCollected` answers, through `up` of the layer that asked."""
 
     token: int
 
 
-Effect = Up | Down | Announce | Dropped | Transmit | CollectStates
+Effect = Up | Down | Announce | Dropped | Transmit | TransmitAlone | Limit | CollectStates
 
 
 @dataclass(frozen=True, slots=True)

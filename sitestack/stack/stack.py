@@ -17,8 +17,13 @@ from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.level import Level
 from sitestack.stack.dispatch import routes_down, routes_up
-from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
+from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Limit, Transmit, TransmitAlone, Up
 from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
+from sitestack.wire.codec import Datagram as ParsedDatagram
+from sitestack.wire.slices import Assembly, Slice, cut
+
+#: Bytes of slices that wait for others: of all sources together, and of each, at most.
+SLICED_BYTES_MAX, SLICED_EACH_BYTES_MAX = 64 << 20, 4 << 20
 
 #: Called with each effect that is carried out, and the name of the layer that returned it ("shell" for input).
 Tap = Callable[[str, Effect], None]
@@ -70,6 +75,10 @@ class Stack:
         self._effects: list[ShellEffect] = []
         self._outbox: dict[tuple[Physical | None, Destination], list[bytes]] = {}
         self._encoded: tuple[Frame | None, bytes] = (None, b"")
+        self._alone: list[Datagram] = []
+        #: Destinations, and None for multicasts, that datagrams above so many bytes do not reach: these are cut.
+        self._limits: dict[Destination, int] = {}
+        self._slices = Assembly(SLICED_BYTES_MAX, SLICED_EACH_BYTES_MAX)
 
     # -- input -----------------------------------------------------------------------------------------------------
 
@@ -82,12 +91,8 @@ class Stack:
 
         `source` is not trusted for anything: the sender's identity is in the datagram (LA-8).
         """
-        try:
-            datagram = self.codec.decode(data)
-        except ProtocolError as error:
-            self.count_drop(error.reason)
-            return
-        if datagram.source == self.address:
+        datagram = self._decode(data)
+        if datagram is None or datagram.source == self.address:
             return  # multicast loops back to its sender
         if datagram.dest is not None and datagram.dest != self.address:
             # A3: meant for an earlier process at this address; the lowest layer tells the sender.
@@ -95,6 +100,18 @@ class Stack:
             return
         for frame in datagram.frames:
             self._walk(self._bottom, (Up(frame),), now)
+
+    def _decode(self, data: bytes) -> ParsedDatagram | None:
+        """The datagram in these bytes, or the one that is whole now that this slice of it has arrived."""
+        try:
+            parsed = self.codec.decode_any(data)
+            if not isinstance(parsed, Slice):
+                return parsed
+            whole = self._slices.put(parsed) if parsed.source != self.address else None
+            return None if whole is None else self.codec.decode(whole)
+        except ProtocolError as error:
+            self.count_drop(error.reason)
+            return None
 
     def expire(self, now: float) -> None:
         """Run every layer whose deadline has passed."""
@@ -184,6 +201,13 @@ class Stack:
             pending.extend([(index, each) for each in reversed(self._answers.pop(index, ()))])
         elif isinstance(effect, Dropped):
             self.count_drop(effect.reason, effect.count)
+        elif isinstance(effect, TransmitAlone):
+            self._alone.append((effect.to, self._bundle(effect.frame.dest, [self.codec.encode_frame(effect.frame)])))
+        elif isinstance(effect, Limit):
+            if effect.bytes_max is None:
+                self._limits.pop(effect.dest, None)
+            else:
+                self._limits[effect.dest] = effect.bytes_max
         elif isinstance(effect, CollectStates):
             states = [layer.give_state() for layer in self.layers]
             event = StatesCollected(effect.token, tuple([state for state in states if state is not None]))
@@ -227,16 +251,32 @@ class Stack:
         """Bundle the turn's frames: as many as fit into each datagram, in order, per destination."""
         datagrams: list[Datagram] = []
         for (to, dest), frames in self._outbox.items():
+            limit = self._limits.get(dest)
+            room = self._room if limit is None else limit - DATAGRAM_OVERHEAD_BYTES
             start, size = 0, 0
+            bundles: list[bytes] = []
             for end, frame in enumerate(frames):
-                if end > start and (size + len(frame) > self._room or end - start == FRAMES_MAX):
-                    datagrams.append((to, self.codec.encode_datagram(self.address, dest, frames[start:end])))
+                if end > start and (size + len(frame) > room or end - start == FRAMES_MAX):
+                    bundles.append(self._bundle(dest, frames[start:end]))
                     start, size = end, 0
                 size += len(frame)
-            datagrams.append((to, self.codec.encode_datagram(self.address, dest, frames[start:])))
+            bundles.append(self._bundle(dest, frames[start:]))
+            if limit is not None:
+                bundles = [piece for bundle in bundles for piece in self._sliced(bundle, limit)]
+            datagrams += [(to, bundle) for bundle in bundles]
+        datagrams += self._alone
         self._outbox.clear()
+        self._alone.clear()
         self._encoded = (None, b"")
         return datagrams
+
+    def _bundle(self, dest: Destination, frames: list[bytes]) -> bytes:
+        return self.codec.encode_datagram(self.address, dest, frames)
+
+    def _sliced(self, datagram: bytes, limit: int) -> list[bytes]:
+        if len(datagram) <= limit:
+            return [datagram]
+        return [self.codec.encode_slice(each) for each in cut(self.address, datagram, limit - DATAGRAM_OVERHEAD_BYTES)]
 
     def count_drop(self, reason: str, count: int = 1) -> None:
         """Count discarded input."""
@@ -249,7 +289,8 @@ class Stack:
 
     def levels(self) -> dict[str, Level]:
         """The levels of every layer, as `layer.name`."""
-        return {f"{layer.name}.{name}": level for layer in self.layers for name, level in layer.levels().items()}
+        levels = {f"{layer.name}.{name}": level for layer in self.layers for name, level in layer.levels().items()}
+        return {**levels, "stack.sliced_bytes": self._slices.bytes}
 
 
 def collect_headers(layers: Sequence[Layer]) -> dict[int, type[Header]]:

@@ -1,8 +1,9 @@
 """The border between bytes and frames: every datagram is made and parsed here, and nowhere else.
 
 Datagram: magic, version, then one msgpack array `[cluster, source, kind, dest, [frame, ...]]`; frame: `[unreliable, headers,
-batch | nil]`. Every length is checked before anything is allocated for it, trailing bytes are refused, and whatever is wrong
-raises `ProtocolError` with a short reason (C11, C12).
+batch | nil]`. A slice of a datagram that was too large for its way ends in `nil, [digest, index, count, bytes]` instead. Every
+length is checked before anything is allocated for it, trailing bytes are refused, and whatever is wrong raises `ProtocolError`
+with a short reason (C11, C12).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import UNICASTS, Batch, Scope
 from sitestack.wire.schema import INT_MAX, ITEMS_MAX, TEXT_BYTES_MAX, Converter, Schema
+from sitestack.wire.slices import DIGEST_BYTES, SLICES_MAX, Slice
 
 MAGIC = b"\xb7R"
 VERSION = 2
@@ -39,7 +41,7 @@ DATAGRAM_OVERHEAD_BYTES = 128
 #: Bytes of a UDP datagram at most.
 DATAGRAM_BYTES_MAX = 65_507
 
-_EVERYBODY, _MEMBER, _WHOEVER = 0, 1, 2
+_EVERYBODY, _MEMBER, _WHOEVER, _SLICE = 0, 1, 2, 3
 _SCOPES = tuple(Scope)
 
 
@@ -87,11 +89,25 @@ class Codec:
         frames_head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
         return b"".join((_PREFIX, b"\x95", head[1:], frames_head, *bodies))
 
+    def encode_slice(self, piece: Slice) -> bytes:
+        """A slice of a datagram, as a datagram."""
+        inner = [piece.digest, piece.index, piece.count, piece.data]
+        packed: bytes = msgpack.packb([self.cluster, bytes(piece.source), _SLICE, None, inner], use_bin_type=True)
+        return _PREFIX + packed
+
     def decode(self, data: bytes) -> Datagram:
         """The datagram in these bytes.
 
-        Raises ProtocolError with reason magic, version, malformed, cluster, header, field, batch or body.
+        Raises ProtocolError with reason magic, version, malformed, cluster, header, field, batch, body, or slice when they are
+        a slice of one.
         """
+        datagram = self.decode_any(data)
+        if isinstance(datagram, Slice):
+            raise ProtocolError("slice")
+        return datagram
+
+    def decode_any(self, data: bytes) -> Datagram | Slice:
+        """The datagram, or the slice of one, in these bytes. Raises ProtocolError as `decode` does."""
         if data[:2] != MAGIC:
             raise ProtocolError("magic")
         if data[2:3] != _PREFIX[2:]:
@@ -103,6 +119,8 @@ class Codec:
         if cluster != self.cluster:
             raise ProtocolError("cluster")
         origin = self._address(source)
+        if kind == _SLICE:
+            return _slice(origin, dest, frames)
         target = self._address(dest) if kind == _MEMBER else None
         if kind not in (_EVERYBODY, _MEMBER, _WHOEVER) or (kind != _MEMBER and dest is not None):
             raise ProtocolError("malformed")
@@ -198,6 +216,17 @@ class _ListCounter:
         if self._left < 0:
             raise ValueError("too many lists")
         return value
+
+
+def _slice(source: Address, dest: Any, value: Any) -> Slice:
+    if dest is not None or type(value) is not list or len(value) != 4:
+        raise ProtocolError("malformed")
+    digest, index, count, data = value
+    if type(digest) is not bytes or len(digest) != DIGEST_BYTES or type(data) is not bytes or not data:
+        raise ProtocolError("malformed")
+    if type(index) is not int or type(count) is not int or not (0 <= index < count and 1 < count <= SLICES_MAX):
+        raise ProtocolError("malformed")
+    return Slice(source, digest, index, count, data)
 
 
 def _scanner() -> msgpack.Unpacker:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from sitestack.layers.fragment import Fragment
+from sitestack.layers.path_mtu import PathMtu
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Event, Left, ViewInstalled
 from sitestack.model.frame import Frame, Header
@@ -59,7 +60,7 @@ class Member(Outcome):
         self.places = places
         self.stack = Stack(self.address, [Announcer(), *layers, KnownPlaces()], local.site, datagram_bytes_max)
         for layer in layers:
-            if isinstance(layer, Fragment):
+            if isinstance(layer, Fragment | PathMtu):
                 layer.bind(self.stack.codec)
         self.alive = True
         self.view: View | None = None

@@ -40,6 +40,7 @@ def test_the_layers_stand_in_the_order_of_the_architecture() -> None:
         "nakack",
         "failure_detection",
         "discovery",
+        "path_mtu",
         "resolver",
     ]
 

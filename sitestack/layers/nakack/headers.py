@@ -30,6 +30,8 @@ class Retransmit(Header):
     view: ViewId
     sender: Address
     ranges: tuple[tuple[int, int], ...]
+    #: They were asked for again and again: what was sent does not arrive, perhaps because it is too large for the way.
+    in_vain: bool
 
 
 @dataclass(frozen=True, slots=True)

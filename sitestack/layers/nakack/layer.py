@@ -20,9 +20,19 @@ from sitestack.layers.nakack.later_views import LaterViews
 from sitestack.layers.nakack.receiver_windows import ReceiverWindows
 from sitestack.layers.nakack.retransmission import Announcer, Answers, Hole, Holes
 from sitestack.model.address import Address
-from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, Event, ReachCut, Stable, ViewInstalled
+from sitestack.model.events import (
+    Blocked,
+    CutReached,
+    DigestAnswer,
+    DigestQuery,
+    Event,
+    ReachCut,
+    Stable,
+    ViewInstalled,
+)
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
+from sitestack.model.path_events import PathDoubt
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
@@ -35,6 +45,8 @@ class NakAckConfig:
     ask_delay_s: float = 0.02
     #: The longest wait between two requests for the same hole; the wait doubles while no answer comes.
     ask_interval_s_max: float = 1.0
+    #: From this wait on a request says that the ones before were in vain: large datagrams may not pass.
+    doubt_s: float = 0.3
     #: How many numbers one request asks for at most, as in JGroups.
     ask_count_max: int = 1_024
     #: The period in which a member sends one requester the same frame at most once.
@@ -251,7 +263,8 @@ class NakAck(Layer):
             return []
         holder = self._gaps.ask(owner, gap, window.contiguous, now)
         self._requests_sent += 1
-        return [Down(Frame(self._me, holder, (Retransmit(self._view.id, owner, ranges),), None, True))]
+        request = Retransmit(self._view.id, owner, ranges, gap.wait_s >= self._config.doubt_s)
+        return [Down(Frame(self._me, holder, (request,), None, True))]
 
     def _answer(self, request: Retransmit, requester: Address, now: float) -> list[Effect]:
         if self._view is None or request.view != self._view.id:
@@ -265,6 +278,8 @@ class NakAck(Layer):
         effects: list[Effect] = [Down(wire_frame(frame, request.view, self._me, requester)) for frame in frames]
         if self._answers.exhausted:
             effects.append(Dropped("nak_busy"))
+        if request.in_vain:
+            effects.append(Down(PathDoubt(requester)))
         return effects
 
     # -- views and flushes -----------------------------------------------------------------------------------------

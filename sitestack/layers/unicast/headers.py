@@ -75,6 +75,8 @@ class UnicastConfig:
     retransmit_interval_s: float = 0.1
     #: The longest wait between two repetitions of the highest frame.
     retransmit_interval_s_max: float = 2.0
+    #: How long nothing may be acknowledged before the size of what passes is looked into.
+    doubt_s: float = 0.3
     #: How old a hole is before it is asked for (most are only reordering); doubles up to the maximum, plus jitter.
     ask_interval_s: float = 0.02
     #: The longest wait between two requests for the same hole.

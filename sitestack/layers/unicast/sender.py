@@ -18,6 +18,7 @@ from sitestack.layers.unicast.headers import (
 from sitestack.model.address import Address
 from sitestack.model.events import Undeliverable
 from sitestack.model.frame import Frame, Header
+from sitestack.model.path_events import PathDoubt
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
 
@@ -51,6 +52,8 @@ class Sender:
         #: When the peer is given up; put off by every acknowledgement that moves the window.
         self.give_up_at = 0.0
         self._active_at = 0.0
+        #: When the window moved last, or began.
+        self._moved_at = 0.0
         self.retransmitted = 0
 
     # -- sending ---------------------------------------------------------------------------------------------------
@@ -190,7 +193,7 @@ class Sender:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def _restart_timers(self, now: float) -> None:
-        self._active_at = now
+        self._active_at = self._moved_at = now
         self._retry_s = self._config.retransmit_interval_s
         self._retry_at = now + self._jittered()
         self.give_up_at = now + self._config.give_up_s
@@ -218,7 +221,9 @@ class Sender:
         self._retry_at = now + self._jittered()
         first = [] if self._opened or len(self.window) == 1 else [Down(self._first())]
         self.retransmitted += 1
-        return [*first, Down(self.window[self._next_seqno - 1])]
+        # What is stuck for so long may be too large for the way: acknowledgements and heartbeats pass where it does not.
+        doubt = [Down(PathDoubt(self._peer))] if now >= self._moved_at + self._config.doubt_s else []
+        return [*doubt, *first, Down(self.window[self._next_seqno - 1])]
 
     def deadline(self) -> float:
         if self.window:

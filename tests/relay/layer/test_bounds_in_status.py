@@ -134,6 +134,8 @@ SHOWN = {
     "discovery.directory.answered.allowed": "discovery.answered",
     "discovery.complaints.allowed": "discovery.complaints",
     "discovery.handlers": FIXED,
+    "path_mtu.searches": "path_mtu.searches",
+    "path_mtu.limits": "path_mtu.narrow_paths",
     "resolver.contacts.contacts": "resolver.contacts",
     "resolver.contacts.heard": "resolver.contacts",
     "resolver.contacts.tombstones": "resolver.contacts",

@@ -23,6 +23,7 @@ from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.events import Unreached
 from sitestack.model.message import Message, Scope
+from sitestack.model.path_events import NarrowPath
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.sockets import free_port
 
@@ -252,6 +253,15 @@ async def test_members_that_do_not_answer_are_logged_for_the_operator() -> None:
             channels["A"]._hand_over([Unreached((stranger,), ("Z",), "merge")])
     [line] = [each for each in logs if each.get("names") == ["Z"]]
     assert (line["log_level"], line["attempt"]) == ("warning", "merge")
+
+
+async def test_a_member_that_large_datagrams_do_not_reach_is_logged_for_the_operator() -> None:
+    async with two_sites() as (_, channels):
+        with capture_logs() as logs:
+            events = [NarrowPath(Address(bytes(16)), "Z", size) for size in (1_400, None)]
+            channels["A"]._hand_over(events)
+    narrow, whole = [each for each in logs if each.get("name") == "Z"]
+    assert (narrow["log_level"], narrow["bytes_max"], whole["log_level"]) == ("warning", 1_400, "info")
 
 
 async def test_a_configuration_with_problems_is_refused() -> None:

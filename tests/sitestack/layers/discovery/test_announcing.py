@@ -86,7 +86,7 @@ def test_a_member_alone_announces_nothing() -> None:
 
 LAST_MESSAGE_STORY = """\
  100 ms A -> all: Highest(view=(1|A), seqno=5)
- 121 ms B -> A: Retransmit(view=(1|A), sender=A, ranges=((5, 5),))
+ 121 ms B -> A: Retransmit(view=(1|A), sender=A, ranges=((5, 5),), in_vain=False)
  122 ms A -> B: Cast(view=(1|A), sender=A, seqno=5)"""
 
 

@@ -74,7 +74,7 @@ def test_what_strangers_multicast_and_copies_of_my_own_are_dropped() -> None:
     assert layer.up(cast_of("B", 1), 0.0) == [Dropped("nak_duplicate")]
     assert layer.up(cast_of("A", 0), 0.0) == [Dropped("nak_duplicate")]
     assert layer.up(Frame(X, None, (Highest(V1.id, 5),), None, True), 0.0) == [Dropped("nak_stranger")]
-    assert layer.up(Frame(X, B, (Retransmit(V1.id, B, ((1, 1),)),), None, True), 0.0) == [Dropped("nak_stranger")]
+    assert layer.up(Frame(X, B, (Retransmit(V1.id, B, ((1, 1),), False),), None, True), 0.0) == [Dropped("nak_stranger")]
 
 
 def test_a_gap_is_asked_for_only_after_a_delay_and_then_less_and_less_often_from_everybody() -> None:
@@ -88,8 +88,11 @@ def test_a_gap_is_asked_for_only_after_a_delay_and_then_less_and_less_often_from
         effects = layer.expire(now)
         assert all(isinstance(effect, Down) and isinstance(effect.event, Frame) for effect in effects)
         asked += [(now, effect.event) for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)]
-    request = Retransmit(V1.id, A, ((1, 2),))
-    assert [frame for _, frame in asked] == [Frame(B, dest, (request,), None, True) for dest in (A, C) * 4]
+    requests = [Retransmit(V1.id, A, ((1, 2),), in_vain) for in_vain in (False,) * 3 + (True,) * 5]
+    targets = (A, C) * 4
+    assert [frame for _, frame in asked] == [
+        Frame(B, dest, (request,), None, True) for dest, request in zip(targets, requests, strict=True)
+    ]
     pauses = [later - earlier for (earlier, _), (later, _) in pairwise(asked)]
     expected = [0.04, 0.08, 0.16, 0.3, 0.3, 0.3, 0.3]
     assert 0.015 <= asked[0][0] <= 0.025
@@ -104,12 +107,12 @@ def test_what_was_noticed_only_just_now_is_not_asked_for_yet() -> None:
     assert due is not None
     layer.up(cast_of("A", 5), due)
     (first,) = layer.expire(due)
-    assert first == Down(Frame(B, A, (Retransmit(V1.id, A, ((1, 1),)),), None, True))
+    assert first == Down(Frame(B, A, (Retransmit(V1.id, A, ((1, 1),), False),), None, True))
     assert seqnos(layer.up(cast_of("A", 1), due + 0.001)) == [1, 2]
     again = layer.deadline()
     assert again is not None
     assert again - due <= 0.03
-    assert layer.expire(again) == [Down(Frame(B, A, (Retransmit(V1.id, A, ((3, 4),)),), None, True))]
+    assert layer.expire(again) == [Down(Frame(B, A, (Retransmit(V1.id, A, ((3, 4),), False),), None, True))]
 
 
 def test_a_request_is_bounded_and_names_the_lowest_numbers_first() -> None:
@@ -117,9 +120,9 @@ def test_a_request_is_bounded_and_names_the_lowest_numbers_first() -> None:
     for seqno in range(2, 400, 2):
         layer.up(cast_of("A", seqno), 0.0)
     (effect,) = layer.expire(1.0)  # only what was known when the gap was noticed
-    assert effect == Down(Frame(B, A, (Retransmit(V1.id, A, ((1, 1),)),), None, True))
+    assert effect == Down(Frame(B, A, (Retransmit(V1.id, A, ((1, 1),), False),), None, True))
     (effect,) = layer.expire(2.0)
-    assert effect == Down(Frame(B, C, (Retransmit(V1.id, A, tuple((n, n) for n in range(1, 100, 2))),), None, True))
+    assert effect == Down(Frame(B, C, (Retransmit(V1.id, A, tuple((n, n) for n in range(1, 100, 2)), False),), None, True))
 
 
 def test_a_request_fits_into_a_datagram() -> None:
@@ -128,7 +131,9 @@ def test_a_request_fits_into_a_datagram() -> None:
         layer.up(cast_of("A", seqno), 0.0)
     layer.expire(1.0)
     (effect,) = layer.expire(2.0)
-    assert effect == Down(Frame(B, C, (Retransmit(V1.id, A, tuple((n, n) for n in range(1, 2 * RANGES_MAX, 2))),), None, True))
+    assert effect == Down(
+        Frame(B, C, (Retransmit(V1.id, A, tuple((n, n) for n in range(1, 2 * RANGES_MAX, 2)), False),), None, True)
+    )
 
 
 @pytest.mark.conforms("SEQ-8")
@@ -138,7 +143,7 @@ def test_a_retransmission_by_a_third_member_is_the_same_frame_and_keeps_its_owne
     (sent, _) = a.down(frame_of("A", 1), 0.0)
     assert sent == Down(cast_of("A", 1))
     assert c.up(cast_of("A", 1), 0.0) == [delivery_of("A", 1)]
-    request = Frame(B, C, (Retransmit(V1.id, A, ((1, 1),)),), None, True)
+    request = Frame(B, C, (Retransmit(V1.id, A, ((1, 1),), False),), None, True)
     answer = Down(replace(cast_of("A", 1), source=C, dest=B, unreliable=True))
     assert c.up(request, 0.1) == [answer]
     assert isinstance(answer.event, Frame)
@@ -151,8 +156,8 @@ def test_a_storm_of_requests_is_answered_once_a_period_and_within_the_budget() -
     layer = member_of_v1("A", NakAckConfig(answer_period_s=0.005, answer_bytes_max=3_000))
     for n in range(1, 6):
         layer.down(frame_of("A", n, 1_000), 0.0)
-    request = Frame(B, A, (Retransmit(V1.id, A, ((1, 2), (2, 2))),), None, True)
-    everything = Frame(C, A, (Retransmit(V1.id, A, ((1, 1 << 62),)),), None, True)
+    request = Frame(B, A, (Retransmit(V1.id, A, ((1, 2), (2, 2)), False),), None, True)
+    everything = Frame(C, A, (Retransmit(V1.id, A, ((1, 1 << 62),), False),), None, True)
     assert len(layer.up(request, 1.0)) == 2
     assert layer.up(request, 1.004) == []
     assert layer.up(everything, 1.004)[-1] == Dropped("nak_busy")
@@ -165,7 +170,7 @@ def test_an_answer_covers_a_bounded_count_of_numbers() -> None:
     layer = member_of_v1("A", NakAckConfig(ask_count_max=10))
     for n in range(1, 101):
         layer.down(frame_of("A", n), 0.0)
-    hostile = Retransmit(V1.id, A, ((1, 4), (-5, 4), (1 << 62, 1), (50, 1 << 62), (1, 100)))
+    hostile = Retransmit(V1.id, A, ((1, 4), (-5, 4), (1 << 62, 1), (50, 1 << 62), (1, 100)), False)
     assert len(layer.up(Frame(B, A, (hostile,), None, True), 0.0)) == 4 + 2
 
 
@@ -175,7 +180,7 @@ def test_what_is_stable_is_forgotten_and_not_retransmitted() -> None:
         layer.up(cast_of("A", seqno), 0.0)
     assert layer.down(Stable({A: 2, X: 9}), 0.0) == []
     assert layer.levels()["window_count"].now == 2
-    effects = layer.up(Frame(C, B, (Retransmit(V1.id, A, ((1, 9),)),), None, True), 0.0)
+    effects = layer.up(Frame(C, B, (Retransmit(V1.id, A, ((1, 9),), False),), None, True), 0.0)
     assert [effect.event.headers[-1] for effect in effects if isinstance(effect, Down) and isinstance(effect.event, Frame)] == [
         Cast(V1.id, A, 3),
         Cast(V1.id, A, 5),
@@ -196,7 +201,7 @@ def test_the_window_is_bounded_by_count_and_by_bytes_and_recovers() -> None:
     assert layer.up(cast_of("A", 4, size=1_000), 0.0) == []
     assert layer.up(cast_of("A", 3, size=1_000), 0.0) == [Dropped("nak_window")]
     assert seqnos(layer.up(cast_of("A", 1, size=9_000), 0.0)) == [1, 2]  # no bound on bytes without a hole
-    assert layer.expire(1.0) == [Down(Frame(B, A, (Retransmit(V1.id, A, ((3, 3),)),), None, True))]
+    assert layer.expire(1.0) == [Down(Frame(B, A, (Retransmit(V1.id, A, ((3, 3),), False),), None, True))]
     assert seqnos(layer.up(cast_of("A", 3, size=1_000), 2.0)) == [3, 4]
     assert layer.up(cast_of("A", 5), 2.0) == [Dropped("nak_window")]
     layer.down(Stable({A: 1}), 2.0)
@@ -216,7 +221,7 @@ def test_frames_of_a_later_view_wait_for_exactly_that_view() -> None:
 
 def test_requests_and_announcements_of_other_views_are_dropped() -> None:
     layer = member_of_v1("B")
-    for header in (Highest(V2.id, 3), Retransmit(V2.id, A, ((1, 1),))):
+    for header in (Highest(V2.id, 3), Retransmit(V2.id, A, ((1, 1),), False)):
         assert layer.up(Frame(A, None, (header,), None, True), 0.0) == [Dropped("nak_other_view")]
         assert nakack_of("B").up(Frame(A, None, (header,), None, True), 0.0) == [Dropped("nak_other_view")]
 

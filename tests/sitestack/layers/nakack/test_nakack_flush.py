@@ -71,7 +71,7 @@ def test_what_the_cut_needs_is_asked_for_at_once_from_the_holder_then_from_other
     layer.up(Blocked(), 0.0)
     layer.up(cast_of("A", 2), 0.0)
     (request,) = layer.down(ReachCut({A: 3}, {A: C}), 1.0)
-    assert request_of(request) == (C, Retransmit(V1.id, A, ((1, 1), (3, 3))))
+    assert request_of(request) == (C, Retransmit(V1.id, A, ((1, 1), (3, 3)), False))
     asked = []
     for _ in range(4):
         due = layer.deadline()
@@ -85,7 +85,7 @@ def test_what_is_beyond_the_cut_is_not_asked_for() -> None:
     layer.up(Blocked(), 0.0)
     layer.down(ReachCut({C: 1}, {C: C}), 0.0)
     layer.up(cast_of("A", 3), 0.0)
-    assert [request_of(effect) for effect in layer.expire(1.0)] == [(A, Retransmit(V1.id, C, ((1, 1),)))]
+    assert [request_of(effect) for effect in layer.expire(1.0)] == [(A, Retransmit(V1.id, C, ((1, 1),), False))]
 
 
 def test_a_cut_beyond_the_window_is_reached_all_the_same() -> None:
@@ -227,7 +227,7 @@ def test_survivors_deliver_the_same_prefix_of_every_stream(seed: int) -> None:
 
 
 STORY = """\
-  10 ms B -> C: Retransmit(view=(1|A), sender=A, ranges=((3, 4),))
+  10 ms B -> C: Retransmit(view=(1|A), sender=A, ranges=((3, 4),), in_vain=False)
   11 ms C -> B: Cast(view=(1|A), sender=A, seqno=3)
   11 ms C -> B: Cast(view=(1|A), sender=A, seqno=4)"""
 

@@ -157,7 +157,7 @@ def test_an_acknowledgement_is_sent_once_a_turn() -> None:
 def test_a_retransmission_is_the_very_frame() -> None:
     layer = layer_of()
     (sent,) = layer.down(unicast_of("A", "B", 1, b"x"), 0.0)
-    (again,) = layer.expire(1.0)
+    (again,) = layer.expire(0.2)
     assert isinstance(sent, Down)
     assert isinstance(again, Down)
     assert again.event is sent.event

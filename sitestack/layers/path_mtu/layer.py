@@ -1,0 +1,235 @@
+"""Path MTU discovery: finds out how large a datagram may be to reach a member, and has larger ones cut for it.
+
+    NAKACK, UNICAST      what was sent to B again and again does not arrive     down: PathDoubt(B)
+    me -> B              Probe(60,000), Probe(8,900), Probe(1,400), Probe(1,200)   each alone in a datagram of that size
+    B -> me              ProbeAnswer(1,400), ProbeAnswer(1,200)
+    me                   datagrams to B, and multicasts, are cut into slices of 1,400 bytes from now on
+
+A network that swallows large datagrams (a tunnel, a firewall that drops IP fragments, a switch without jumbo frames) lets
+heartbeats, questions and answers pass, so nobody is suspected; the first large datagram would be sent again for ever, and all
+would wait for the member that lacks it. Slices are put together below all layers, so that frames which are numbered already
+get through as well (`sitestack/wire/slices.py`).
+
+Nothing is probed while everything arrives. A limit is looked at again from time to time, and goes when the full size passes.
+
+Source: RFC 8899, Datagram Packetization Layer Path MTU Discovery; its base size of 1,200 bytes; faults F26, S8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from sitestack.layers.path_mtu.headers import HEADERS, Probe, ProbeAnswer
+from sitestack.model.address import Address
+from sitestack.model.events import Event, Left, ViewInstalled
+from sitestack.model.frame import Frame, Header
+from sitestack.model.level import Level
+from sitestack.model.path_events import NarrowPath, PathDoubt, SendAlone
+from sitestack.model.view import View
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Limit, Local, Up
+from sitestack.wire.codec import Codec
+
+#: Datagram sizes that networks are built for, below the configured one: jumbo frames, Ethernet less a tunnel, the least of all.
+SIZES = (8_900, 1_400, 1_200)
+
+
+@dataclass(frozen=True, slots=True)
+class PathMtuConfig:
+    """Times and bounds of path MTU discovery."""
+
+    #: How often the probes of a search are sent; the largest size that was answered is then what passes.
+    attempts: int = 4
+    #: The time between two of these.
+    attempt_interval_s: float = 0.1
+    #: Least time between two searches for one member.
+    search_interval_s: float = 2.0
+    #: How often a limit is looked at again: the network may have been mended.
+    raise_interval_s: float = 30.0
+    #: For how many processes limits and searches are remembered; beyond, the oldest is forgotten, and found again.
+    members_max: int = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class PathMtuStatistics:
+    """Searches begun since the start; members with a limit now; and the lowest of these limits in bytes, 0 without one."""
+
+    searches: int
+    narrow: int
+    lowest_bytes: int
+
+
+@dataclass(slots=True)
+class _Search:
+    """A search that is under way, or was: `due` is None once it is over."""
+
+    number: int
+    begun: float
+    due: float | None
+    attempts: int = 0
+    answered: set[int] = field(default_factory=set)
+
+
+class PathMtu(Layer):
+    """Datagram path MTU discovery for each member that does not get large datagrams.
+
+    The assembly calls `bind` with the stack's codec before anything is sent.
+    """
+
+    name: ClassVar[str] = "path_mtu"
+    HEADERS: ClassVar[dict[int, type[Header]]] = HEADERS
+    FRAMES_UP = "own"
+    FRAMES_DOWN = "none"
+
+    def __init__(self, local: Local, config: PathMtuConfig, datagram_bytes_max: int) -> None:
+        """`datagram_bytes_max` is what the stack sends at most, and what is taken to pass until there is a doubt."""
+        self._me = local.address
+        self._config = config
+        self._sizes = (datagram_bytes_max, *[size for size in SIZES if size < datagram_bytes_max])
+        self._codec: Codec | None = None
+        self._view: View | None = None
+        #: In the order of beginning; the last search of each process.
+        self._searches: dict[Address, _Search] = {}
+        #: Processes that get no datagram above so many bytes, and when that is looked at again.
+        self._limits: dict[Address, tuple[int, float]] = {}
+        self._begun = 0
+
+    def bind(self, codec: Codec) -> None:
+        """Measure probes with this codec from now on."""
+        self._codec = codec
+
+    # -- the contract ----------------------------------------------------------------------------------------------
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Begin a search for a member that large frames do not seem to reach."""
+        return self._doubt(event.member, now) if isinstance(event, PathDoubt) else [Down(event)]
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Answer probes, take answers, follow the view: what is multicast must pass to all its members."""
+        if isinstance(event, Frame):
+            header = event.headers[-1] if event.headers else None
+            if isinstance(header, Probe):
+                return [self._send(event.source, ProbeAnswer(header.search, header.size))]
+            return self._answered(event.source, header, now) if isinstance(header, ProbeAnswer) else [Up(event)]
+        if isinstance(event, ViewInstalled):
+            self._view = event.view
+            return [self._limit_multicasts()]
+        if isinstance(event, Left):
+            self._view = None
+            self._searches.clear()
+            return []
+        return [Up(event)]
+
+    def expire(self, now: float) -> list[Effect]:
+        """Probe again, end a search, and look again at limits found a while ago."""
+        effects: list[Effect] = []
+        for member, search in list(self._searches.items()):
+            if search.due is not None and now >= search.due:
+                over = search.attempts >= self._config.attempts
+                effects += self._conclude(member, search, now) if over else self._probe(member, search, now)
+        for member, (_, again_at) in list(self._limits.items()):
+            if now >= again_at:
+                effects += self._look_again(member, now)
+        return effects
+
+    def deadline(self) -> float | None:
+        dues = [search.due for search in self._searches.values() if search.due is not None]
+        return min([*dues, *[again_at for _, again_at in self._limits.values()]], default=None)
+
+    def statistics(self) -> PathMtuStatistics:
+        lowest = min([size for size, _ in self._limits.values()], default=0)
+        return PathMtuStatistics(self._begun, len(self._limits), lowest)
+
+    def levels(self) -> dict[str, Level]:
+        """Processes searched for, and those with a limit."""
+        most = self._config.members_max
+        return {
+            "searches": Level.of(len(self._searches), most, "processes that a search was made for lately"),
+            "narrow_paths": Level.of(len(self._limits), most, "processes that large datagrams do not reach"),
+        }
+
+    # -- searches --------------------------------------------------------------------------------------------------
+
+    def _doubt(self, member: Address, now: float) -> list[Effect]:
+        last = self._searches.get(member)
+        if len(self._sizes) == 1 or (last is not None and now < last.begun + self._config.search_interval_s):
+            return []
+        return self._search(member, now)
+
+    def _search(self, member: Address, now: float) -> list[Effect]:
+        self._begun += 1
+        self._searches.pop(member, None)
+        search = self._searches[member] = _Search(self._begun, now, now)
+        if len(self._searches) > self._config.members_max:
+            del self._searches[next(iter(self._searches))]
+        return self._probe(member, search, now)
+
+    def _probe(self, member: Address, search: _Search, now: float) -> list[Effect]:
+        search.attempts += 1
+        search.due = now + self._config.attempt_interval_s
+        return [Down(SendAlone(self._padded(member, search.number, size))) for size in self._sizes]
+
+    def _padded(self, member: Address, number: int, size: int) -> Frame:
+        """A probe whose datagram has exactly `size` bytes, as long as that leaves more than 255 bytes of padding."""
+        assert self._codec is not None, "bind() was not called"
+        codec, guess = self._codec, size - size // 4
+        datagram = codec.encode_datagram(self._me, member, [codec.encode_frame(self._frame(member, number, size, guess))])
+        return self._frame(member, number, size, guess + size - len(datagram))
+
+    def _frame(self, member: Address, number: int, size: int, padding: int) -> Frame:
+        return Frame(self._me, member, (Probe(number, size, bytes(padding)),), None, True)
+
+    def _answered(self, member: Address, answer: ProbeAnswer, now: float) -> list[Effect]:
+        search = self._searches.get(member)
+        if search is None or search.due is None or search.number != answer.search or answer.size not in self._sizes:
+            return [Dropped("probe_answer")]
+        search.answered.add(answer.size)
+        return self._conclude(member, search, now) if answer.size == self._sizes[0] else []
+
+    def _conclude(self, member: Address, search: _Search, now: float) -> list[Effect]:
+        """End a search: the largest size that was answered passes. No answer at all says nothing about sizes."""
+        search.due = None
+        before = self._limits.pop(member, None)
+        passes = max(search.answered, default=None if before is None else before[0])
+        if passes is None:
+            return []
+        if passes == self._sizes[0]:
+            return [] if before is None else [*self._limit(member, None), self._tell(member, None)]
+        self._limits[member] = (passes, now + self._config.raise_interval_s)
+        effects: list[Effect] = []
+        if len(self._limits) > self._config.members_max:
+            oldest = next(iter(self._limits))
+            del self._limits[oldest]
+            effects = self._limit(oldest, None)
+        if before is None or before[0] != passes:
+            effects += [*self._limit(member, passes), self._tell(member, passes)]
+        return effects
+
+    def _look_again(self, member: Address, now: float) -> list[Effect]:
+        """Search anew for a member; a process that is no member any more, and silent, is forgotten after a while instead."""
+        size, _ = self._limits[member]
+        last = self._searches.get(member)
+        if member not in self._members() and last is not None and not last.answered:
+            del self._limits[member]
+            return self._limit(member, None)
+        self._limits[member] = (size, now + self._config.raise_interval_s)
+        return self._search(member, now)
+
+    # -- limits ----------------------------------------------------------------------------------------------------
+
+    def _limit(self, member: Address, size: int | None) -> list[Effect]:
+        return [Limit(member, size), self._limit_multicasts()]
+
+    def _limit_multicasts(self) -> Effect:
+        limits = [self._limits[member][0] for member in self._members() if member in self._limits]
+        return Limit(None, min(limits, default=None))
+
+    def _members(self) -> tuple[Address, ...]:
+        return () if self._view is None else self._view.members
+
+    def _tell(self, member: Address, size: int | None) -> Effect:
+        name = self._view.name_of(member) if self._view is not None and member in self._view.members else repr(member)
+        return Up(NarrowPath(member, name, size))
+
+    def _send(self, dest: Address, header: Header) -> Effect:
+        return Down(Frame(self._me, dest, (header,), None, True))

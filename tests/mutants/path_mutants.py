@@ -1,0 +1,61 @@
+"""The mutants of path MTU discovery (decision 16): a member that large datagrams do not reach stops its site again."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Edit, Mutant
+
+PATHS = "tests/simulation/test_path_mtu.py"
+
+PATH_MTU = (
+    Mutant(
+        "MTU-multicast",
+        "nobody wonders why a member asks for the same multicasts again and again",
+        (
+            Edit(
+                "sitestack/layers/nakack/layer.py",
+                "        if request.in_vain:\n            effects.append(Down(PathDoubt(requester)))\n",
+                "",
+            ),
+        ),
+        (f"{PATHS}::test_a_member_that_large_datagrams_do_not_reach_gets_everything_in_slices",),
+    ),
+    Mutant(
+        "MTU-unicast",
+        "nobody wonders why a peer acknowledges nothing",
+        (
+            Edit(
+                "sitestack/layers/unicast/sender.py",
+                "[Down(PathDoubt(self._peer))] if now >= self._moved_at + self._config.doubt_s else []",
+                "[]",
+            ),
+        ),
+        (f"{PATHS}::test_a_member_whose_large_datagrams_do_not_arrive_sends_them_in_slices",),
+    ),
+    Mutant(
+        "MTU-raise",
+        "a limit stays when the network is mended",
+        (
+            Edit(
+                "sitestack/layers/path_mtu/layer.py",
+                "            if now >= again_at:\n                effects += self._look_again(member, now)\n",
+                "            if now >= again_at:\n                self._limits[member] = (1_400, now + 30.0)\n",
+            ),
+        ),
+        (f"{PATHS}::test_whole_datagrams_are_sent_again_when_they_pass_again",),
+    ),
+    Mutant(
+        "MTU-digest",
+        "slices of a datagram that is sent again do not complete those that have arrived",
+        (
+            Edit(
+                "sitestack/wire/slices.py",
+                "hashlib.blake2b(datagram, digest_size=DIGEST_BYTES).digest()",
+                "id(datagram).to_bytes(DIGEST_BYTES)",
+            ),
+        ),
+        (
+            "tests/sitestack/wire/test_slices.py::test_what_is_lost_once_may_come_with_the_same_datagram_sent_again",
+            f"{PATHS}::test_a_member_that_large_datagrams_do_not_reach_gets_everything_in_slices",
+        ),
+    ),
+)

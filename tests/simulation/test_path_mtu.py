@@ -1,0 +1,143 @@
+"""A network that swallows large datagrams: nobody is suspected, and nobody stands still."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from sitestack.config import SiteConfig
+from sitestack.layers.membership import Membership
+from sitestack.model.address import Physical
+from sitestack.model.path_events import NarrowPath
+from sitestack.sim.network_faults import Packet
+from sitestack.sim.world import World
+from tests.harness.script import Script, site_maker
+from tests.harness.stories import SETTLED, layer, verdict
+
+PASSES = 1_400
+LARGE = "x" * 10_000
+#: Seconds: what was sent is asked for in vain, then sizes are tried.
+FOUND_S = 2.0
+
+Rule = Callable[[Packet, random.Random], list[Packet]]
+
+
+def small_only(into: Physical | None = None, out_of: Physical | None = None, loss: float = 0.0) -> Rule:
+    """Datagrams above `PASSES` bytes vanish on the way into, or out of, this place; others are lost at that rate."""
+
+    def rule(packet: Packet, rng: random.Random) -> list[Packet]:
+        if packet.target != into and packet.source != out_of:
+            return [packet]
+        return [] if len(packet.data) > PASSES or rng.random() < loss else [packet]
+
+    return rule
+
+
+def site(*names: str) -> Script:
+    script = Script(World(1, site_maker(SiteConfig(site="NYC"))))
+    script.site("NYC", *names)
+    script.run(SETTLED)
+    return script
+
+
+def narrow(script: Script, name: str) -> list[tuple[str, int | None]]:
+    """What this member has said about sizes."""
+    return [(event.name, event.bytes_max) for event in script[name].events if isinstance(event, NarrowPath)]
+
+
+def say_large(script: Script, names: str, times: int, every_s: float = 0.1) -> list[str]:
+    """Let each of these members send a large message, again and again; returns what was sent."""
+    sent = []
+    for turn in range(times):
+        for name in names:
+            sent.append(f"{name}{turn} {LARGE}")
+            script.send(name, sent[-1])
+        script.run(every_s)
+    return sent
+
+
+def delivered(script: Script, name: str) -> int:
+    return len(script.delivered(name))
+
+
+@pytest.mark.parametrize("behind", ["C", "A"], ids=["a plain member", "the coordinator"])
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+def test_a_member_that_large_datagrams_do_not_reach_gets_everything_in_slices(behind: str, loss: float) -> None:
+    script = site(*"ABC")
+    script.world.network.faults.append(small_only(into=script[behind].physical, loss=loss))
+    sent = say_large(script, "ABC", 50)
+    script.run(FOUND_S if loss == 0.0 else 10.0)
+    for name in "ABC":
+        assert delivered(script, name) == len(sent), name
+    assert any((behind, PASSES) in narrow(script, name) for name in "ABC")
+    script.view(*"ABC", within=0.0)
+    verdict(script)
+
+
+@pytest.mark.parametrize("behind", ["C", "A"], ids=["a plain member", "the coordinator"])
+def test_a_member_whose_large_datagrams_do_not_arrive_sends_them_in_slices(behind: str) -> None:
+    script = site(*"ABC")
+    script.world.network.faults.append(small_only(out_of=script[behind].physical))
+    sent = say_large(script, "ABC", 20)
+    script.run(FOUND_S)
+    for name in "ABC":
+        assert delivered(script, name) == len(sent), name
+    assert narrow(script, behind)
+    verdict(script)
+
+
+def test_the_others_hardly_wait() -> None:
+    """Nobody is suspected; the window has room for what the member behind the hole lacks while sizes are tried."""
+    script = site(*"ABC")
+    script.world.network.faults.append(small_only(into=script["C"].physical))
+    before = delivered(script, "B")
+    for _ in range(40):
+        script.send("A", LARGE)
+        script.run(0.05)
+        assert delivered(script, "B") > before
+        before = delivered(script, "B")
+    verdict(script)
+
+
+def test_a_joiner_behind_such_a_hole_comes_in_at_once() -> None:
+    script = site(*"ABC")
+    say_large(script, "ABC", 5)
+    script.world.network.faults.append(small_only(into=script.start("NYC", "X").physical))
+    script.view(*"ABCX", within=3.0)
+    sent = say_large(script, "ABCX", 20)
+    script.run(FOUND_S)
+    assert delivered(script, "X") == len(sent)
+    assert layer(script, "A", Membership).statistics().views_installed == 4
+    verdict(script)
+
+
+def test_whole_datagrams_are_sent_again_when_they_pass_again() -> None:
+    script = site(*"ABC")
+    script.world.network.faults.append(small_only(into=script["C"].physical))
+    say_large(script, "A", 20)
+    assert narrow(script, "A") == [("C", PASSES)]
+    script.world.network.faults.clear()
+    script.run(40.0)
+    assert narrow(script, "A") == [("C", PASSES), ("C", None)]
+    assert layer(script, "A", Membership).statistics().members == 3
+    verdict(script)
+
+
+def test_loss_alone_is_not_taken_for_a_hole() -> None:
+    """A doubt has the sizes tried; where large ones pass, nothing is cut."""
+    script = site(*"ABC")
+
+    def lossy(packet: Packet, rng: random.Random) -> list[Packet]:
+        return [] if rng.random() < 0.3 else [packet]
+
+    script.world.network.faults.append(lossy)
+    sent = say_large(script, "ABC", 100)
+    script.world.network.faults.clear()
+    script.run(40.0)
+    assert [
+        narrow(script, name)[-1:] for name in "ABC" if narrow(script, name) and narrow(script, name)[-1][1] is not None
+    ] == []
+    assert all(delivered(script, name) == len(sent) for name in "ABC")
+    verdict(script)

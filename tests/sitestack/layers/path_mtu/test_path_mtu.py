@@ -1,0 +1,167 @@
+"""Path MTU discovery: a search finds the largest size that passes, a limit goes when the network is mended."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.layers.path_mtu import PathMtu, PathMtuConfig
+from sitestack.layers.path_mtu.headers import Probe, ProbeAnswer
+from sitestack.model.address import Address
+from sitestack.model.events import Left, ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.model.path_events import NarrowPath, PathDoubt, SendAlone
+from sitestack.model.view import View
+from sitestack.stack.layer import Down, Dropped, Effect, Limit, Up
+from sitestack.wire.codec import Codec
+from tests.harness.addresses import address, local_of, view_of
+
+A, B, C, X = map(address, "ABCX")
+SIZES = (60_000, 8_900, 1_400, 1_200)
+CODEC = Codec("NYC", PathMtu.HEADERS)
+
+
+def layer_of(view: View | None = None, datagram_bytes_max: int = 60_000, **config: float) -> PathMtu:
+    layer = PathMtu(local_of("A"), PathMtuConfig(**config), datagram_bytes_max)  # type: ignore[arg-type]
+    layer.bind(CODEC)
+    layer.up(ViewInstalled(view or view_of(1, "ABC"), None), 0.0)
+    return layer
+
+
+def probes(effects: list[Effect]) -> list[Probe]:
+    sent = [each.event.frame for each in effects if isinstance(each, Down) and isinstance(each.event, SendAlone)]
+    return [header for frame in sent for header in frame.headers if isinstance(header, Probe)]
+
+
+def answer(layer: PathMtu, member: Address, search: int, size: int, now: float) -> list[Effect]:
+    return layer.up(Frame(member, A, (ProbeAnswer(search, size),), None, True), now)
+
+
+def search(layer: PathMtu, member: Address, passes: tuple[int, ...], now: float) -> list[Effect]:
+    """A search in which datagrams of these sizes are answered; returns what came of it."""
+    effects = layer.down(PathDoubt(member), now)
+    while asked := probes(effects):
+        effects = [
+            effect for each in asked if each.size in passes for effect in answer(layer, member, each.search, each.size, now)
+        ]
+        due = layer.deadline()
+        if not effects and due is not None:
+            now = max(now, due)
+            effects = layer.expire(now)
+    return effects
+
+
+def test_a_probe_is_a_datagram_of_exactly_its_size() -> None:
+    (effects, sizes) = layer_of().down(PathDoubt(B), 0.0), []
+    for each in effects:
+        assert isinstance(each, Down)
+        assert isinstance(each.event, SendAlone)
+        sizes.append(len(CODEC.encode_datagram(A, B, [CODEC.encode_frame(each.event.frame)])))
+    assert sizes == list(SIZES)
+    assert [each.size for each in probes(effects)] == sizes
+
+
+def test_a_probe_is_answered_with_its_size() -> None:
+    assert layer_of().up(Frame(B, A, (Probe(7, 1_400, b"..."),), None, True), 0.0) == [
+        Down(Frame(A, B, (ProbeAnswer(7, 1_400),), None, True))
+    ]
+
+
+def test_the_largest_size_that_was_answered_is_the_limit_for_the_member_and_for_multicasts() -> None:
+    layer = layer_of()
+    assert search(layer, B, (1_400, 1_200), 0.0) == [Limit(B, 1_400), Limit(None, 1_400), Up(NarrowPath(B, "B", 1_400))]
+    assert search(layer, C, (8_900, 1_400, 1_200), 0.0) == [Limit(C, 8_900), Limit(None, 1_400), Up(NarrowPath(C, "C", 8_900))]
+    statistics = layer.statistics()
+    assert (statistics.searches, statistics.narrow, statistics.lowest_bytes) == (2, 2, 1_400)
+
+
+def test_a_lost_probe_is_sent_again_and_one_answer_to_the_full_size_ends_the_search() -> None:
+    layer = layer_of()
+    layer.down(PathDoubt(B), 0.0)
+    (again,) = {each.search for each in probes(layer.expire(0.1))}
+    assert answer(layer, B, again, 60_000, 0.15) == []
+    assert layer.deadline() is None
+    assert layer.levels()["narrow_paths"].now == 0
+
+
+def test_no_answer_at_all_says_nothing_about_sizes() -> None:
+    layer = layer_of()
+    assert search(layer, B, (), 0.0) == []
+    assert layer.levels()["narrow_paths"].now == 0
+
+
+def test_doubts_cost_one_search_in_a_while() -> None:
+    layer = layer_of(search_interval_s=2.0)
+    assert len(probes(layer.down(PathDoubt(B), 0.0))) == 4
+    assert layer.down(PathDoubt(B), 1.9) == []
+    assert len(probes(layer.down(PathDoubt(C), 1.9))) == 4
+    assert len(probes(layer.down(PathDoubt(B), 2.0))) == 4
+
+
+def test_a_limit_is_looked_at_again_and_goes_when_the_full_size_passes() -> None:
+    layer = layer_of(raise_interval_s=30.0)
+    search(layer, B, (1_200,), 0.0)
+    due = layer.deadline()
+    assert due is not None
+    assert due > 30.0
+    (number,) = {each.search for each in probes(layer.expire(due))}
+    assert answer(layer, B, number, 60_000, due) == [Limit(B, None), Limit(None, None), Up(NarrowPath(B, "B", None))]
+    assert layer.deadline() is None
+
+
+def test_a_limit_stays_while_nothing_is_answered_by_a_member() -> None:
+    layer = layer_of(raise_interval_s=30.0)
+    search(layer, B, (1_200,), 0.0)
+    due = 0.0
+    while due < 100.0:
+        due = layer.deadline() or 0.0
+        layer.expire(due)
+    assert layer.statistics().searches > 2
+    assert layer.levels()["narrow_paths"].now == 1
+
+
+def test_a_silent_process_that_is_no_member_is_forgotten() -> None:
+    layer = layer_of(raise_interval_s=30.0)
+    search(layer, X, (1_400,), 0.0)
+    limits = []
+    for _ in range(100):
+        due = layer.deadline()
+        if due is None:
+            break
+        limits += [each for each in layer.expire(due) if isinstance(each, Limit)]
+    assert limits == [Limit(X, None), Limit(None, None)]
+
+
+def test_multicasts_are_limited_by_the_members_of_the_view() -> None:
+    layer = layer_of()
+    search(layer, X, (1_200,), 0.0)
+    assert layer.up(ViewInstalled(view_of(2, "ABX"), None), 1.0) == [Limit(None, 1_200)]
+    assert layer.up(ViewInstalled(view_of(3, "AB"), None), 2.0) == [Limit(None, None)]
+
+
+def test_answers_that_were_not_asked_for_are_dropped() -> None:
+    layer = layer_of()
+    assert answer(layer, B, 1, 60_000, 0.0) == [Dropped("probe_answer")]
+    layer.down(PathDoubt(B), 0.0)
+    assert answer(layer, B, 2, 60_000, 0.0) == [Dropped("probe_answer")]
+    assert answer(layer, B, 1, 64_000, 0.0) == [Dropped("probe_answer")]
+    assert answer(layer, C, 1, 60_000, 0.0) == [Dropped("probe_answer")]
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_what_is_remembered_is_bounded_and_the_oldest_limit_is_lifted(most: int) -> None:
+    layer = layer_of(members_max=most)
+    for n in range(most):
+        search(layer, address(f"{n}"), (1_200,), 0.0)
+    assert Limit(address("0"), None) in search(layer, X, (1_200,), 1.0)
+    assert {name: level.now for name, level in layer.levels().items()} == {"searches": most, "narrow_paths": most}
+
+
+def test_datagrams_of_the_least_size_are_never_searched_for() -> None:
+    assert layer_of(datagram_bytes_max=1_200).down(PathDoubt(B), 0.0) == []
+
+
+def test_who_has_left_searches_no_more() -> None:
+    layer = layer_of()
+    layer.down(PathDoubt(B), 0.0)
+    layer.up(Left(), 0.05)
+    assert layer.deadline() is None
