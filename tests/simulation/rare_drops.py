@@ -26,6 +26,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "route_foreign": "relay/gateway/test_routes.py::test_pieces_that_make_no_sense_are_dropped",
         "route_loop": "relay/gateway/test_routes.py::test_pieces_that_make_no_sense_are_dropped",
         "sequenced_unicast": "sitestack/layers/sequencer/test_sequencer_refusals.py::test_nonsense_is_dropped_and_counted",
+        "slice": "sitestack/wire/test_slices.py::test_a_slice_is_no_datagram",
         "to_self": "sitestack/layers/test_resolver.py::test_nothing_is_sent_to_oneself",
         "unicast_malformed": "sitestack/layers/unicast/test_unicast_bounds.py"
         "::test_hostile_headers_are_counted_and_change_nothing",

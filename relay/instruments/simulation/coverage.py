@@ -73,6 +73,7 @@ DROPS: tuple[str, ...] = (
     "not_connected",
     "not_in_view",
     "not_monitored",
+    "probe_answer",
     "old_view",
     "relay_delivered_before_merge",
     "relay_duplicate",
