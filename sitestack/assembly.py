@@ -47,7 +47,7 @@ def build_stack(local: Local, config: SiteConfig, *, relay_layer: Layer | None =
 
     `shares_state`: the application gives its state to joiners and takes that of others when it joins.
     """
-    layers = build_layers(local, config, shares_state=shares_state)
+    layers = build_layers(local, config, shares_state=shares_state, fetches=relay_layer is not None)
     if relay_layer is not None:
         layers.insert(1, relay_layer)
     if config.agreement == "uniform":
@@ -60,15 +60,15 @@ def build_stack(local: Local, config: SiteConfig, *, relay_layer: Layer | None =
     return stack
 
 
-def build_layers(local: Local, config: SiteConfig, *, shares_state: bool = False) -> list[Layer]:
-    """The layers of a site, top to bottom."""
+def build_layers(local: Local, config: SiteConfig, *, shares_state: bool = False, fetches: bool = False) -> list[Layer]:
+    """The layers of a site, top to bottom. `fetches`: what is put above them fetches something before it joins (`Offered`)."""
     protocols = config.protocols
     return [
         Batching(local, protocols.batching),
         StateTransfer(local, protocols.state_transfer, takes_part=shares_state),
         Sequencer(local, replace(protocols.sequencer, order=config.order)),
         FlowControl(local, protocols.flow_control),
-        Membership(local, config.membership),
+        Membership(local, config.membership, fetches=fetches),
         Stability(local, protocols.stability),
         Fragment(local, _fragment_config(config)),
         Unicast(local, protocols.unicast),

@@ -12,7 +12,7 @@ The gateway is part of this layer: the shell's events about TCP connections come
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relay.events import (
@@ -30,9 +30,22 @@ from relay.gateway.connections import Ending
 from relay.gateway.gateway import Gateway, GatewayConfig
 from relay.gateway.peering import Arrived
 from relay.gateway.routes import RoutesConfig
+from relay.layer.handover import Giver, Taker
 from relay.layer.statistics import RelayStatistics, relay_levels, relay_statistics
-from relay.replica.buffer import BufferConfig
-from relay.replica.entries import HEADERS, Configured, DeliverUnicast, ForwardUnicast, Relayed, RelayState, UnicastReply
+from relay.replica.buffer import ON_THEIR_WAY_BYTES, BufferConfig
+from relay.replica.entries import (
+    HEADERS,
+    Configured,
+    DeliverUnicast,
+    ForwardUnicast,
+    HeldChunk,
+    HeldRequest,
+    HeldRuns,
+    Relayed,
+    RelayState,
+    UnicastReply,
+)
+from relay.replica.known import Known, completed, runs_of
 from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
 from relay.replica.replica import ENTRIES, Replica
@@ -42,6 +55,7 @@ from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, StateAwaited, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.model.handover_events import Fetched, Fetching, Offered
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
@@ -78,6 +92,8 @@ class RelayLayer(Layer):
         self.gateway = Gateway(local, config.gateway, config.routes, self.state, self.pace)
         #: The sites that the senders of this member were last told to wait for.
         self._waiting_for: tuple[str, ...] = ()
+        self._giver = Giver(self.state.buffer, local.rng)
+        self._taker = Taker(config.buffer.budget_bytes + ON_THEIR_WAY_BYTES)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
         #: Proxies as which senders of other sites are delivered, one object per sender and view, to spare one per batch.
         self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
@@ -104,6 +120,7 @@ class RelayLayer(Layer):
             Held: self._held,
             Stable: self._stable,
             StateAwaited: self._state_awaited,
+            Offered: self._offered,
             Undeliverable: self._undeliverable,
             Left: self._left,
         }
@@ -115,6 +132,8 @@ class RelayLayer(Layer):
             DeliverUnicast: self._unicast,
             UnicastReply: self._unicast,
             Configured: self._configured,
+            HeldRequest: self._handover,
+            HeldChunk: self._handover,
         }
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
@@ -211,6 +230,7 @@ class RelayLayer(Layer):
             effects += self.gateway.merged(now)
         effects += [Up(baseline) for baseline in self._replica.install(view, event.previous is None, now)]
         self._proxies.clear()
+        self._taker.clear()
         coordinates = view.coordinator == self._me and not self._leaving
         effects += self.gateway.installed(view, coordinates, event.blocked, now)
         effects += [Up(event) for event in self._replica.update()]
@@ -271,7 +291,8 @@ class RelayLayer(Layer):
 
     def levels(self) -> dict[str, Level]:
         """How full each bounded queue and table of this layer is."""
-        return relay_levels(self.state, self.gateway, self.unicasts)
+        handover = {"fetched_bytes": self._taker.bytes, "handovers": self._giver.level()}
+        return {**relay_levels(self.state, self.gateway, self.unicasts), **handover}
 
     # -- joiners -------------------------------------------------------------------------------------------------------
 
@@ -279,15 +300,46 @@ class RelayLayer(Layer):
         """The whole replicated state, for a joiner (R23, R29)."""
         return self.state.give()
 
+    def give_known(self) -> Header | None:
+        """What this member holds, which another part of the site need not hand over."""
+        return runs_of(self.state.buffer.runs())
+
+    def give_rest(self, known: tuple[Header, ...]) -> Header | None:
+        """The replicated state, less the bodies that all have who are to take it."""
+        takers = [header for header in known if isinstance(header, HeldRuns)]
+        return self.state.give(Known(takers))
+
     def take_state(self, state: Header) -> None:
         """Begin with another member's replicated state."""
         assert isinstance(state, RelayState)
-        self.state.take(state, self._now)
+        entries, dropped = completed(state.entries, self._taker.find)
+        self.state.take(replace(state, first=state.first + dropped, entries=entries), self._now)
 
     def merge_state(self, state: Header) -> None:
         """Take the state of another part of this site, which was split until now; the merge view follows."""
         assert isinstance(state, RelayState)
         self._replica.merge_with(state)
+
+    def _offered(self, event: Offered, now: float) -> list[Effect]:
+        """Fetch the buffer, as far as it is not here yet, before all have to wait for it."""
+        return [self._say(event.coordinator, self._taker.begin(event.coordinator))]
+
+    def _handover(self, frame: Frame, now: float) -> list[Effect]:
+        """A step of handing the buffer to a joiner, on either side."""
+        header = frame.headers[-1]
+        if isinstance(header, HeldRequest):
+            chunk = None if self.state.view is None else self._giver.answer(frame.source, header)
+            return [Dropped("relay_handover")] if chunk is None else [self._say(frame.source, chunk)]
+        assert isinstance(header, HeldChunk)
+        if self.state.view is not None or not self._taker.fetches_from(frame.source):
+            return [Dropped("relay_handover")]
+        request = self._taker.take(header)
+        if request is None:
+            return [Down(Fetched((self._taker.known(),)))]
+        return [Down(Fetching()), self._say(frame.source, request)]
+
+    def _say(self, to: Address, header: Header) -> Effect:
+        return Down(Frame(self._me, to, (header,)))
 
     def _state_awaited(self, event: StateAwaited, now: float) -> list[Effect]:
         self.state.inherit(event.provider, self._me)

@@ -7,7 +7,7 @@ can take over relaying with a complete buffer (R3), and a second in line keeps n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -235,6 +235,10 @@ class Buffer:
             (Run(max(first, taken.last + 1), last), GapReason.NOT_HELD),
         )
         return [(run, reason) for run, reason in parts if run.first <= run.last]
+
+    def batches(self) -> Iterator[Batch]:
+        """The batches that are held, in order."""
+        return (entry.batch for entry in self._entries[self._head :] if entry.batch is not None)
 
     def give(self) -> HeldEntries:
         """All entries that are held, for a joiner."""

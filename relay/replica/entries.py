@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar
 
 from relay.events import GapReason
 from relay.replica.held_entries import HeldEntries
@@ -217,8 +218,41 @@ class RemoteState:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldRuns(Header):
+    """Numbers of this site's origins, each run from a first to a last one, that somebody has the batches of."""
+
+    runs: tuple[tuple[Address, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRequest(Header):
+    """Joiner to coordinator: send me held entries from this position on. At first, without a token: I have these runs."""
+
+    OUTSIDE_VIEWS: ClassVar[bool] = True
+
+    token: int
+    position: int
+    runs: tuple[tuple[Address, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldChunk(Header):
+    """Coordinator to joiner: the next entries. Ask for those from `position` on with this token; so many bytes are left."""
+
+    OUTSIDE_VIEWS: ClassVar[bool] = True
+
+    token: int
+    position: int
+    entries: HeldEntries
+    left_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RelayState(Header):
-    """The whole replicated relay state at a point of the stream (R3, R23, S9); `view` is the one that the giver was in."""
+    """The whole replicated relay state at a point of the stream (R3, R23, S9); `view` is the one that the giver was in.
+
+    Bodies of entries that its taker has may be missing (`known.py`).
+    """
 
     view: ViewId | None
     first: int
@@ -246,4 +280,7 @@ HEADERS: dict[int, type[Header]] = {
     0x112: UnicastReply,
     0x113: Configured,
     0x118: RelayState,
+    0x119: HeldRuns,
+    0x11A: HeldRequest,
+    0x11B: HeldChunk,
 }

@@ -32,7 +32,10 @@ class HeldEntry:
 
 @dataclass(frozen=True, slots=True)
 class HeldEntries:
-    """Entries of one site in order. `origin_of` has an element per entry, the other columns one per batch or per view."""
+    """Entries of one site in order. `origin_of` has an element per entry, the other columns one per batch or per view.
+
+    A body that whoever takes them has already may be left out: then it is empty (`known.py`).
+    """
 
     #: Length limit of a column (read by the codec): a buffer exceeds its budget until the Trim comes back in the stream.
     items_max: ClassVar[int] = 2 * ENTRIES_MAX
@@ -78,7 +81,10 @@ class HeldEntries:
         return (
             fits
             and known
-            and all(0 < count <= len(body) // 4 and 0 < first <= INT_MAX - count for first, count, body in numbers)
+            and all(
+                (0 < count <= len(body) // 4 or (not body and 0 < count <= INT_MAX)) and 0 < first <= INT_MAX - count
+                for first, count, body in numbers
+            )
         )
 
     def __len__(self) -> int:

@@ -25,6 +25,7 @@ from relay.replica.entries import (
     SiteDown,
     Trim,
 )
+from relay.replica.known import completed
 from relay.replica.outcome import APPLIED, Numbers, Outcome, refused
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
@@ -75,7 +76,10 @@ class Replica:
 
     def merge_with(self, part: RelayState) -> None:
         """Take the state of another part of this site, which was split until now; the merge view follows."""
-        self._parts.append(part)
+        buffer = self.state.buffer
+        mine = {(batch.origin, batch.first): batch for batch in buffer.batches()}
+        entries, dropped = completed(part.entries, lambda origin, first: mine.get((origin, first)))
+        self._parts.append(replace(part, first=part.first + dropped, entries=entries))
 
     def merge(self, view: View, now: float) -> list[Baseline] | None:
         """Merge the states of the other parts, before the merge view is installed; None when there are none.

@@ -22,6 +22,7 @@ from relay.replica.entries import (
     SiteDown,
     SiteVector,
 )
+from relay.replica.known import Known, without
 from relay.replica.merge import merge_parts
 from relay.replica.remote_site import Admission, Lineage, Remote
 from relay.replica.vectors import ORIGINS_MAX, bury, later, raise_to
@@ -187,12 +188,13 @@ class ReplicatedState:
 
     # -- joiners -------------------------------------------------------------------------------------------------------
 
-    def give(self) -> RelayState:
-        """The whole state at this point of the stream, for a joiner or another part of the site."""
+    def give(self, known: Known | None = None) -> RelayState:
+        """The whole state at this point of the stream, for a joiner or another part of the site, less the bodies it knows."""
         remotes = [remote.give(site) for site, remote in self.remotes.items()]
         buffer = self.buffer
         view = None if self.view is None else self.view.id
-        return RelayState(view, buffer.first, buffer.give(), buffer.base_view, dict(self.produced), tuple(remotes), self.sites)
+        entries = buffer.give() if known is None else without(buffer.give(), known)
+        return RelayState(view, buffer.first, entries, buffer.base_view, dict(self.produced), tuple(remotes), self.sites)
 
     def merge(
         self, parts: list[RelayState], members: Mapping[ViewId, Sequence[Address]], now: float

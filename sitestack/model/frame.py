@@ -22,6 +22,9 @@ class Header:
     #: True: a unicast with this header on top overtakes unicasts that wait for credit, as its receiver may need it before it
     #: can give any.
     OVERTAKES: ClassVar[bool] = False
+    #: True: a unicast with this header on top means the same in every view, and to a process that is no member: it has no view
+    #: tag, and waits for no credit.
+    OUTSIDE_VIEWS: ClassVar[bool] = False
 
     @property
     def payload_bytes(self) -> int:

@@ -77,9 +77,13 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class CollectStates:
-    """Ask every layer for the state that a joiner needs. `StatesCollected` answers, through `up` of the layer that asked."""
+    """Ask every layer for what `StatesCollected` then brings, through `up` of the layer that asked.
+
+    That is the state, less what is known to all that are to take it; or, when `known` is None, what is known here.
+    """
 
     token: int
+    known: tuple[Header, ...] | None
 
 
 Effect = Up | Down | Announce | Dropped | Transmit | TransmitAlone | Limit | CollectStates
@@ -145,6 +149,14 @@ class Layer:
     def give_state(self) -> Header | None:
         """The state that a joiner needs to continue from this member's point of the stream; None for a layer without one."""
         return None
+
+    def give_known(self) -> Header | None:
+        """What others need not put into a state for this member, as it has it; None for a layer that has nothing large."""
+        return None
+
+    def give_rest(self, known: tuple[Header, ...]) -> Header | None:
+        """The state for those that know all that is in each of `known` (`give_known`); without any it is the whole state."""
+        return self.give_state()
 
     def take_state(self, state: Header) -> None:
         """Start from the state of another member's layer of this kind. Called on a joiner right before its first view."""

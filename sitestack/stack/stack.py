@@ -209,7 +209,8 @@ class Stack:
             else:
                 self._limits[effect.dest] = effect.bytes_max
         elif isinstance(effect, CollectStates):
-            states = [layer.give_state() for layer in self.layers]
+            known = effect.known
+            states = [layer.give_known() if known is None else layer.give_rest(known) for layer in self.layers]
             event = StatesCollected(effect.token, tuple([state for state in states if state is not None]))
             pending.append((index + 1, Up(event)))
 

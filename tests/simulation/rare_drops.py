@@ -22,6 +22,8 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "field": "relay/test_every_header.py::test_a_field_of_another_type_is_refused_by_name",
         "fragment": "sitestack/layers/fragment/test_fragment.py::test_pieces_that_make_no_frame_are_dropped_and_leave_nothing",
         "header": "sitestack/wire/test_codec.py::test_a_header_that_does_not_have_its_exact_shape_is_refused",
+        "relay_handover": "relay/layer/test_relay_refusals.py"
+        "::test_a_buffer_is_handed_to_who_shows_its_token_and_taken_from_who_was_asked",
         "relay_malformed": "relay/layer/test_relay_refusals.py::test_a_unicast_that_is_not_its_senders_own_is_not_forwarded",
         "route_foreign": "relay/gateway/test_routes.py::test_pieces_that_make_no_sense_are_dropped",
         "route_loop": "relay/gateway/test_routes.py::test_pieces_that_make_no_sense_are_dropped",
@@ -122,6 +124,10 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "relay_gap_settled": "relay/layer/test_relay_refusals.py::test_a_gap_that_two_relays_report_is_settled_once",
         "stale_credits": "sitestack/layers/flow_control/test_flow_control.py::test_credits_that_mean_nothing_here_are_dropped",
         "stale_physical": "sitestack/layers/test_resolver.py::test_a_moved_member_is_followed_and_its_older_address_is_refused",
+        "stale_give": "sitestack/layers/membership/test_membership_refusals.py"
+        "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
+        "stale_given": "sitestack/layers/membership/test_membership_refusals.py"
+        "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
         "stale_share": "sitestack/layers/membership/test_membership_refusals.py"
         "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
         "stale_shared": "sitestack/layers/membership/test_membership_refusals.py"

@@ -107,6 +107,8 @@ class FlowControl(Layer):
         return [Down(event)]
 
     def _send_to(self, frame: Frame, dest: Address) -> list[Effect]:
+        if frame.headers and frame.headers[-1].OUTSIDE_VIEWS:
+            return [Down(frame)]
         account = self._accounts.get(dest)
         if account is None:
             if not self._blocked:

@@ -8,7 +8,7 @@ from sitestack.layers.membership.backoff import Backoff
 from sitestack.layers.membership.headers import JoinOffer, JoinRequest
 from sitestack.model.address import Address
 from sitestack.model.events import Unreached
-from sitestack.model.frame import Frame
+from sitestack.model.frame import Frame, Header
 from sitestack.model.rate_limit import RateLimit
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 
@@ -22,6 +22,8 @@ class Entrance:
         A joiner that does not answer is reported to the operator at most once in `told_interval_s` seconds.
         """
         self.waiting: dict[Address, str] = {}
+        #: What each of them knows.
+        self._known: dict[Address, tuple[Header, ...]] = {}
         self._me = me
         self._vain = vain
         self._joiners_max = joiners_max
@@ -39,6 +41,7 @@ class Entrance:
         self._offered.pop(joiner, None)
         if request.hears:
             self.waiting[joiner] = request.name
+            self._known[joiner] = request.known
             return []
         self._offered[joiner] = None
         if len(self._offered) > self._joiners_max:
@@ -48,6 +51,12 @@ class Entrance:
         offer = Down(Frame(self._me, joiner, (JoinOffer(),)))
         return [offer, Up(Unreached((joiner,), (request.name,), "join"))] if told else [offer]
 
+    def known(self) -> tuple[Header, ...]:
+        """What each of those that wait knows, one after the other; empty if one of them knows nothing."""
+        each = [self._known[joiner] for joiner in self.waiting]
+        return tuple([header for headers in each for header in headers]) if all(each) else ()
+
     def discard(self, members: Collection[Address]) -> None:
         """Stop waiting for joiners that are members now, are dead, or did not answer."""
         self.waiting = {joiner: name for joiner, name in self.waiting.items() if joiner not in members}
+        self._known = {joiner: known for joiner, known in self._known.items() if joiner in self.waiting}

@@ -1,10 +1,12 @@
 """The leader's side of one flush: the members asked, their answers, the cuts, and the view to install.
 
-    collecting --all survivors stopped--> preparing --all at the cut--> [sharing --all have the others' states-->] committed
+    collecting --all survivors stopped--> preparing --all at the cut--> committed
+    in a merge, after preparing:  giving --a member of each part has--> sharing --all have the others' states--> committed
 
 An ordinary flush replaces one view and may let joiners in; a merge replaces several, each with a cut of its own, and shares the
-states of each part with the others before anything is installed. A flush that cannot go on (a member died, refused, or stood
-elsewhere) is thrown away and a new one with a higher proposal takes its place; nothing in here is ever repaired.
+states of each part with the others before anything is installed. A state leaves out what all know that are to take it. A flush
+that cannot go on (a member died, refused, or stood elsewhere) is thrown away and a new one with a higher proposal takes its
+place; nothing in here is ever repaired.
 
 Fixes S5, S6 and SEQ-23: without the cut, total order and agreement break at every third crash of a coordinator.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from sitestack.layers.membership.headers import FlushReply, Prepare, Share
+from sitestack.layers.membership.headers import FlushReply, Give, Prepare, Share
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
 from sitestack.model.view import SubView, View, ViewId, next_lineage
@@ -25,6 +27,7 @@ class Stage(Enum):
 
     COLLECTING = "collecting"
     PREPARING = "preparing"
+    GIVING = "giving"
     SHARING = "sharing"
     COMMITTED = "committed"
 
@@ -46,13 +49,22 @@ class Flush:
     """One attempt to install a view with id `proposal`. The leader's own part is the first."""
 
     def __init__(
-        self, parts: tuple[Part, ...], proposal: ViewId, leaving: tuple[Address, ...], joiners: dict[Address, str]
+        self,
+        parts: tuple[Part, ...],
+        proposal: ViewId,
+        leaving: tuple[Address, ...],
+        joiners: dict[Address, str],
+        known: tuple[Header, ...] = (),
     ) -> None:
-        """`leaving` are survivors that are not in the new view; `joiners` maps addresses to logical names."""
+        """`leaving` are survivors that are not in the new view; `joiners` maps addresses to logical names.
+
+        `known` is what each of the joiners knows; empty if one of them knows nothing.
+        """
         self.parts = parts
         self.proposal = proposal
         self.leaving = leaving
         self.joiners = dict(joiners)
+        self.known = known
         self.stage = Stage.COLLECTING
         self.survivors = tuple([member for part in parts for member in part.survivors])
         self.replies: dict[Address, FlushReply] = {}
@@ -74,6 +86,8 @@ class Flush:
         """Those whose answer the present stage waits for."""
         if self.stage is Stage.COLLECTING:
             return tuple([member for member in self.survivors if member not in self.replies])
+        if self.stage is Stage.GIVING:
+            return tuple([part.representative for part in self.parts if part.representative not in self.done])
         return tuple([member for member in self.everybody if member not in self.done])
 
     def names(self, members: tuple[Address, ...]) -> tuple[str, ...]:
@@ -121,7 +135,7 @@ class Flush:
             upto, holders = self._cut(part)
             for member in part.survivors:
                 collect = member == part.representative and (self.merges or bool(self.joiners))
-                messages.append((member, Prepare(part.view.id, view, upto, holders, collect, ())))
+                messages.append((member, Prepare(part.view.id, view, upto, holders, collect, (), self.known)))
         return messages
 
     def _cut(self, part: Part) -> tuple[dict[Address, int], dict[Address, Address]]:
@@ -139,6 +153,17 @@ class Flush:
                 if number > upto.get(sender, -1) or (number == upto[sender] and member == sender):
                     upto[sender], holders[sender] = number, member
         return upto, holders
+
+    def gives(self) -> list[tuple[Address, Give]]:
+        """The `Give` of each part's representative: what the representatives of all other parts know."""
+        speakers = [part.representative for part in self.parts]
+        said = {each: self.states.get(each, ()) for each in speakers}
+        messages = []
+        for speaker in speakers:
+            others = [said[other] for other in speakers if other != speaker]
+            known = tuple([header for headers in others for header in headers]) if all(others) else ()
+            messages.append((speaker, Give(self.proposal, known)))
+        return messages
 
     def shares(self) -> list[tuple[Address, Share]]:
         """The `Share` of each survivor: the states of the other parts, as their representatives gave them."""

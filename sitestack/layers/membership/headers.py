@@ -20,10 +20,14 @@ class ViewTag(Header):
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest(Header):
-    """Joiner to coordinator: let me in. With `hears` it answers the coordinator's `JoinOffer`."""
+    """Joiner to coordinator: let me in. With `hears` it answers the coordinator's `JoinOffer`.
+
+    `known` is what it has fetched meanwhile, and need not be handed.
+    """
 
     name: str
     hears: bool
+    known: tuple[Header, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,8 @@ class FlushReject(Header):
 class Prepare(Header):
     """Leader to every old member and joiner: reach the cut of the view `base`, then be ready for `view`.
 
-    With `collect` the member answers with the states of its layers as of the cut. A joiner has no base; it gets such states
+    With `collect` the member answers with the states of its layers as of the cut, less what all joiners know (`known`); in a
+    merge it answers with what it knows itself, and is asked for its states by `Give`. A joiner has no base; it gets such states
     instead of a cut.
     """
 
@@ -93,11 +98,28 @@ class Prepare(Header):
     holders: dict[Address, Address]
     collect: bool
     states: tuple[Header, ...]
+    known: tuple[Header, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Header):
-    """Member to leader: I am at the cut and ready for this view."""
+    """Member to leader: I am at the cut and ready for this view. `states`: what `Prepare` has asked for."""
+
+    proposal: ViewId
+    states: tuple[Header, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Give(Header):
+    """Leader of a merge to one member of each part: give the states of your layers, less what all other parts know."""
+
+    proposal: ViewId
+    known: tuple[Header, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Given(Header):
+    """Member to the leader of a merge: the states of my layers, for the other parts."""
 
     proposal: ViewId
     states: tuple[Header, ...]
@@ -200,4 +222,6 @@ HEADERS: dict[int, type[Header]] = {
     0xC3: MergeQuestion,
     0xC4: MergeAnswer,
     0xC5: MergeRefusal,
+    0xC6: Give,
+    0xC7: Given,
 }

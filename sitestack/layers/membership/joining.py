@@ -9,8 +9,9 @@ When many processes start at once none has a coordinator; the one with the lowes
 in their next round (A13). Two founders that did not hear each other merge later.
 
 A joiner asks twice, before and after the coordinator's offer, which shows that both hear each other: a joiner that is heard and
-cannot be reached would stop the whole site with each attempt. In a site of several parts, coordinators that have offered
-nothing are asked after the others.
+cannot be reached would stop the whole site with each attempt. In between it fetches what can be had while all go on, if the
+layers above have anything to fetch: everybody waits for what it is handed with its first view. In a site of several parts,
+coordinators that have offered nothing are asked after the others.
 
 A joiner that is ready may be a member already, by a commit that is still on its way. So its timeout begins anew, and is longer
 than the coordinator takes to notice a silent member. A member that asks to join twice is excluded, and let in when it asks once
@@ -24,9 +25,10 @@ from enum import Enum
 from sitestack.layers.membership.headers import JoinRedirect, JoinRequest
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found
-from sitestack.model.frame import Frame
+from sitestack.model.frame import Frame, Header
+from sitestack.model.handover_events import Fetched, Offered
 from sitestack.model.view import ViewId
-from sitestack.stack.layer import Down, Effect, Local
+from sitestack.stack.layer import Down, Effect, Local, Up
 
 
 class Phase(Enum):
@@ -45,12 +47,16 @@ class Phase(Enum):
 class Joining:
     """The state machine of a joiner. Membership hands it events and headers, and installs the view that comes of them."""
 
-    def __init__(self, local: Local, join_timeout_s: float) -> None:
+    def __init__(self, local: Local, join_timeout_s: float, fetches: bool) -> None:
         self.phase = Phase.IDLE
         self.attempts = 0
         self._local = local
         self._timeout_s = join_timeout_s
         self._due: float | None = None
+        #: Whether a layer above fetches something between the offer and the second request (`Offered`).
+        self._fetches = fetches
+        #: The coordinator whose offer was taken, while something is fetched from it.
+        self._source: Address | None = None
         #: The coordinator that was asked and has not made an offer yet.
         self._asked: Address | None = None
         #: Coordinators that were asked and made no offer; others are asked before them. At most as many as one search finds.
@@ -64,13 +70,13 @@ class Joining:
         """Search for members, for the first time or again."""
         self.phase = Phase.DISCOVERING
         self.attempts += 1
-        self._due = None
+        self._due = self._source = None
         return [Down(FindMembers())]
 
     def done(self) -> None:
         """Stop: this process is a member now."""
         self.phase = Phase.IDLE
-        self._due = None
+        self._due = self._source = None
 
     def found(self, found: Found, now: float) -> list[Effect] | None:
         """Go on with those that answered the search; None tells the caller to found the site."""
@@ -101,7 +107,23 @@ class Joining:
         if self.phase is not Phase.ASKING or source != self._asked:
             return []
         self._asked = None
-        return self._request(source, hears=True)
+        if not self._fetches:
+            return self._request(source, hears=True)
+        self._source = source
+        return [Up(Offered(source))]
+
+    def fetching(self, now: float) -> None:
+        """Something is fetched and more is to come: be patient with this coordinator."""
+        if self._source is not None:
+            self._due = now + self._timeout_s
+
+    def fetched(self, event: Fetched, now: float) -> list[Effect]:
+        """Hardly anything is left to fetch: answer the coordinator's offer."""
+        source, self._source = self._source, None
+        if source is None:
+            return []
+        self._due = now + self._timeout_s
+        return self._request(source, hears=True, known=event.known)
 
     def ready(self, now: float) -> None:
         """Wait for the commit, and ask nobody else: a coordinator has prepared a view with this process in it."""
@@ -119,8 +141,8 @@ class Joining:
     def _ask(self, coordinator: Address, now: float) -> list[Effect]:
         self.phase = Phase.ASKING
         self._due = now + self._timeout_s
-        self._asked = coordinator
+        self._asked, self._source = coordinator, None
         return self._request(coordinator, hears=False)
 
-    def _request(self, coordinator: Address, hears: bool) -> list[Effect]:
-        return [Down(Frame(self._local.address, coordinator, (JoinRequest(self._local.name, hears),)))]
+    def _request(self, coordinator: Address, hears: bool, known: tuple[Header, ...] = ()) -> list[Effect]:
+        return [Down(Frame(self._local.address, coordinator, (JoinRequest(self._local.name, hears, known),)))]

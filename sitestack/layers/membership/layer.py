@@ -40,6 +40,7 @@ from sitestack.model.events import (
     ViewInstalled,
 )
 from sitestack.model.frame import Frame, Header
+from sitestack.model.handover_events import Fetched, Fetching
 from sitestack.model.level import Level
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Up
@@ -83,14 +84,15 @@ class Membership(Layer):
     FRAMES_UP = "own"
     FRAMES_DOWN = "unicasts"
 
-    def __init__(self, local: Local, config: MembershipConfig) -> None:
+    def __init__(self, local: Local, config: MembershipConfig, *, fetches: bool = False) -> None:
+        """`fetches`: a layer above fetches something before this process joins (`Offered`)."""
         self._me = local.address
         self._local = local
         self._config = config
         self._member = Promises()
         self._leader = Leader(local, self._member, config.leader)
         self._merging = Merging(local, self._member, self._leader, config.merge)
-        self._joining = Joining(local, config.join_timeout_s)
+        self._joining = Joining(local, config.join_timeout_s, fetches)
         self._follower = Participant(local, self._member, self._leader, self._merging, self._joining)
         self._tags = ViewTags(self._member, config.held_frames_max)
         self._leave_due: float | None = None
@@ -107,6 +109,8 @@ class Membership(Layer):
             wire.FlushReject: leader.rejected,
             wire.Prepare: follower.prepare,
             wire.Prepared: leader.prepared,
+            wire.Give: follower.give,
+            wire.Given: leader.given,
             wire.Share: follower.share,
             wire.Shared: leader.shared,
             wire.Commit: self._handle_commit,
@@ -131,6 +135,11 @@ class Membership(Layer):
         if isinstance(event, Disconnect):
             self._leave_due = now + self._config.leave_timeout_s
             return self._ask_to_leave(now)
+        if isinstance(event, Fetching):
+            self._joining.fetching(now)
+            return []
+        if isinstance(event, Fetched):
+            return self._joining.fetched(event, now)
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:

@@ -218,7 +218,8 @@ class Leader:
             leaving = tuple([m for m in leaving if m != self._local.address])  # all leave: the leader stays, and goes last
         if survivors == view.members and not leaving and not self._entrance.waiting and self._member.blocked_since is None:
             return []  # there is nothing to change any more
-        flush = Flush((Part(view, survivors),), self._propose(view), leaving, self._entrance.waiting)
+        waiting = self._entrance.waiting
+        flush = Flush((Part(view, survivors),), self._propose(view), leaving, waiting, self._entrance.known())
         return self._begin(flush, survivors, now)
 
     def start_merge(self, others: tuple[View, ...], now: float) -> list[Effect]:
@@ -335,6 +336,19 @@ class Leader:
             return effects
         if not flush.merges:
             return [*effects, *self._commit(flush)]
+        flush.enter(Stage.GIVING)
+        return [self._say(m, give) for m, give in flush.gives()]
+
+    def given(self, source: Address, header: wire.Given, now: float) -> list[Effect]:
+        """A part of a merge has given its states. When all have, each is sent those of the others."""
+        flush = self._current(header.proposal, source, Stage.GIVING)
+        if flush is None or source not in flush.missing():
+            return [Dropped("stale_given")]
+        flush.done.append(source)
+        flush.states[source] = header.states
+        self._be_patient(flush, now)
+        if flush.missing():
+            return []
         flush.enter(Stage.SHARING)
         return [self._say(m, share) for m, share in flush.shares()]
 

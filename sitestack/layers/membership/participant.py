@@ -3,7 +3,7 @@
     leader -> all   FlushRequest      member: blocked; asks NAKACK what it holds
     member -> leader  FlushReply
     leader -> all   Prepare           member: fetches up to the cut, collects the states of its layers
-    member -> leader  Prepared        a merge in between: Share, Shared
+    member -> leader  Prepared        a merge in between: Give, Given; Share, Shared
     leader -> all   Commit            member: installs
     member -> leader  Installed
 
@@ -29,7 +29,7 @@ from sitestack.model.events import (
     ViewInstalled,
 )
 from sitestack.model.frame import Frame, Header
-from sitestack.model.view import View
+from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Local, Up
 
 
@@ -38,6 +38,8 @@ class Participant:
 
     def __init__(self, local: Local, member: Promises, leader: Leader, merging: Merging, joining: Joining) -> None:
         self.views_installed = 0
+        #: The merge for which this member was asked to give its states.
+        self._giving: ViewId | None = None
         self._me = local.address
         self._member = member
         self._leader = leader
@@ -106,14 +108,24 @@ class Participant:
         if prepare is None:
             return []
         if prepare.collect:
-            return [CollectStates(prepare.view.id.counter)]
+            return [CollectStates(prepare.view.id.counter, None if prepare.view.subviews else prepare.known)]
         return [self._say(prepare.view.id.creator, wire.Prepared(prepare.view.id, ()))]
 
+    def give(self, leader: Address, header: wire.Give, now: float) -> list[Effect]:
+        """Collect the states of the layers for the other parts of a merge."""
+        prepare = self._member.ready_for(header.proposal)
+        if prepare is None or not prepare.collect or not prepare.view.subviews:
+            return [Dropped("stale_give")]
+        self._giving = header.proposal
+        return [CollectStates(prepare.view.id.counter, header.known)]
+
     def collected(self, collected: StatesCollected) -> list[Effect]:
-        """The layers have given their states: report ready, with them."""
+        """The layers have given what they were asked for: report ready, or give it for the other parts of a merge."""
         prepare = self._member.prepare
         if prepare is None or collected.token != prepare.view.id.counter:
             return []
+        if self._giving == prepare.view.id:
+            return [self._say(prepare.view.id.creator, wire.Given(prepare.view.id, collected.states))]
         return [self._say(prepare.view.id.creator, wire.Prepared(prepare.view.id, collected.states))]
 
     def share(self, leader: Address, header: wire.Share, now: float) -> list[Effect]:

@@ -27,7 +27,7 @@ class ViewTags:
     def tag(self, frame: Frame) -> list[Effect]:
         """Tag a unicast going down. To a process outside the view it is dropped: that process would never hand it up."""
         view = self._member.view
-        if view is None or _is_application_unicast(frame):
+        if view is None or _is_application_unicast(frame) or (frame.headers and frame.headers[-1].OUTSIDE_VIEWS):
             return [Down(frame)]
         return [Down(frame.push(ViewTag(view.id))) if frame.dest in view.members else Dropped("not_in_view")]
 

@@ -111,7 +111,10 @@ class FakeSite:
         assert self.view is not None
         assert other.view is not None
         parts = tuple(SubView(view.id, view.members, view.lineage) for view in (self.view, other.view))
-        given = [self.codec.pack(self._given(part.members[-1])) for part in (other, self)]
+        given = [
+            self.codec.pack(self._given(giver.members[-1], self._known(taker.members[0])))
+            for giver, taker in ((other, self), (self, other))
+        ]
         for state, stranger in zip(given, (self, other), strict=True):
             for member in stranger.members:
                 member.layer.merge_state(self.codec.parse(state))
@@ -125,9 +128,14 @@ class FakeSite:
         for frame in again:
             self._sequence(frame)
 
+    def _known(self, member: Member) -> Header:
+        known = member.layer.give_known()
+        assert known is not None
+        return self.codec.parse(self.codec.pack(known))
+
     @staticmethod
-    def _given(member: Member) -> Header:
-        state = member.layer.give_state()
+    def _given(member: Member, *known: Header) -> Header:
+        state = member.layer.give_rest(known)
         assert state is not None
         return state
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from relay.events import GapReason
-from relay.replica.entries import DeliverUnicast, ForwardUnicast, RemoteGap, UnicastReply
+from relay.replica.entries import DeliverUnicast, ForwardUnicast, HeldChunk, HeldRequest, RemoteGap, UnicastReply
+from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
@@ -33,6 +34,15 @@ def test_a_unicast_for_somebody_else_is_not_delivered() -> None:
         frame = Frame(relay.address, other.address, (DeliverUnicast(0, 0),), batch)
         assert other.layer.up(frame, 0.0) == [Dropped("relay_malformed")]
     assert other.words == []
+
+
+def test_a_buffer_is_handed_to_who_shows_its_token_and_taken_from_who_was_asked() -> None:
+    """Nobody has it sent to another process, and nobody pushes entries into a member or a joiner."""
+    _world, nyc = alone()
+    relay, stranger = nyc.relay, Address(bytes([99]) * 16)
+    for header in (HeldRequest(7, 0, ()), HeldChunk(7, 0, HeldEntries.of(()), 0)):
+        frame = Frame(stranger, relay.address, (header,))
+        assert relay.layer.up(frame, 0.0) == [Dropped("relay_handover")]
 
 
 def test_a_gap_that_two_relays_report_is_settled_once() -> None:

@@ -99,11 +99,27 @@ def test_states_are_collected_for_whoever_asks() -> None:
             return Word(f"state of {self.label}")
 
     log: list[str] = []
-    layers: list[Layer] = [Giver("0", log, {}), Scripted("1", log, {"go": [CollectStates(7)]}), Giver("2", log, {}), Wire()]
+    asks = Scripted("1", log, {"go": [CollectStates(7, ())]})
+    layers: list[Layer] = [Giver("0", log, {}), asks, Giver("2", log, {}), Wire()]
     stack = Stack(A, layers, "NYC", 1_400)
     stack.down(Note("go"), 0.0)
     assert stack.flush(0.0).events == (StatesCollected(7, (Word("state of 0"), Word("state of 2"))),)
     assert log == ["0vgo", "1vgo", "1^StatesCollected", "0^StatesCollected"]
+
+
+@pytest.mark.parametrize(("known", "word"), [(None, "known"), ((Word("x"), Word("y")), "less x y")])
+def test_what_layers_know_and_what_they_give_to_those_who_know_something(known: tuple[Header, ...] | None, word: str) -> None:
+    class Giver(Scripted):
+        def give_known(self) -> Header:
+            return Word("known")
+
+        def give_rest(self, known: tuple[Header, ...]) -> Header:
+            return Word(" ".join(["less", *[each.text for each in known if isinstance(each, Word)]]))
+
+    layers: list[Layer] = [Giver("0", [], {}), Scripted("1", [], {"go": [CollectStates(7, known)]}), Wire()]
+    stack = Stack(A, layers, "NYC", 1_400)
+    stack.down(Note("go"), 0.0)
+    assert stack.flush(0.0).events == (StatesCollected(7, (Word(word),)),)
 
 
 def test_a_joiner_is_handed_states_before_it_hears_of_the_view() -> None:

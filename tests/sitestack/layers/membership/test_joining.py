@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from sitestack.layers.membership.headers import JoinRedirect, JoinRequest
+from sitestack.layers.membership.headers import JoinOffer, JoinRedirect, JoinRequest
 from sitestack.layers.membership.joining import Joining, Phase
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, Peer
 from sitestack.model.frame import Frame
+from sitestack.model.handover_events import Fetched, Offered
 from sitestack.model.view import ViewId
-from sitestack.stack.layer import Down, Effect
+from sitestack.stack.layer import Down, Effect, Up
 from tests.harness.addresses import address, local_of
 
 A, B, C = map(address, "ABC")
@@ -25,9 +26,9 @@ def peer(name: str, coordinator: str | None = None, counter: int = 1) -> Peer:
     return Peer(address(name), name, leader, None if leader is None else ViewId(counter, leader))
 
 
-def looking() -> Joining:
+def looking(fetches: bool = False) -> Joining:
     """B has just begun to look around."""
-    joining = Joining(local_of("B"), TIMEOUT_S)
+    joining = Joining(local_of("B"), TIMEOUT_S, fetches)
     assert joining.start() == LOOK
     return joining
 
@@ -104,4 +105,25 @@ def test_a_member_wants_nothing_any_more() -> None:
     joining.found(Found((peer("A", "A"),)), 1.0)
     joining.done()
     assert joining.phase is Phase.IDLE
+    assert joining.deadline() is None
+
+
+def test_who_has_something_to_fetch_does_so_before_it_answers_the_offer() -> None:
+    joining = looking(fetches=True)
+    joining.found(Found((peer("A", "A"),)), 1.0)
+    assert joining.offered(A) == [Up(Offered(A))]
+    assert joining.fetched(Fetched((JoinOffer(),)), 2.0) == [Down(Frame(B, A, (JoinRequest("B", True, (JoinOffer(),)),)))]
+    assert joining.fetched(Fetched(()), 2.0) == [], "one answer to one offer"
+
+
+def test_a_coordinator_from_which_something_comes_is_not_given_up() -> None:
+    joining = looking(fetches=True)
+    joining.found(Found((peer("A", "A"),)), 1.0)
+    joining.offered(A)
+    for second in range(2, 60, 3):
+        joining.fetching(float(second))
+        assert joining.expire(second + 0.9 * TIMEOUT_S) == []
+    assert joining.expire(second + TIMEOUT_S) == LOOK
+    assert joining.fetched(Fetched(()), 70.0) == [], "it has been given up, and is asked again"
+    joining.fetching(70.0)
     assert joining.deadline() is None

@@ -7,6 +7,8 @@ from sitestack.layers.membership.headers import (
     FlushReject,
     FlushReply,
     FlushRequest,
+    Give,
+    Given,
     JoinOffer,
     JoinRequest,
     MergeRefusal,
@@ -149,8 +151,14 @@ def test_a_merge_is_not_committed_before_all_have_what_the_other_parts_bring() -
         effects = leader.replied(member, FlushReply(proposal, part, None, {}), 1.1)
     assert said(effects, Prepare) == list(members)
     for member in members:
-        states = (SuspectReport((member,)),) if member in (A, E) else ()
-        effects = leader.prepared(member, Prepared(proposal, states), 1.2)
+        known = (SuspectReport((member, F)),) if member in (A, E) else ()
+        effects = leader.prepared(member, Prepared(proposal, known), 1.2)
+    gives = [(A, Give(proposal, (SuspectReport((E, F)),))), (E, Give(proposal, (SuspectReport((A, F)),)))]
+    assert effects == [Down(Frame(A, member, (give,))) for member, give in gives], "each leaves out what the other knows"
+    assert leader.given(B, Given(proposal, ()), 1.2) == [Dropped("stale_given")]
+    assert leader.given(A, Given(proposal, (SuspectReport((A,)),)), 1.2) == []
+    assert leader.given(A, Given(proposal, (SuspectReport((B,)),)), 1.2) == [Dropped("stale_given")], "once is enough"
+    effects = leader.given(E, Given(proposal, (SuspectReport((E,)),)), 1.2)
     mine, others = Share(proposal, (SuspectReport((A,)),)), Share(proposal, (SuspectReport((E,)),))
     assert effects == [Down(Frame(A, member, (others if member < E else mine,))) for member in members]
     for member in members[1:]:

@@ -1,0 +1,144 @@
+"""Handing the buffer to a joiner while all go on, so that the site does not stand still for the time that takes.
+
+    joiner                 HeldRequest(0, what it has)   ---->  coordinator     after its offer (`Offered`)
+    coordinator            HeldChunk(token, position)    ---->  joiner
+    joiner                 HeldRequest(token, position)  ---->  coordinator     ... until hardly anything is left: `Fetched`
+
+What has arrived is named by origin and number, so the joiner goes on with another coordinator where the last one died. It is in
+no view yet and holds nothing for anybody; its first view comes with the state, in which only the bodies that it has are left
+out (`replica/known.py`).
+
+A token is good for one chunk, and comes with the chunk before: who asks in another's name gets nothing, and has nothing sent.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from relay.replica.buffer import Buffer, Run
+from relay.replica.entries import HeldChunk, HeldRequest, HeldRuns
+from relay.replica.held_entries import HeldEntries
+from relay.replica.known import Known, runs_of
+from sitestack.model.address import Address
+from sitestack.model.level import Level
+from sitestack.model.message import Batch
+
+#: Bytes of entries in one chunk, which has one entry at least. When no more is left, the joiner is let in.
+CHUNK_BYTES = 256 * 1024
+#: Joiners that are handed something at a time; beyond, the one that asked longest ago begins anew.
+JOINERS_MAX = 64
+#: Tokens are below this.
+TOKENS = 1 << 62
+
+
+class Giver:
+    """The coordinator's side."""
+
+    def __init__(self, buffer: Buffer, rng: random.Random) -> None:
+        self._buffer = buffer
+        self._rng = rng
+        #: The token that each joiner has to show next.
+        self._tokens: dict[Address, int] = {}
+
+    def answer(self, joiner: Address, request: HeldRequest) -> HeldChunk | None:
+        """The next chunk; None when the joiner does not show the token of the one before."""
+        buffer = self._buffer
+        expected = self._tokens.pop(joiner, None)
+        if request.token and request.token != expected:
+            return None
+        token = self._tokens[joiner] = self._rng.randrange(1, TOKENS)
+        if len(self._tokens) > JOINERS_MAX:
+            del self._tokens[next(iter(self._tokens))]
+        if not request.token:
+            start = self._first_unknown(Known((HeldRuns(request.runs),)))
+            return HeldChunk(token, start, HeldEntries.of(()), self._left(start))
+        start = min(max(request.position, buffer.first), buffer.end)
+        end, size = start, 0
+        while end < buffer.end and (end == start or size < CHUNK_BYTES):
+            size += buffer.at(end).size
+            end += 1
+        return HeldChunk(token, end, HeldEntries.of([buffer.at(each) for each in range(start, end)]), self._left(end))
+
+    def _first_unknown(self, known: Known) -> int:
+        buffer = self._buffer
+        for position in range(buffer.first, buffer.end):
+            batch = buffer.at(position).batch
+            if batch is not None and not known.has(batch.origin, batch.first, batch.last):
+                return position
+        return buffer.end
+
+    def _left(self, position: int) -> int:
+        return self._buffer.held_from(position)[1] if position < self._buffer.end else 0
+
+    def level(self) -> Level:
+        """Joiners that may ask for a next chunk."""
+        return Level.of(len(self._tokens), JOINERS_MAX, "joiners that were handed something, most of them members now")
+
+
+@dataclass(slots=True)
+class _Errand:
+    """What is fetched from one coordinator: the bytes it had at first (None: not told yet), and those fetched since."""
+
+    coordinator: Address
+    there: int | None = None
+    fetched: int = 0
+
+
+class Taker:
+    """The joiner's side: fetches, and keeps what has arrived until the first view."""
+
+    def __init__(self, bytes_max: int) -> None:
+        """With more than `bytes_max` it fetches no more; what is missing is handed over with the first view."""
+        self.bytes = Level(bytes_max)
+        self._batches: dict[tuple[Address, int], Batch] = {}
+        self._errand: _Errand | None = None
+
+    def begin(self, coordinator: Address) -> HeldRequest:
+        """Begin to fetch from this coordinator, whatever was fetched from another one before."""
+        self._errand = _Errand(coordinator)
+        return HeldRequest(0, 0, self.known().runs)
+
+    def take(self, chunk: HeldChunk) -> HeldRequest | None:
+        """Keep a chunk of the coordinator that it `fetches_from`; returns the next request, or None when nothing more is."""
+        errand = self._errand
+        assert errand is not None, "a chunk that nobody asked for"
+        for entry in chunk.entries:
+            batch = entry.batch
+            if batch is not None and (batch.origin, batch.first) not in self._batches and batch.body:
+                self._batches[batch.origin, batch.first] = batch
+                self.bytes.add(len(batch.body))
+                errand.fetched += len(batch.body)
+        if errand.there is None:
+            errand.there = chunk.left_bytes
+        # A site that writes as fast as this member can fetch is not caught up with.
+        if chunk.left_bytes <= CHUNK_BYTES or errand.fetched > 2 * errand.there or self.bytes.is_over:
+            self._errand = None
+            return None
+        return HeldRequest(chunk.token, chunk.position, ())
+
+    def fetches_from(self, source: Address) -> bool:
+        """Whether something is being fetched from this coordinator."""
+        return self._errand is not None and self._errand.coordinator == source
+
+    def known(self) -> HeldRuns:
+        """What has arrived."""
+        runs: dict[Address, list[Run]] = {}
+        for origin, first in sorted(self._batches):
+            last = self._batches[origin, first].last
+            each = runs.setdefault(origin, [])
+            if each and each[-1].last + 1 == first:
+                each[-1] = Run(each[-1].first, last)
+            else:
+                each.append(Run(first, last))
+        return runs_of(runs)
+
+    def find(self, origin: Address, first: int) -> Batch | None:
+        """A batch that has arrived."""
+        return self._batches.get((origin, first))
+
+    def clear(self) -> None:
+        """Keep nothing more: this process is a member, and has the state."""
+        self._batches.clear()
+        self.bytes.now = 0
+        self._errand = None

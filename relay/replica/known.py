@@ -1,0 +1,94 @@
+"""What need not be handed over: bodies of held entries that whoever takes a state has already.
+
+A state lists all entries, as it must: their order is replicated. But bodies make up nearly all of its bytes, a batch is never
+re-cut, and its origin and first number name it; so a body that the taker has is left out, and put back from what it has.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from relay.replica.buffer import Run
+from relay.replica.entries import HeldRuns
+from relay.replica.held_entries import HeldEntries
+from sitestack.model.address import Address
+from sitestack.model.message import Batch
+from sitestack.wire.schema import ITEMS_MAX
+
+#: Where the taker has the batch of this origin that begins with this number.
+Find = Callable[[Address, int], Batch | None]
+
+
+def runs_of(runs: Mapping[Address, Iterable[Run]]) -> HeldRuns:
+    """As they travel: as many runs as an array may have; what is left out is handed over, though it is known."""
+    flat = [(origin, run.first, run.last) for origin, each in runs.items() for run in each]
+    return HeldRuns(tuple(flat[:ITEMS_MAX]))
+
+
+class Known:
+    """What each of several takers has."""
+
+    def __init__(self, takers: Sequence[HeldRuns]) -> None:
+        """Without any taker nothing is known."""
+        self._takers: list[dict[Address, list[tuple[int, int]]]] = []
+        for taker in takers:
+            runs: dict[Address, list[tuple[int, int]]] = {}
+            for origin, first, last in taker.runs:
+                runs.setdefault(origin, []).append((first, last))
+            self._takers.append({origin: sorted(each) for origin, each in runs.items()})
+
+    def has(self, origin: Address, first: int, last: int) -> bool:
+        """Whether all takers have these numbers."""
+        return bool(self._takers) and all(_covers(taker.get(origin, ()), first, last) for taker in self._takers)
+
+
+def _covers(runs: Sequence[tuple[int, int]], first: int, last: int) -> bool:
+    place = bisect_right(runs, (first, last + (1 << 64)))
+    return place > 0 and last <= runs[place - 1][1]
+
+
+def without(entries: HeldEntries, known: Known) -> HeldEntries:
+    """The entries without the bodies that are known."""
+    batches = [origin for origin in entries.origin_of if origin >= 0]
+    bodies = [
+        b"" if known.has(entries.origins[origin], first, first + count - 1) else body
+        for origin, first, count, body in zip(batches, entries.firsts, entries.counts, entries.bodies, strict=True)
+    ]
+    return replace(entries, bodies=tuple(bodies))
+
+
+def completed(entries: HeldEntries, find: Find) -> tuple[HeldEntries, int]:
+    """The entries with all their bodies, and how many entries had to be dropped for that.
+
+    Nobody leaves out a body that is not known; should it be so all the same, everything up to that entry goes, as the budget
+    would take it, and becomes a gap where it is needed.
+    """
+    if all(entries.bodies):
+        return entries, 0
+    batches = [origin for origin in entries.origin_of if origin >= 0]
+    bodies: list[bytes] = []
+    missing = -1
+    for place, (origin, first, count, body) in enumerate(
+        zip(batches, entries.firsts, entries.counts, entries.bodies, strict=True)
+    ):
+        held = None if body else find(entries.origins[origin], first)
+        if not body and (held is None or held.count != count):
+            missing = place
+        bodies.append(body if held is None else held.body)
+    whole = replace(entries, bodies=tuple(bodies))
+    if missing < 0:
+        return whole, 0
+    dropped = _place_of(entries, missing) + 1
+    return HeldEntries.of(list(whole)[dropped:]), dropped
+
+
+def _place_of(entries: HeldEntries, batch: int) -> int:
+    """The place among all entries of a batch, which is given by its place among the batches."""
+    seen = -1
+    for place, origin in enumerate(entries.origin_of):
+        seen += origin >= 0
+        if seen == batch:
+            return place
+    raise AssertionError("there are fewer batches than that")

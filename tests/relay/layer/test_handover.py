@@ -1,0 +1,157 @@
+"""A joiner fetches a buffer piece by piece: with tokens, from one coordinator or several, within bounds."""
+
+from __future__ import annotations
+
+import random
+
+from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, Giver, Taker
+from relay.replica.buffer import Buffer, BufferConfig
+from relay.replica.entries import HeldChunk, HeldRequest
+from sitestack.model.address import Address
+from sitestack.model.message import Batch, Scope, pack_body
+
+A, B, J = (Address(bytes([number]) * 16) for number in (1, 2, 9))
+BODY = 100_000
+
+
+def batch(number: int, size: int = BODY) -> Batch:
+    return Batch("NYC", A, Scope.ALL, number, 1, pack_body([bytes(size)]))
+
+
+def buffer_of(*numbers: int) -> Buffer:
+    buffer = Buffer(BufferConfig())
+    for number in numbers:
+        buffer.append(batch(number), None, 0.0)
+    return buffer
+
+
+def giver_of(buffer: Buffer) -> Giver:
+    return Giver(buffer, random.Random(1))
+
+
+def fetch(taker: Taker, giver: Giver, coordinator: Address = A, steps: int = 1_000) -> int:
+    """Let a joiner fetch; returns the number of chunks."""
+    request: HeldRequest | None = taker.begin(coordinator)
+    for step in range(steps):
+        assert request is not None
+        chunk = giver.answer(J, request)
+        assert chunk is not None
+        request = taker.take(chunk)
+        if request is None:
+            return step + 1
+    return steps
+
+
+def have(taker: Taker) -> list[int]:
+    return [number for _, first, last in taker.known().runs for number in range(first, last + 1)]
+
+
+def test_a_joiner_fetches_all_but_a_little() -> None:
+    buffer = buffer_of(*range(1, 101))
+    taker = Taker(1 << 30)
+    chunks = fetch(taker, giver_of(buffer))
+    assert have(taker) == list(range(1, 100))
+    assert chunks == 34, "one to begin with, and three batches each"
+    assert taker.find(A, 7) == batch(7)
+    assert taker.bytes.now == 99 * len(batch(1).body)
+    taker.clear()
+    assert (taker.bytes.now, taker.known().runs, taker.find(A, 7)) == (0, (), None)
+
+
+def test_of_an_empty_buffer_and_of_a_small_one_nothing_is_fetched() -> None:
+    for numbers in ((), (1, 2)):
+        taker = Taker(1 << 30)
+        assert fetch(taker, giver_of(buffer_of(*numbers))) == 1
+        assert have(taker) == []
+
+
+def test_a_batch_above_the_size_of_a_chunk_travels_alone() -> None:
+    buffer = buffer_of()
+    for number in (1, 2, 3):
+        buffer.append(batch(number, 2 * CHUNK_BYTES), None, 0.0)
+    taker = Taker(1 << 30)
+    assert fetch(taker, giver_of(buffer)) == 4
+    assert have(taker) == [1, 2, 3]
+
+
+def test_it_goes_on_with_the_next_coordinator_where_the_last_one_died() -> None:
+    numbers = range(1, 101)
+    taker = Taker(1 << 30)
+    fetch(taker, giver_of(buffer_of(*numbers)), A, steps=11)
+    assert have(taker) == list(range(1, 31))
+    assert fetch(taker, giver_of(buffer_of(*numbers)), B) == 24
+    assert taker.bytes.high == 99 * len(batch(1).body), "nothing was fetched twice"
+
+
+def test_what_was_trimmed_meanwhile_is_passed_over() -> None:
+    buffer = buffer_of(*range(1, 101))
+    giver, taker = giver_of(buffer), Taker(1 << 30)
+    opening = giver.answer(J, taker.begin(A))
+    assert opening is not None
+    buffer.drop_through(49)
+    request = taker.take(opening)
+    assert request is not None
+    chunk = giver.answer(J, request)
+    assert chunk is not None
+    assert [each.batch.first for each in chunk.entries if each.batch] == [51, 52, 53]
+    buffer.drop_through(99)
+    last = giver.answer(J, HeldRequest(chunk.token, chunk.position, ()))
+    assert last is not None
+    assert (len(last.entries), last.left_bytes) == (0, 0)
+
+
+def test_a_site_that_writes_as_fast_as_the_joiner_fetches_is_not_caught_up_with() -> None:
+    buffer = buffer_of(*range(1, 101))
+    giver, taker = giver_of(buffer), Taker(1 << 30)
+    request: HeldRequest | None = taker.begin(A)
+    number = 100
+    while request is not None:
+        chunk = giver.answer(J, request)
+        assert chunk is not None
+        request = taker.take(chunk)
+        for _ in range(3):
+            number += 1
+            buffer.append(batch(number), None, 0.0)
+        assert number < 1_000
+    assert 190 < len(have(taker)) < 220, "twice what there was at first"
+
+
+def test_what_is_kept_is_bounded() -> None:
+    taker = Taker(1_000_000)
+    fetch(taker, giver_of(buffer_of(*range(1, 101))))
+    assert 1_000_000 < taker.bytes.now <= 1_000_000 + CHUNK_BYTES + BODY + 8
+
+
+def test_a_chunk_costs_the_token_of_the_one_before() -> None:
+    """Who asks in another's name does not get what comes back, so it can have nothing sent."""
+    giver = giver_of(buffer_of(*range(1, 101)))
+    opening = giver.answer(J, HeldRequest(0, 0, ()))
+    assert opening is not None
+    assert len(opening.entries) == 0
+    assert giver.answer(J, HeldRequest(opening.token + 1, 0, ())) is None
+    opening = giver.answer(J, HeldRequest(0, 0, ()))
+    assert opening is not None
+    chunk = giver.answer(J, HeldRequest(opening.token, 0, ()))
+    assert chunk is not None
+    assert len(chunk.entries) == 3
+    assert giver.answer(J, HeldRequest(opening.token, 0, ())) is None, "a token is good for one chunk"
+    assert giver.answer(B, HeldRequest(chunk.token, 0, ())) is None, "and for one joiner"
+
+
+def test_the_joiner_that_asked_longest_ago_begins_anew_when_there_are_too_many() -> None:
+    giver = giver_of(buffer_of(1))
+    joiners = [Address(bytes([number]) * 16) for number in range(JOINERS_MAX + 1)]
+    chunks: list[HeldChunk] = [chunk for each in joiners if (chunk := giver.answer(each, HeldRequest(0, 0, ())))]
+    assert giver.level().now == JOINERS_MAX
+    assert giver.answer(joiners[0], HeldRequest(chunks[0].token, 0, ())) is None
+    assert giver.answer(joiners[-1], HeldRequest(chunks[-1].token, 0, ())) is not None
+
+
+def test_positions_that_make_no_sense_are_answered_with_what_there_is() -> None:
+    giver = giver_of(buffer_of(1, 2))
+    for position, count in ((-5, 2), (1 << 62, 0)):
+        opening = giver.answer(J, HeldRequest(0, 0, ()))
+        assert opening is not None
+        chunk = giver.answer(J, HeldRequest(opening.token, position, ()))
+        assert chunk is not None
+        assert len(chunk.entries) == count

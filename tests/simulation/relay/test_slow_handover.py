@@ -1,0 +1,148 @@
+"""Slow wires, and much held for another site: who joins or comes back gets it before anybody has to wait for it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from relay.layer import RelayLayer
+from relay.replica.buffer import BufferConfig
+from sitestack.layers.membership import Membership
+from sitestack.layers.unicast import Unicast
+from sitestack.model.address import Physical
+from sitestack.model.frame import Header
+from sitestack.sim.network_faults import Packet
+from tests.harness.linked_sites import Sites, two_sites
+from tests.harness.stories import layer
+
+MIB = 1 << 20
+#: 20 Mbit/s.
+SLOW_BYTES_S = 2_500_000.0
+WORDS = [f"{letter}" * MIB for letter in "abcdefgh"]
+LOOK_S = 0.02
+#: Seconds for which a view change may block a member: rounds of answers on slow wires.
+BLOCKED_S_MAX = 0.5
+
+Rule = Callable[[Packet, random.Random], list[Packet]]
+
+
+def wires(targets: Iterable[Physical]) -> Rule:
+    """All that goes to each of these places passes one slow line, in order."""
+    free = dict.fromkeys(targets, 0.0)
+
+    def rule(packet: Packet, rng: random.Random) -> list[Packet]:
+        if packet.target not in free:
+            return [packet]
+        free[packet.target] = max(free[packet.target], packet.sent) + len(packet.data) / SLOW_BYTES_S
+        return [replace(packet, delay=packet.delay + free[packet.target] - packet.sent)]
+
+    return rule
+
+
+def holding(spare: str = "") -> Sites:
+    """Two sites that do not hear each other; NYC holds a lot for SFO."""
+    script = two_sites(spare=spare, budget=BufferConfig())
+    script.stall("ABC" + spare, "DEF")
+    script.stall("DEF", "ABC" + spare)
+    for word in WORDS:
+        script.send("B", word)
+        script.run(0.2)
+    script.everywhere("ABC", *WORDS)
+    return script
+
+
+def buffer_of(script: Sites, name: str) -> list[tuple[object, ...]]:
+    buffer = layer(script, name, RelayLayer).state.buffer
+    entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
+    return [(place, each.batch, each.view) for place, each in enumerate(entries, buffer.first)]
+
+
+def blocked(script: Sites, names: str, reached: Callable[[], bool], within: float) -> float:
+    """Let time pass, with messages, until that is reached; returns for how long some member was blocked."""
+    standing = 0.0
+    for look in range(round(within / LOOK_S)):
+        if reached():
+            return standing
+        if look % 10 == 0:
+            script.send("C", f"c{look}")
+        script.run(LOOK_S)
+        standing += LOOK_S * any(layer(script, name, Membership).levels()["blocked"].now for name in names)
+    raise AssertionError(f"not within {within} s; blocked for {standing:.2f} s")
+
+
+def stands(script: Sites, *names: str) -> Callable[[], bool]:
+    members = [script[name] for name in names]
+    return lambda: script.world.settled("NYC", members)
+
+
+def test_nobody_waits_while_a_joiner_with_a_slow_line_fetches_what_is_held() -> None:
+    script = holding("X")
+    script.world.network.faults.append(wires([script.hosts["X"]]))
+    script.start("NYC", "X")
+    assert blocked(script, "ABC", stands(script, *"ABCX"), within=20.0) <= BLOCKED_S_MAX
+    script.run(2.0)
+    assert buffer_of(script, "X") == buffer_of(script, "A")
+    assert len(buffer_of(script, "X")) > len(WORDS)
+    assert layer(script, "X", RelayLayer).levels()["fetched_bytes"].now == 0
+
+
+def test_what_a_joiner_has_fetched_is_not_fetched_again_when_the_coordinator_dies() -> None:
+    script = holding("X")
+    wire = wires([script.hosts["X"]])
+    passed = 0
+
+    def count(packet: Packet, rng: random.Random) -> list[Packet]:
+        nonlocal passed
+        passed += len(packet.data) if packet.target == script.hosts["X"] else 0
+        return wire(packet, rng)
+
+    script.world.network.faults.append(count)
+    script.start("NYC", "X")
+    fetched = layer(script, "X", RelayLayer).levels
+    script.until(lambda: fetched()["fetched_bytes"].now > 4 * MIB, "half of it", within=10.0)
+    script.kill("A")
+    assert blocked(script, "BC", stands(script, *"BCX"), within=30.0) <= BLOCKED_S_MAX
+    assert passed < 11 * MIB
+    script.run(2.0)
+    assert buffer_of(script, "X") == buffer_of(script, "B")
+
+
+def test_two_joiners_of_which_one_is_slow_come_in_one_after_the_other() -> None:
+    script = holding("XY")
+    script.world.network.faults.append(wires([script.hosts["X"]]))
+    script.start("NYC", "X")
+    script.run(1.0)
+    script.start("NYC", "Y")
+    assert blocked(script, "ABC", stands(script, *"ABCY"), within=4.0) <= BLOCKED_S_MAX
+    assert blocked(script, "ABCY", stands(script, *"ABCYX"), within=20.0) <= BLOCKED_S_MAX
+    script.run(2.0)
+    assert buffer_of(script, "X") == buffer_of(script, "Y") == buffer_of(script, "A")
+
+
+def test_parts_of_a_site_that_held_a_lot_before_the_split_merge_without_sending_it() -> None:
+    script = holding("G")
+    script.start("NYC", "G")
+    script.view(*"ABCG", within=10.0)
+    apart = script.hold("AB", "CG", Header), script.hold("CG", "AB", Header)
+    script.view("A", "B")
+    script.view("C", "G")
+    script.send("A", "in one part")
+    script.send("G", "in the other")
+    script.run(1.0)
+    script.world.network.faults.append(wires([script.hosts[name] for name in "ABCG"]))
+    for silence in apart:
+        silence.stop()
+    before = script.world.now
+    assert blocked(script, "ABCG", stands(script, *"ABCG"), within=20.0) <= BLOCKED_S_MAX
+    assert script.world.now - before < 15.0
+    script.run(2.0)
+    assert buffer_of(script, "G") == buffer_of(script, "C") == buffer_of(script, "B") == buffer_of(script, "A")
+    held = {each.batch.body for each in map(layer(script, "A", RelayLayer).state.buffer.at, range(*span(script))) if each.batch}
+    assert sum(any(text.encode() in body for body in held) for text in ("in one part", "in the other")) == 2
+    assert layer(script, "A", Unicast).statistics().given_up_frames == 0
+
+
+def span(script: Sites) -> tuple[int, int]:
+    buffer = layer(script, "A", RelayLayer).state.buffer
+    return buffer.first, buffer.end
