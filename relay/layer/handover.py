@@ -1,4 +1,4 @@
-"""Handing the buffer to a joiner while all go on, so that the site does not stand still for the time that takes.
+"""Handing the buffer to a joiner, or to another part of the site, while all go on: no site stands still for that.
 
     joiner                 HeldRequest(0, what it has)   ---->  coordinator     after its offer (`Offered`)
     coordinator            HeldChunk(token, position)    ---->  joiner
@@ -27,7 +27,9 @@ from sitestack.model.message import Batch
 #: Bytes of entries in one chunk, which has one entry at least. When no more is left, the joiner is let in.
 CHUNK_BYTES = 256 * 1024
 #: Joiners that are handed something at a time; beyond, the one that asked longest ago begins anew.
-JOINERS_MAX = 64
+JOINERS_MAX = 1_024
+#: Seconds after the last chunk for which a member keeps what it has fetched, should the merge not come.
+KEPT_S = 60.0
 #: Tokens are below this.
 TOKENS = 1 << 62
 
@@ -93,16 +95,29 @@ class Taker:
         self.bytes = Level(bytes_max)
         self._batches: dict[tuple[Address, int], Batch] = {}
         self._errand: _Errand | None = None
+        self._kept_until = 0.0
 
-    def begin(self, coordinator: Address) -> HeldRequest:
-        """Begin to fetch from this coordinator, whatever was fetched from another one before."""
+    def deadline(self) -> float | None:
+        """When what was fetched is not kept any more: nobody has taken this member in."""
+        return self._kept_until if self._batches or self._errand is not None else None
+
+    def expire(self, now: float) -> None:
+        """Forget what was fetched long ago."""
+        due = self.deadline()
+        if due is not None and now >= due:
+            self.clear()
+
+    def begin(self, coordinator: Address, known: HeldRuns, now: float) -> HeldRequest:
+        """Begin to fetch from this coordinator what is not `known`."""
         self._errand = _Errand(coordinator)
-        return HeldRequest(0, 0, self.known().runs)
+        self._kept_until = now + KEPT_S
+        return HeldRequest(0, 0, known.runs)
 
-    def take(self, chunk: HeldChunk) -> HeldRequest | None:
+    def take(self, chunk: HeldChunk, now: float) -> HeldRequest | None:
         """Keep a chunk of the coordinator that it `fetches_from`; returns the next request, or None when nothing more is."""
         errand = self._errand
         assert errand is not None, "a chunk that nobody asked for"
+        self._kept_until = now + KEPT_S
         for entry in chunk.entries:
             batch = entry.batch
             if batch is not None and (batch.origin, batch.first) not in self._batches and batch.body:
@@ -138,7 +153,7 @@ class Taker:
         return self._batches.get((origin, first))
 
     def clear(self) -> None:
-        """Keep nothing more: this process is a member, and has the state."""
+        """Keep nothing more: a view is installed, and with it has come the state."""
         self._batches.clear()
         self.bytes.now = 0
         self._errand = None

@@ -59,6 +59,7 @@ from sitestack.model.handover_events import Fetched, Fetching, Offered
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.wire.schema import ITEMS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,11 +279,12 @@ class RelayLayer(Layer):
 
     def expire(self, now: float) -> list[Effect]:
         """Forward unicasts again or give them up. Deadlines of the links are met in `flush`, so that runs too."""
+        self._taker.expire(now)
         return [*self.unicasts.expire(now), *self.flush(now)]
 
     def deadline(self) -> float | None:
         """Time (s) at which links, unicasts or a leave are due, the first of them; at once when `flush` has work."""
-        dues = [self._waiting_since, self.gateway.deadline(), self.unicasts.deadline(), self._leave_due]
+        dues = [self._waiting_since, self.gateway.deadline(), self.unicasts.deadline(), self._leave_due, self._taker.deadline()]
         return min([due for due in dues if due is not None], default=None)
 
     def statistics(self) -> RelayStatistics:
@@ -301,8 +303,11 @@ class RelayLayer(Layer):
         return self.state.give()
 
     def give_known(self) -> Header | None:
-        """What this member holds, which another part of the site need not hand over."""
-        return runs_of(self.state.buffer.runs())
+        """What this member holds, or has fetched, which another part of the site need not hand over."""
+        return self._known()
+
+    def _known(self) -> HeldRuns:
+        return HeldRuns((*runs_of(self.state.buffer.runs()).runs, *self._taker.known().runs)[:ITEMS_MAX])
 
     def give_rest(self, known: tuple[Header, ...]) -> Header | None:
         """The replicated state, less the bodies that all have who are to take it."""
@@ -318,11 +323,11 @@ class RelayLayer(Layer):
     def merge_state(self, state: Header) -> None:
         """Take the state of another part of this site, which was split until now; the merge view follows."""
         assert isinstance(state, RelayState)
-        self._replica.merge_with(state)
+        self._replica.merge_with(state, self._taker.find)
 
     def _offered(self, event: Offered, now: float) -> list[Effect]:
         """Fetch the buffer, as far as it is not here yet, before all have to wait for it."""
-        return [self._say(event.coordinator, self._taker.begin(event.coordinator))]
+        return [self._say(event.coordinator, self._taker.begin(event.coordinator, self._known(), now))]
 
     def _handover(self, frame: Frame, now: float) -> list[Effect]:
         """A step of handing the buffer to a joiner, on either side."""
@@ -331,9 +336,9 @@ class RelayLayer(Layer):
             chunk = None if self.state.view is None else self._giver.answer(frame.source, header)
             return [Dropped("relay_handover")] if chunk is None else [self._say(frame.source, chunk)]
         assert isinstance(header, HeldChunk)
-        if self.state.view is not None or not self._taker.fetches_from(frame.source):
+        if not self._taker.fetches_from(frame.source):
             return [Dropped("relay_handover")]
-        request = self._taker.take(header)
+        request = self._taker.take(header, now)
         if request is None:
             return [Down(Fetched((self._taker.known(),)))]
         return [Down(Fetching()), self._say(frame.source, request)]

@@ -9,14 +9,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from relay.replica.buffer import Run
 from relay.replica.entries import HeldRuns
 from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address
 from sitestack.model.message import Batch
-from sitestack.wire.schema import ITEMS_MAX
+from sitestack.wire.schema import INT_MAX, ITEMS_MAX
 
+_Runs = dict[Address, list[tuple[int, int]]]
 #: Where the taker has the batch of this origin that begins with this number.
 Find = Callable[[Address, int], Batch | None]
 
@@ -32,21 +34,44 @@ class Known:
 
     def __init__(self, takers: Sequence[HeldRuns]) -> None:
         """Without any taker nothing is known."""
-        self._takers: list[dict[Address, list[tuple[int, int]]]] = []
-        for taker in takers:
-            runs: dict[Address, list[tuple[int, int]]] = {}
-            for origin, first, last in taker.runs:
-                runs.setdefault(origin, []).append((first, last))
-            self._takers.append({origin: sorted(each) for origin, each in runs.items()})
+        each = [_joined(taker) for taker in takers]
+        #: Runs that all takers have, lowest first, none of which touches another.
+        self._runs = reduce(_common, each) if each else {}
 
     def has(self, origin: Address, first: int, last: int) -> bool:
         """Whether all takers have these numbers."""
-        return bool(self._takers) and all(_covers(taker.get(origin, ()), first, last) for taker in self._takers)
+        runs = self._runs.get(origin, ())
+        place = bisect_right(runs, (first, INT_MAX))
+        return place > 0 and last <= runs[place - 1][1]
 
 
-def _covers(runs: Sequence[tuple[int, int]], first: int, last: int) -> bool:
-    place = bisect_right(runs, (first, last + (1 << 64)))
-    return place > 0 and last <= runs[place - 1][1]
+def _joined(taker: HeldRuns) -> _Runs:
+    """Runs by origin, lowest first; those that touch or overlap are one."""
+    joined: _Runs = {}
+    for origin, first, last in sorted(taker.runs):
+        runs = joined.setdefault(origin, [])
+        if runs and first <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], max(runs[-1][1], last))
+        else:
+            runs.append((first, last))
+    return joined
+
+
+def _common(one: _Runs, other: _Runs) -> _Runs:
+    common: _Runs = {}
+    for origin in one.keys() & other.keys():
+        mine, theirs, i, j = one[origin], other[origin], 0, 0
+        runs: list[tuple[int, int]] = []
+        while i < len(mine) and j < len(theirs):
+            first, last = max(mine[i][0], theirs[j][0]), min(mine[i][1], theirs[j][1])
+            if first <= last:
+                runs.append((first, last))
+            if mine[i][1] < theirs[j][1]:
+                i += 1
+            else:
+                j += 1
+        common[origin] = runs
+    return common
 
 
 def without(entries: HeldEntries, known: Known) -> HeldEntries:

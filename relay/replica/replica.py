@@ -25,7 +25,7 @@ from relay.replica.entries import (
     SiteDown,
     Trim,
 )
-from relay.replica.known import completed
+from relay.replica.known import Find, completed
 from relay.replica.outcome import APPLIED, Numbers, Outcome, refused
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
@@ -74,11 +74,13 @@ class Replica:
 
     # -- views of this site --------------------------------------------------------------------------------------------
 
-    def merge_with(self, part: RelayState) -> None:
-        """Take the state of another part of this site, which was split until now; the merge view follows."""
-        buffer = self.state.buffer
-        mine = {(batch.origin, batch.first): batch for batch in buffer.batches()}
-        entries, dropped = completed(part.entries, lambda origin, first: mine.get((origin, first)))
+    def merge_with(self, part: RelayState, fetched: Find) -> None:
+        """Take the state of another part of this site, which was split until now; the merge view follows.
+
+        Bodies that are not in it are in the buffer here, or were `fetched`.
+        """
+        mine = {(batch.origin, batch.first): batch for batch in self.state.buffer.batches()}
+        entries, dropped = completed(part.entries, lambda origin, first: mine.get((origin, first)) or fetched(origin, first))
         self._parts.append(replace(part, first=part.first + dropped, entries=entries))
 
     def merge(self, view: View, now: float) -> list[Baseline] | None:

@@ -19,7 +19,7 @@ HANDOVER = (
         (
             Edit(
                 "relay/layer/handover.py",
-                "        return HeldRequest(0, 0, self.known().runs)",
+                "        return HeldRequest(0, 0, known.runs)",
                 "        return HeldRequest(0, 0, ())",
             ),
         ),
@@ -31,11 +31,17 @@ HANDOVER = (
         (
             Edit(
                 "sitestack/layers/membership/flush.py",
-                "            messages.append((speaker, Give(self.proposal, known)))",
-                "            messages.append((speaker, Give(self.proposal, ())))",
+                "            messages.append((part.representative, Give(self.proposal, known)))",
+                "            messages.append((part.representative, Give(self.proposal, ())))",
             ),
         ),
         (f"{SLOW}::test_parts_of_a_site_that_held_a_lot_before_the_split_merge_without_sending_it",),
+    ),
+    Mutant(
+        "HAND-parts",
+        "parts merge before they have fetched what the others were given since the split",
+        (Edit("sitestack/layers/membership/merging.py", "        if not self._fetches:\n", "        if self._fetches:\n"),),
+        (f"{SLOW}::test_what_the_parts_were_given_since_the_split_is_fetched_before_they_merge",),
     ),
     Mutant(
         "HAND-all",
@@ -43,8 +49,8 @@ HANDOVER = (
         (
             Edit(
                 "relay/replica/known.py",
-                "bool(self._takers) and all(_covers",
-                "bool(self._takers) and any(_covers",
+                "reduce(_common, each) if each else {}",
+                "each[0] if each else {}",
             ),
         ),
         ("tests/relay/replica/test_known.py::test_a_batch_is_left_out_only_if_all_of_it_is_in_one_run_of_every_taker",),

@@ -27,7 +27,7 @@ MEMBERSHIP = (
         (
             Edit(
                 MERGING,
-                "source < self._local.address or (source in self._silent.values() and not attempts)",
+                "source < self._local.address or (source in self._silent.values() and not self._attempts())",
                 "source < self._local.address",
             ),
         ),

@@ -124,6 +124,10 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "relay_gap_settled": "relay/layer/test_relay_refusals.py::test_a_gap_that_two_relays_report_is_settled_once",
         "stale_credits": "sitestack/layers/flow_control/test_flow_control.py::test_credits_that_mean_nothing_here_are_dropped",
         "stale_physical": "sitestack/layers/test_resolver.py::test_a_moved_member_is_followed_and_its_older_address_is_refused",
+        "merge_fetch": "sitestack/layers/membership/test_fetching.py"
+        "::test_a_member_that_is_stopped_or_has_come_into_another_view_fetches_nothing",
+        "merge_fetched": "sitestack/layers/membership/test_fetching.py"
+        "::test_what_is_said_of_another_survey_or_twice_is_dropped",
         "stale_give": "sitestack/layers/membership/test_membership_refusals.py"
         "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
         "stale_given": "sitestack/layers/membership/test_membership_refusals.py"

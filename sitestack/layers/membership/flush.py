@@ -134,7 +134,7 @@ class Flush:
         for part in self.parts:
             upto, holders = self._cut(part)
             for member in part.survivors:
-                collect = member == part.representative and (self.merges or bool(self.joiners))
+                collect = self.merges or (member == part.representative and bool(self.joiners))
                 messages.append((member, Prepare(part.view.id, view, upto, holders, collect, (), self.known)))
         return messages
 
@@ -155,14 +155,12 @@ class Flush:
         return upto, holders
 
     def gives(self) -> list[tuple[Address, Give]]:
-        """The `Give` of each part's representative: what the representatives of all other parts know."""
-        speakers = [part.representative for part in self.parts]
-        said = {each: self.states.get(each, ()) for each in speakers}
+        """The `Give` of each part's representative: what each member of all other parts knows."""
         messages = []
-        for speaker in speakers:
-            others = [said[other] for other in speakers if other != speaker]
-            known = tuple([header for headers in others for header in headers]) if all(others) else ()
-            messages.append((speaker, Give(self.proposal, known)))
+        for part in self.parts:
+            takers = [self.states.get(member, ()) for other in self.parts if other is not part for member in other.survivors]
+            known = tuple([header for headers in takers for header in headers]) if all(takers) else ()
+            messages.append((part.representative, Give(self.proposal, known)))
         return messages
 
     def shares(self) -> list[tuple[Address, Share]]:

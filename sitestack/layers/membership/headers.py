@@ -87,9 +87,9 @@ class FlushReject(Header):
 class Prepare(Header):
     """Leader to every old member and joiner: reach the cut of the view `base`, then be ready for `view`.
 
-    With `collect` the member answers with the states of its layers as of the cut, less what all joiners know (`known`); in a
-    merge it answers with what it knows itself, and is asked for its states by `Give`. A joiner has no base; it gets such states
-    instead of a cut.
+    With `collect` the member answers with the states of its layers as of the cut, less what all joiners know (`known`). In a
+    merge it answers with what it knows itself, and one member of each part is asked for states by `Give`. A joiner has no base;
+    it gets such states instead of a cut.
     """
 
     base: ViewId | None
@@ -190,6 +190,25 @@ class MergeAnswer(Header):
 
 
 @dataclass(frozen=True, slots=True)
+class MergeFetch(Header):
+    """Leader of a merge to the members of all its parts, before anybody is stopped: fetch what the other parts have.
+
+    `sources` are the coordinators of the parts.
+    """
+
+    survey: int
+    sources: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeFetched(Header):
+    """Answer to MergeFetch: hardly anything is left to fetch; or, unless `done`, something has arrived and more is to come."""
+
+    survey: int
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
 class MergeRefusal(Header):
     """Leader of a merge to a coordinator that agreed: go on without me.
 
@@ -224,4 +243,6 @@ HEADERS: dict[int, type[Header]] = {
     0xC5: MergeRefusal,
     0xC6: Give,
     0xC7: Given,
+    0xC8: MergeFetch,
+    0xC9: MergeFetched,
 }

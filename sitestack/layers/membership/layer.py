@@ -91,7 +91,7 @@ class Membership(Layer):
         self._config = config
         self._member = Promises()
         self._leader = Leader(local, self._member, config.leader)
-        self._merging = Merging(local, self._member, self._leader, config.merge)
+        self._merging = Merging(local, self._member, self._leader, config.merge, fetches)
         self._joining = Joining(local, config.join_timeout_s, fetches)
         self._follower = Participant(local, self._member, self._leader, self._merging, self._joining)
         self._tags = ViewTags(self._member, config.held_frames_max)
@@ -120,6 +120,8 @@ class Membership(Layer):
             wire.MergeReply: merging.replied,
             wire.MergeQuestion: lambda source, header, now: [self._say(source, wire.MergeAnswer(header.survey))],
             wire.MergeAnswer: merging.answered,
+            wire.MergeFetch: merging.fetch,
+            wire.MergeFetched: merging.heard_fetched,
             wire.MergeRefusal: merging.refused,
         }
 
@@ -137,9 +139,10 @@ class Membership(Layer):
             return self._ask_to_leave(now)
         if isinstance(event, Fetching):
             self._joining.fetching(now)
-            return []
+            return self._merging.errand.fetching(now)
         if isinstance(event, Fetched):
-            return self._joining.fetched(event, now)
+            joins = self._joining.phase is not Phase.IDLE
+            return self._joining.fetched(event, now) if joins else self._merging.errand.fetched()
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:

@@ -3,7 +3,8 @@
 A coordinator searches for others from time to time, and soon after a heartbeat of another view. Of the coordinators that hear
 each other the one with the lowest address leads. It asks the other coordinators, and then the members of those that agree,
 whether they hear it (`survey.py`). A part of which some member does not answer is left out before anybody is stopped: its
-coordinator is refused, and leads a merge itself if it reaches all members of the one that refused. From there on a merge is a
+coordinator is refused, and leads a merge itself if it reaches all members of the one that refused. Then all members fetch what
+the other parts have been given since the split, for which they would wait in the merge. From there on a merge is a
 flush over several views (`flush.py`): the coordinators that agreed pass the leader's flush request on to their own members and
 start nothing else.
 
@@ -20,9 +21,10 @@ from dataclasses import dataclass
 
 from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.backoff import Backoff
+from sitestack.layers.membership.errand import Errand
 from sitestack.layers.membership.leader import Leader
 from sitestack.layers.membership.promises import Promises
-from sitestack.layers.membership.survey import Survey
+from sitestack.layers.membership.survey import Fetch, Survey
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, SeenView, Unreached
 from sitestack.model.frame import Frame, Header
@@ -43,6 +45,10 @@ class MergeTimes:
     reply_timeout_s: float = 1.0
     #: How long the members of the other parts have to answer the leader, before anybody is stopped for the merge.
     survey_timeout_s: float = 1.0
+    #: How long a member may bring nothing forward that fetches what the other parts have, before the merge begins without it.
+    fetch_timeout_s: float = 2.0
+    #: How long fetching may take at all.
+    fetch_limit_s: float = 60.0
     #: First wait before a coordinator is asked again one of whose members did not answer; doubles with each failure.
     retry_s: float = 1.0
     #: The longest wait before such a coordinator is asked again.
@@ -67,7 +73,8 @@ class MergeTimes:
 class Merging:
     """The part of Membership that brings the parts of a split site together."""
 
-    def __init__(self, local: Local, member: Promises, leader: Leader, times: MergeTimes) -> None:
+    def __init__(self, local: Local, member: Promises, leader: Leader, times: MergeTimes, fetches: bool = False) -> None:
+        """`fetches`: a layer above fetches something from the other parts before they merge."""
         self.merges_started = 0
         self._local = local
         self._member = member
@@ -81,6 +88,10 @@ class Merging:
         self._replies_due: float | None = None
         self._survey: Survey | None = None
         self._surveys = 0
+        self._fetches = fetches
+        self._fetch: Fetch | None = None
+        #: What this member fetches itself, for whichever leader.
+        self.errand = Errand(local, times.fetch_timeout_s / 4)
         #: Coordinators one of whose members did not answer the survey.
         self._apart = Backoff(times.retry_s, times.retry_s_max, times.apart_max)
         #: Members of other parts that did not answer the survey -> their coordinator, which was refused because of them.
@@ -102,8 +113,8 @@ class Merging:
         return len(self._apart)
 
     def deadline(self) -> float | None:
-        survey_due = None if self._survey is None else self._survey.due
-        return min((due for due in (self._look_due, self._replies_due, survey_due) if due is not None), default=None)
+        dues = [each.due for each in (self._survey, self._fetch) if each is not None]
+        return min([*dues, *[due for due in (self._look_due, self._replies_due) if due is not None]], default=None)
 
     def view_installed(self, view: View, now: float) -> None:
         """Forget all attempts. The members of the view are not apart any more."""
@@ -111,6 +122,7 @@ class Merging:
         self._forget_attempt()
         self._end_consent()
         self._entrusted = []
+        self.errand.end()
         self._silent = {member: other for member, other in self._silent.items() if other not in view.members}
         for member in view.members:
             self._apart.forget(member)
@@ -140,6 +152,8 @@ class Merging:
         if self._replies_due is not None and now >= self._replies_due:
             effects += self._ask_members(now)
         if self._survey is not None and now >= self._survey.due:
+            effects += self._prepare(now)
+        if self._fetch is not None and now >= self._fetch.due:
             effects += self._begin(now)
         if self._look_due is not None and now >= self._look_due:
             self._look_due = now + self._times.look_interval_s * self._local.rng.uniform(0.75, 1.25)
@@ -150,7 +164,7 @@ class Merging:
     def found(self, found: Found, now: float) -> list[Effect]:
         """Take the outcome of a search for other coordinators."""
         view = self._member.view
-        if view is None or not self._quiet() or self._replies_due is not None or self._survey is not None:
+        if view is None or not self._quiet() or self._attempts():
             return []
         speaking = {peer.address for peer in found.peers if peer.coordinator == peer.address}
         coordinators = {peer.coordinator for peer in found.peers if peer.coordinator is not None}
@@ -187,8 +201,7 @@ class Merging:
         again.
         """
         view = self._member.view
-        attempts = self._replies_due is not None or self._survey is not None
-        turn = source < self._local.address or (source in self._silent.values() and not attempts)
+        turn = source < self._local.address or (source in self._silent.values() and not self._attempts())
         if view is None or not self._quiet() or not turn or source in view.members:
             return [Dropped("merge_request")]
         self._forget_attempt()
@@ -214,7 +227,7 @@ class Merging:
         survey = self._survey
         if survey is None or survey.number != header.survey or survey.missing.pop(source, None) is None:
             return [] if other is not None else [Dropped("merge_answer")]
-        return [] if survey.missing else self._begin(now)
+        return [] if survey.missing else self._prepare(now)
 
     def refused(self, source: Address, header: wire.MergeRefusal, now: float) -> list[Effect]:
         """Give up the merge that this coordinator agreed to; lead one instead if `source` does not reach all members here."""
@@ -264,10 +277,10 @@ class Merging:
         self._surveys += 1
         self._survey = Survey(self._surveys, tuple(parts), now + self._times.survey_timeout_s)
         question = wire.MergeQuestion(self._surveys)
-        return [self._say(member, question) for member in self._survey.missing] or self._begin(now)
+        return [self._say(member, question) for member in self._survey.missing] or self._prepare(now)
 
-    def _begin(self, now: float) -> list[Effect]:
-        """Merge with the parts that have answered completely, and refuse the others."""
+    def _prepare(self, now: float) -> list[Effect]:
+        """Merge with the parts that have answered completely, once all have fetched what they lack; refuse the others."""
         survey = self._survey
         assert survey is not None, "a survey ends once"
         self._forget_attempt()
@@ -279,11 +292,52 @@ class Merging:
             effects += [self._say(other, wire.MergeRefusal(silent)), Up(Unreached(silent, names, "merge"))]
         while len(self._silent) > self._times.apart_max:
             del self._silent[next(iter(self._silent))]
-        parts = survey.reached()
-        if not parts or not self._quiet():
+        view, parts = self._member.view, survey.reached()
+        if view is None or not parts or not self._quiet():
             return effects
+        times = self._times
+        self._fetch = Fetch(survey.number, (view, *parts), now + times.fetch_timeout_s, now + times.fetch_limit_s)
+        if not self._fetches:
+            return [*effects, *self._begin(now)]
+        request = wire.MergeFetch(survey.number, self._fetch.sources())
+        return [*effects, *[self._say(member, request) for member in self._fetch.missing]]
+
+    def _begin(self, now: float) -> list[Effect]:
+        """Merge. What somebody has not fetched it is handed while all wait."""
+        fetch = self._fetch
+        assert fetch is not None, "a merge begins once"
+        self._forget_attempt()
+        if not self._quiet():
+            return []
         self.merges_started += 1
-        return [*effects, *self._leader.start_merge(parts, now)]
+        return self._leader.start_merge(fetch.parts[1:], now)
+
+    # -- fetching ------------------------------------------------------------------------------------------------------
+
+    def fetch(self, leader: Address, header: wire.MergeFetch, now: float) -> list[Effect]:
+        """Fetch what the other parts have. Meanwhile the agreement with the leader goes on."""
+        view = self._member.view
+        if view is None or self._member.blocked_since is not None:
+            return [Dropped("merge_fetch")]
+        if self._consent is not None and self._consent[0] == leader:
+            self._consent = (leader, now + self._times.consent_s + self._times.fetch_limit_s)
+        return self.errand.begin(leader, header, view, self._times.parts_max)
+
+    def heard_fetched(self, source: Address, header: wire.MergeFetched, now: float) -> list[Effect]:
+        """A member fetches, or is done. When all are, the merge begins."""
+        fetch = self._fetch
+        if fetch is None or fetch.number != header.survey or source not in fetch.missing:
+            return [Dropped("merge_fetched")]
+        fetch.wait(now + self._times.fetch_timeout_s)
+        if header.done:
+            del fetch.missing[source]
+        return [] if fetch.missing else self._begin(now)
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _attempts(self) -> bool:
+        """Whether this coordinator tries to lead a merge."""
+        return self._replies_due is not None or self._survey is not None or self._fetch is not None
 
     def _quiet(self) -> bool:
         """Whether this process coordinates its view, without a flush, a suspicion or a change that is due."""
@@ -297,6 +351,7 @@ class Merging:
         self._agreed = {}
         self._replies_due = None
         self._survey = None
+        self._fetch = None
 
     def _end_consent(self) -> None:
         self._consent = None

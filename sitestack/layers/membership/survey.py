@@ -1,8 +1,10 @@
-"""The survey before a merge: which members of the other parts hear its leader. A helper of membership.
+"""Before a merge: which members of the other parts hear its leader, and who fetches what. A helper of membership.
 
 A merge stops all members of all its parts until each of them has answered the leader. A member that hears the leader without
 being heard, or the other way round, would stop them all in vain. So each is asked first, while all go on; its answer shows that
 both directions work. The coordinators have shown it by agreeing.
+
+Then all members fetch what the other parts have been given since the split, while all go on: in the merge all would wait.
 """
 
 from __future__ import annotations
@@ -32,3 +34,23 @@ class Survey:
         for member, part in self.missing.items():
             silent[part.coordinator] = (*silent.get(part.coordinator, ()), member)
         return silent
+
+
+class Fetch:
+    """The members of all parts that still fetch something. Who is silent until `due` is handed in the merge what it lacks."""
+
+    def __init__(self, number: int, parts: tuple[View, ...], due: float, limit: float) -> None:
+        """`parts` are all that merge; `number` is that of the survey. At `limit` the merge begins, whoever still fetches."""
+        self.number = number
+        self.parts = parts
+        self.due = due
+        self._limit = limit
+        self.missing = {member: None for part in parts for member in part.members}
+
+    def wait(self, until: float) -> None:
+        """Somebody has brought something forward: wait until then, or until the limit."""
+        self.due = min(until, self._limit)
+
+    def sources(self) -> tuple[Address, ...]:
+        """The coordinators, from which the other parts fetch."""
+        return tuple([part.coordinator for part in self.parts])

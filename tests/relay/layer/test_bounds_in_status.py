@@ -97,6 +97,7 @@ SHOWN = {
     "membership.joining.silent": "coordinators that the last search has found",
     "membership.merging.apart.failed": "membership.silent_parts",
     "membership.merging.entrusted": "at most `parts_max` coordinators",
+    "membership.merging.errand.sources": "at most `parts_max` coordinators",
     "membership.merging.heard_of": "coordinators that the last search has told of",
     "membership.merging.silent": "at most `apart_max` members",
     "membership.merging.told.allowed": "at most `apart_max` coordinators",

@@ -31,12 +31,12 @@ def giver_of(buffer: Buffer) -> Giver:
 
 def fetch(taker: Taker, giver: Giver, coordinator: Address = A, steps: int = 1_000) -> int:
     """Let a joiner fetch; returns the number of chunks."""
-    request: HeldRequest | None = taker.begin(coordinator)
+    request: HeldRequest | None = taker.begin(coordinator, taker.known(), 0.0)
     for step in range(steps):
         assert request is not None
         chunk = giver.answer(J, request)
         assert chunk is not None
-        request = taker.take(chunk)
+        request = taker.take(chunk, 0.0)
         if request is None:
             return step + 1
     return steps
@@ -86,10 +86,10 @@ def test_it_goes_on_with_the_next_coordinator_where_the_last_one_died() -> None:
 def test_what_was_trimmed_meanwhile_is_passed_over() -> None:
     buffer = buffer_of(*range(1, 101))
     giver, taker = giver_of(buffer), Taker(1 << 30)
-    opening = giver.answer(J, taker.begin(A))
+    opening = giver.answer(J, taker.begin(A, taker.known(), 0.0))
     assert opening is not None
     buffer.drop_through(49)
-    request = taker.take(opening)
+    request = taker.take(opening, 0.0)
     assert request is not None
     chunk = giver.answer(J, request)
     assert chunk is not None
@@ -103,12 +103,12 @@ def test_what_was_trimmed_meanwhile_is_passed_over() -> None:
 def test_a_site_that_writes_as_fast_as_the_joiner_fetches_is_not_caught_up_with() -> None:
     buffer = buffer_of(*range(1, 101))
     giver, taker = giver_of(buffer), Taker(1 << 30)
-    request: HeldRequest | None = taker.begin(A)
+    request: HeldRequest | None = taker.begin(A, taker.known(), 0.0)
     number = 100
     while request is not None:
         chunk = giver.answer(J, request)
         assert chunk is not None
-        request = taker.take(chunk)
+        request = taker.take(chunk, 0.0)
         for _ in range(3):
             number += 1
             buffer.append(batch(number), None, 0.0)
@@ -140,7 +140,7 @@ def test_a_chunk_costs_the_token_of_the_one_before() -> None:
 
 def test_the_joiner_that_asked_longest_ago_begins_anew_when_there_are_too_many() -> None:
     giver = giver_of(buffer_of(1))
-    joiners = [Address(bytes([number]) * 16) for number in range(JOINERS_MAX + 1)]
+    joiners = [Address(number.to_bytes(16, "big")) for number in range(JOINERS_MAX + 1)]
     chunks: list[HeldChunk] = [chunk for each in joiners if (chunk := giver.answer(each, HeldRequest(0, 0, ())))]
     assert giver.level().now == JOINERS_MAX
     assert giver.answer(joiners[0], HeldRequest(chunks[0].token, 0, ())) is None

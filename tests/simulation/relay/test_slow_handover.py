@@ -143,6 +143,29 @@ def test_parts_of_a_site_that_held_a_lot_before_the_split_merge_without_sending_
     assert layer(script, "A", Unicast).statistics().given_up_frames == 0
 
 
+def test_what_the_parts_were_given_since_the_split_is_fetched_before_they_merge() -> None:
+    script = holding("G")
+    script.start("NYC", "G")
+    script.view(*"ABCG", within=10.0)
+    apart = script.hold("AB", "CG", Header), script.hold("CG", "AB", Header)
+    script.view("A", "B")
+    script.view("C", "G")
+    for n in range(6):
+        script.send("A", f"{n}" * MIB)
+        script.send("G", f"{n + 3}" * MIB)
+        script.run(0.2)
+    script.run(1.0)
+    script.world.network.faults.append(wires([script.hosts[name] for name in "ABCG"]))
+    for silence in apart:
+        silence.stop()
+    assert blocked(script, "ABCG", stands(script, *"ABCG"), within=30.0) <= BLOCKED_S_MAX
+    script.run(2.0)
+    held = buffer_of(script, "A")
+    assert len(held) >= len(WORDS) + 12
+    assert all(buffer_of(script, name) == held for name in "BCG")
+    assert all(layer(script, name, RelayLayer).levels()["fetched_bytes"].now == 0 for name in "ABCG")
+
+
 def span(script: Sites) -> tuple[int, int]:
     buffer = layer(script, "A", RelayLayer).state.buffer
     return buffer.first, buffer.end

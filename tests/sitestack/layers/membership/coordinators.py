@@ -24,12 +24,12 @@ AGES_S = 2 * TIMES.look_interval_s
 class Coordinator:
     """One process with its view, and the three halves of membership that have to do with merging."""
 
-    def __init__(self, me: str, view: View, times: MergeTimes = TIMES) -> None:
+    def __init__(self, me: str, view: View, times: MergeTimes = TIMES, fetches: bool = False) -> None:
         self.view = view
         self.member = Promises()
         self.member.install(view)
         self.leader = Leader(local_of(me), self.member, LeaderTimes())
-        self.merging = Merging(local_of(me), self.member, self.leader, times)
+        self.merging = Merging(local_of(me), self.member, self.leader, times, fetches)
         self.me = address(me)
         self.merging.view_installed(view, 0.0)
 

@@ -151,10 +151,10 @@ def test_a_merge_is_not_committed_before_all_have_what_the_other_parts_bring() -
         effects = leader.replied(member, FlushReply(proposal, part, None, {}), 1.1)
     assert said(effects, Prepare) == list(members)
     for member in members:
-        known = (SuspectReport((member, F)),) if member in (A, E) else ()
-        effects = leader.prepared(member, Prepared(proposal, known), 1.2)
-    gives = [(A, Give(proposal, (SuspectReport((E, F)),))), (E, Give(proposal, (SuspectReport((A, F)),)))]
-    assert effects == [Down(Frame(A, member, (give,))) for member, give in gives], "each leaves out what the other knows"
+        effects = leader.prepared(member, Prepared(proposal, (SuspectReport((member,)),)), 1.2)
+    known = {part: tuple([SuspectReport((member,)) for member in part]) for part in ((A, B, C, D), (E, F))}
+    gives = [(A, Give(proposal, known[E, F])), (E, Give(proposal, known[A, B, C, D]))]
+    assert effects == [Down(Frame(A, member, (give,))) for member, give in gives], "less what all members of the other know"
     assert leader.given(B, Given(proposal, ()), 1.2) == [Dropped("stale_given")]
     assert leader.given(A, Given(proposal, (SuspectReport((A,)),)), 1.2) == []
     assert leader.given(A, Given(proposal, (SuspectReport((B,)),)), 1.2) == [Dropped("stale_given")], "once is enough"
