@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import IntEnum, StrEnum
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -114,6 +115,12 @@ _ATOMS: dict[Any, Converter] = {
 }
 
 
+@cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """The types of a class's fields. Finding them takes long, and every stack of a simulated world asks for the same ones."""
+    return get_type_hints(kind)
+
+
 class Schema:
     """Converters for every type that a set of headers mentions.
 
@@ -164,7 +171,7 @@ class Schema:
         if isinstance(kind, type) and issubclass(kind, StrEnum):
             return Converter(str, _word_parser(kind))
         if isinstance(kind, type) and hasattr(kind, "_fields"):
-            hints = get_type_hints(kind)
+            hints = hints_of(kind)
             return self._record(kind, [self.converter(hints[name]) for name in kind._fields])
         if is_dataclass(kind) and isinstance(kind, type):
             return self._dataclass(kind)
@@ -235,7 +242,7 @@ class Schema:
         return self.converter(hint)
 
     def _dataclass(self, kind: type) -> Converter:
-        hints = get_type_hints(kind)
+        hints = hints_of(kind)
         names = [field.name for field in fields(kind) if field.init]
         converters = [self._field(kind, hints[name]) for name in names]
         pairs = list(zip(names, [each.pack for each in converters], strict=True))

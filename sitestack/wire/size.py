@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from enum import IntEnum, StrEnum
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch
-from sitestack.wire.schema import TEXT_BYTES_MAX
+from sitestack.wire.schema import TEXT_BYTES_MAX, hints_of
 
 _STR_BYTES = 3 + 4 * TEXT_BYTES_MAX
 _ATOM_BYTES: dict[Any, int] = {
@@ -33,10 +33,10 @@ def fixed_bytes(kind: Any) -> int | None:
         return _ATOM_BYTES[str]
     inner: list[Any]
     if isinstance(kind, type) and is_dataclass(kind) and kind is not Batch:
-        hints = get_type_hints(kind)
+        hints = hints_of(kind)
         inner = [hints[each.name] for each in fields(kind) if each.init]
     elif isinstance(kind, type) and hasattr(kind, "_fields"):
-        inner = list(get_type_hints(kind).values())
+        inner = list(hints_of(kind).values())
     elif NoneType in get_args(kind):
         inner = list(get_args(kind))
     else:
