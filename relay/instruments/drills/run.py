@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +36,10 @@ REST_TIMEOUT_S = 60.0
 SETTLE_S = 1.0
 #: Seconds between two portions of messages to a sender.
 _FEED_INTERVAL_S = 0.02
+#: The load goes on for so many seconds after the last action has taken effect, so that there is something to see of it.
+AFTER_S = 2.0
+#: And for no longer than this after its planned end: then what the last actions do under load is not known.
+EXTRA_S_MAX = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class DrillPlan:
     drill: Drill
     #: The messages that one member of each site publishes.
     lines: Sequence[bytes]
+    #: Makes the line with a number beyond those, while an action has not taken effect; None: there are no more.
+    more: Callable[[int], bytes] | None = None
     #: Decides what the drill leaves open: when harm is done, and to which member.
     seed: int = 0
 
@@ -51,8 +58,11 @@ class DrillPlan:
 def plan_drill(drill: Drill, seed: int) -> DrillPlan:
     """A drill with numbered lines of the size and number that its load says."""
     count = math.ceil(drill.load.rate * drill.load.seconds)
-    lines = [b"%d " % number for number in range(count)]
-    return DrillPlan(drill, [line.ljust(drill.load.message_bytes, b".") for line in lines], seed=seed)
+
+    def line(number: int) -> bytes:
+        return (b"%d " % number).ljust(drill.load.message_bytes, b".")
+
+    return DrillPlan(drill, [line(number) for number in range(count)], line, seed)
 
 
 async def run_drill(plan: DrillPlan, place: Place, observe: Observe) -> DrillResult:
@@ -88,6 +98,11 @@ class _Run:
         self._fed = 0
         #: When the first harm was done and when the load ended, on the clock of the journals; 0: not yet.
         self._harm_ns = self._end_ns = 0
+        #: Actions that were planned within the load and have not taken effect, and when the last one of them has.
+        self._pending = [action for _, action in draw_method(plan.drill, plan.seed) if action.at_s < plan.drill.load.seconds]
+        self._settled_at = -math.inf
+        #: Actions that were still under way when the load ended.
+        self._late: list[Action] = []
         self._seen: dict[str, str] = {}
         self._at_end: dict[Seat, Status] = {}
         #: The last status of each member, also of those that are gone.
@@ -127,6 +142,7 @@ class _Run:
             quiet_s=quiet_s,
             queues=queues(self._at_end),
             timeline=tuple(self._timeline),
+            unexercised=self._unexercised(),
             problems=(
                 *problems,
                 *unlike_others(sites, self._heard, self._at_end),
@@ -134,6 +150,10 @@ class _Run:
                 *lost_links(self._drill, self._at_end),
             ),
         )
+
+    def _unexercised(self) -> tuple[str, ...]:
+        late = [f"The load had ended before {action} took effect." for action in self._late]
+        return (*late, *self._executor.idle())
 
     # -- load and harm ---------------------------------------------------------------------------------------------
 
@@ -143,27 +163,58 @@ class _Run:
         async with trio.open_nursery() as watching:
             watching.start_soon(self._watch)
             async with trio.open_nursery() as working:
-                for site in self._drill.sites:
-                    working.start_soon(self._feed, site)
                 working.start_soon(self._harm)
+                await self._feed_all()
+                self._end_ns = time.monotonic_ns()
+                self._late = list(self._pending)
             watching.cancel_scope.cancel()
 
-    async def _feed(self, site: str) -> None:
-        lines, sent = self._plan.lines, 0
-        while sent < len(lines):
-            due = min(len(lines), math.ceil((trio.current_time() - self._began) * self._drill.load.rate + 1e-9))
-            sender = self._sites.sender_of(site)
+    async def _feed_all(self) -> None:
+        async with trio.open_nursery() as feeding:
+            if self._drill.load.senders == "one":
+                for site in self._drill.sites:
+                    feeding.start_soon(self._feed, partial(self._sites.sender_of, site))
+            else:
+                for seat in self._sites.seats:
+                    feeding.start_soon(self._feed, partial(self._sites.if_there, seat))
+
+    async def _feed(self, sender_now: Callable[[], Seat | None]) -> None:
+        """Feed whoever is the sender now, at the rate of the load.
+
+        What falls due while there is none is sent by the next one; where all send, there is no next one.
+        """
+        sent = 0
+        while sent < self._wanted():
+            due = math.ceil((trio.current_time() - self._began) * self._drill.load.rate + 1e-9)
+            due = int(min(self._wanted(), due))
+            sender = sender_now()
             if due > sent and sender is not None:
-                await self._sites.feed(sender, lines[sent:due])
+                await self._sites.feed(sender, [self._line(number) for number in range(sent, due)])
                 self._fed += due - sent
                 sent = due
+            elif self._drill.load.senders == "all" and sender is None:
+                sent = due
             await trio.sleep(_FEED_INTERVAL_S)
-        self._end_ns = time.monotonic_ns()
+
+    def _line(self, number: int) -> bytes:
+        lines, more = self._plan.lines, self._plan.more
+        return lines[number] if number < len(lines) or more is None else more(number)
+
+    def _wanted(self) -> float:
+        """How many lines each sender is to publish: without limit while an action has not taken effect, or only just has."""
+        now, load = trio.current_time(), self._drill.load
+        is_waited_for = bool(self._pending) or now < self._settled_at + AFTER_S
+        if self._plan.more is not None and is_waited_for and now < self._began + load.seconds + EXTRA_S_MAX:
+            return math.inf
+        return len(self._plan.lines)
 
     async def _harm(self) -> None:
         for at_s, action in draw_method(self._drill, self._plan.seed):
             await trio.sleep_until(self._began + at_s)
             await self._act(action)
+            if action in self._pending:
+                self._pending.remove(action)
+                self._settled_at = trio.current_time()
 
     async def _act(self, action: Action) -> None:
         began = trio.current_time()
@@ -227,12 +278,13 @@ class _Run:
         logs = []
         # Members on other machines have other monotonic clocks, which the wall clocks translate.
         wall_ns = None if self._executor.same_clock else time.time_ns() - time.monotonic_ns()
-        for each in sorted(find_journals(journals, found), key=lambda each: order[each.site, each.name]):
+        for each in find_journals(journals, found):
             seat = Seat(each.site, each.name)
             log = read_log(each.site, each.name, each.uuid, read_journal(each, found), wall_ns)
             log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
             logs.append(log)
-        return report, logs
+        # A member that was started again has several logs, which follow each other in time.
+        return report, sorted(logs, key=lambda log: (order[log.site, log.name], log.began_ns))
 
 
 def _scene(seat: Seat, status: Status) -> str:

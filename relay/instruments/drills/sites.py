@@ -33,7 +33,7 @@ RELAY_TIMEOUT_S = 20.0
 #: Seconds for a graceful leave, after which the process is killed.
 LEAVE_TIMEOUT_S = 15.0
 
-State = Literal["waiting", "joining", "running", "paused", "leaving", "gone"]
+State = Literal["waiting", "joining", "running", "paused", "excluded", "leaving", "gone"]
 
 
 class NotReady(Exception):
@@ -67,6 +67,10 @@ class Sites:
     def sender_of(self, site: str) -> Seat | None:
         """The member of a site that publishes: the last one that runs, which is the last to relay."""
         return next(reversed(self.of(site)), None)
+
+    def if_there(self, seat: Seat) -> Seat | None:
+        """This member, if it runs or stands still; None while it cannot take anything."""
+        return seat if self._states[seat] in ("running", "paused") else None
 
     def survivors(self) -> list[Seat]:
         """All members that should be in the views now, paused ones included."""
@@ -144,13 +148,18 @@ class Sites:
             case "kill":
                 self._states[seat] = "gone"
                 await self._executor.kill(seat)
-            case "pause":
+            case "pause" | "block":
                 self._states[seat] = "paused"
                 self.apart[seat] = None
-                await self._executor.pause(seat)
-            case "resume":
-                await self._executor.resume(seat)
+                await (self._executor.pause if action.do == "pause" else self._executor.block)(seat)
+            case "resume" | "unblock":
+                await (self._executor.resume if action.do == "resume" else self._executor.unblock)(seat)
                 self._states[seat] = "running"
+            case "stop-reader":
+                # Its site excludes it, and then it ends by itself.
+                self._states[seat] = "excluded"
+                self.apart[seat] = None
+                await self._executor.stop_reader(seat)
             case "leave":
                 await self._leave(seat)
             case "restart":
@@ -171,11 +180,12 @@ class Sites:
         if both:
             pairs += [(destination, source) for source, destination in pairs]
         distinct = list(dict.fromkeys(pairs))
-        for source, destination in distinct:
-            if source.site == destination.site:
-                harmed = dict.fromkeys(seat for seat in self.seats if seat.site == source.site)
-                self.touched.update(harmed)
-                self.apart.update(harmed)
+        if one.site == other.site:
+            # Of one member and all others it is the one that is harmed: they are a site as before.
+            alone = [seat for place, end in ((one, sources), (other, destinations)) if place.who for seat in end]
+            harmed = dict.fromkeys(alone or sources)
+            self.touched.update(harmed)
+            self.apart.update(harmed)
         await self._executor.harm_links(distinct, action.do, action.amount)
         return ""
 

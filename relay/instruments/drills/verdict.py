@@ -7,6 +7,7 @@ are counted more strictly here: of a member that was not harmed, nothing but a d
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -94,12 +95,27 @@ class MemberVerdict:
     #: Messages that were both delivered and declared lost: a gap must not cover more than what is missing.
     overstated: int
     order_hash: str
+    #: Which process of this name it was, from 1 on: a member that was started again has several, in order.
+    incarnation: int = 1
+
+    @property
+    def title(self) -> str:
+        """The name, with the number of the process after the first."""
+        return self.name if self.incarnation == 1 else f"{self.name}#{self.incarnation}"
 
 
 def judge(logs: Sequence[MemberLog]) -> list[MemberVerdict]:
-    """A verdict for each process, in the order of the logs. The journals must cover the whole life of every process."""
+    """A verdict for each process, in the order of the logs, in which the processes of one name follow each other in time.
+
+    The journals must cover the whole life of every process.
+    """
     due = _due(logs)
-    return [_judge_member(log, due) for log in logs]
+    earlier: Counter[tuple[str, str]] = Counter()
+    verdicts = []
+    for log in logs:
+        earlier[log.site, log.name] += 1
+        verdicts.append(_judge_member(log, due, earlier[log.site, log.name]))
+    return verdicts
 
 
 def _due(logs: Sequence[MemberLog]) -> dict[Stream, Ranges]:
@@ -115,7 +131,7 @@ def _due(logs: Sequence[MemberLog]) -> dict[Stream, Ranges]:
     return due
 
 
-def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges]) -> MemberVerdict:
+def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges], incarnation: int) -> MemberVerdict:
     received = log.received.values()
     missing = [
         wanted - log.received[stream].delivered - log.received[stream].gaps if stream in log.received else wanted
@@ -135,6 +151,7 @@ def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges]) -> MemberVerdict
         gaps=sum(len(each.gaps) for each in received),
         overstated=sum(len(each.gaps & each.delivered) for each in received),
         order_hash=log.order_hash,
+        incarnation=incarnation,
     )
 
 

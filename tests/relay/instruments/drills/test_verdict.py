@@ -90,6 +90,11 @@ def test_of_a_killed_sender_everybody_has_what_any_survivor_has() -> None:
     assert [each.lost for each in verdicts] == [0, 0, 2]
 
 
+def test_processes_of_one_name_are_numbered_in_their_order() -> None:
+    verdicts = judge([log(A, [send(A, 1, 3), deliver(A, 1, 3)]), log(A, [deliver(A, 1, 3)], part=True), log(D, [])])
+    assert [(each.title, each.incarnation) for each in verdicts] == [("A", 1), ("A#2", 2), ("D", 1)]
+
+
 def test_another_order_in_a_site_is_seen() -> None:
     one = [deliver(A, 1, 1), deliver(B, 1, 1)]
     verdicts = judge([log(A, [send(A, 1, 1), *one]), log(B, [send(B, 1, 1), *reversed(one)])])
