@@ -111,6 +111,11 @@ class Drill:
         """Whether a link between sites is harmed."""
         return any(one.site != other.site for one, other in self._links())
 
+    def harms_inside(self, action: Action) -> bool:
+        """Whether an action harms a link inside a site."""
+        one, other, _ = parse_link(action.link, self.sites, self.members)
+        return one.site == other.site
+
     def does(self, *verbs: str) -> bool:
         """Whether one of these verbs is in the method."""
         return any(action.do in verbs for action in self.method)
