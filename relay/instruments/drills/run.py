@@ -23,7 +23,7 @@ from relay.instruments.drills.rates import delivery_rates
 from relay.instruments.drills.rest import queues, unrest
 from relay.instruments.drills.result import DrillResult, Moment
 from relay.instruments.drills.sites import POLL_S, NotReady, Sites
-from relay.instruments.drills.verdict import MemberLog, judge, longest_silence, read_log
+from relay.instruments.drills.verdict import MemberLog, judge, longest_silence, missed_at_home, read_log
 from relay.journal import Problem, find_journals, read_journal
 
 Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
@@ -127,6 +127,7 @@ class _Run:
         problems += [
             f"{seat.name} of {seat.site} has left no journal." for seat in sites.seats if (seat.site, seat.name) not in heard
         ]
+        problems += missed_at_home(logs)
         silence = longest_silence(logs, self._harm_ns, self._end_ns, self._began_ns) if self._harm_ns else None
         self._observe("done", self._fed, self._fed)
         return DrillResult(

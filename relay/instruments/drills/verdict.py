@@ -155,6 +155,29 @@ def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges], incarnation: int
     )
 
 
+def missed_at_home(logs: Sequence[MemberLog]) -> list[str]:
+    """Sentences on messages that reached another site and not the sender's own, where nobody was told that they are lost.
+
+    Members to whom something was done may miss them for that reason, and are not looked at.
+    """
+    told = []
+    for sender in logs:
+        stream = Stream(sender.site, sender.uuid, Scope.ALL, None)
+        away = [each.received[stream].delivered for each in logs if each.site != sender.site and stream in each.received]
+        abroad = reduce(Ranges.__or__, away, Ranges())
+        for mate in logs:
+            if mate.site != sender.site or mate.crashed or mate.part:
+                continue
+            known = mate.received.get(stream)
+            missed = len(abroad if known is None else abroad - known.delivered - known.gaps)
+            if missed:
+                told.append(
+                    f"{missed} messages of {sender.name} of {sender.site} are at another site, and {mate.name} of {mate.site} "
+                    "neither has them nor was told that they are lost."
+                )
+    return told
+
+
 def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
     """Whether all unharmed members of each site delivered the same messages in the same order."""
     hashes: dict[str, set[str]] = {}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.instruments.drills.verdict import MemberLog, Silence, judge, longest_silence, order_agrees, read_log
+from relay.instruments.drills.verdict import MemberLog, Silence, judge, longest_silence, missed_at_home, order_agrees, read_log
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
@@ -88,6 +88,20 @@ def test_of_a_killed_sender_everybody_has_what_any_survivor_has() -> None:
     sender = log(A, [send(A, 1, 9), deliver(A, 1, 9)], crashed=True)
     verdicts = judge([sender, log(B, [deliver(A, 1, 7)]), log(D, [deliver(A, 1, 5)])])
     assert [each.lost for each in verdicts] == [0, 0, 2]
+
+
+def test_what_is_abroad_and_not_at_home_must_be_told_there() -> None:
+    away = log(D, [deliver(A, 1, 9)])
+    sender = log(A, [send(A, 1, 9), deliver(A, 1, 9)], part=True)
+    gap = records.Gap(0, 0, "NYC", A, 5, 9, "cut_off")
+    assert missed_at_home([sender, log(B, [deliver(A, 1, 9)]), away]) == []
+    assert missed_at_home([sender, log(B, [deliver(A, 1, 4), gap]), away]) == []
+    assert missed_at_home([sender, log(B, [deliver(A, 1, 4)]), log(D, [deliver(A, 1, 4)])]) == []
+    assert missed_at_home([sender, log(B, [deliver(A, 1, 4)]), away]) == [
+        "5 messages of A of NYC are at another site, and B of NYC neither has them nor was told that they are lost."
+    ]
+    assert len(missed_at_home([sender, log(B, []), away])) == 1
+    assert missed_at_home([sender, log(B, [], part=True), away]) == []
 
 
 def test_processes_of_one_name_are_numbered_in_their_order() -> None:
