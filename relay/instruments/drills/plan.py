@@ -73,7 +73,9 @@ class Expectation:
     gaps_max: dict[str, int] = field(default_factory=dict)
     #: The longest time that members of one site may hear nothing of the other; 0: the silence is only measured.
     silence_s_max: float = 0.0
-    #: The same in containers and in a cluster, where members start and end more slowly; 0: `silence_s_max` holds there too.
+    #: The longest time that members may hear nothing of their own site; 0: it is only measured.
+    own_silence_s_max: float = 0.0
+    #: `silence_s_max` in containers and in a cluster, where members start and end more slowly; 0: it is the same there.
     silence_elsewhere_s_max: float = 0.0
     #: Whether all links must last: none may be given up for silence, or because the peer took no bytes (F26).
     steady_links: bool = False

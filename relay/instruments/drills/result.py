@@ -42,7 +42,9 @@ class DrillResult:
     timeline: tuple[Moment, ...]
     #: Sentences on what went wrong other than deliveries.
     problems: tuple[str, ...]
+    #: The longest silence of another site after the first harm, and that of the own site.
     silence: Silence | None = None
+    own_silence: Silence | None = None
     #: Deliveries per second in each site.
     rates: Rates = field(default_factory=Rates)
     #: By what means harm was done, in sentences.
@@ -113,6 +115,9 @@ class DrillResult:
                 "nothing was heard any more" if self.failover_s is None else f"there was silence for {self.failover_s:.1f} s"
             )
             yield f"After the harm {heard}; at most {expected.silence_s_max:g} s are expected."
+        if self.own_silence is not None and 0 < expected.own_silence_s_max < self.own_silence.seconds:
+            what = f"{self.own_silence.member} heard nothing of its own site for {self.own_silence.seconds:.1f} s"
+            yield f"After the harm {what}; at most {expected.own_silence_s_max:g} s are expected."
 
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints."""
@@ -121,6 +126,8 @@ class DrillResult:
             "failover_s": self.failover_s,
             "failover_worst_s": self.failover_s,
             "silence": None if self.silence is None else asdict(self.silence),
+            "own_silence": None if self.own_silence is None else asdict(self.own_silence),
+            "own_silence_s": None if self.own_silence is None else self.own_silence.seconds,
             "means": list(self.means),
             "quiet_s": self.quiet_s,
             "queues": self.queues,

@@ -128,7 +128,8 @@ class _Run:
             f"{seat.name} of {seat.site} has left no journal." for seat in sites.seats if (seat.site, seat.name) not in heard
         ]
         problems += missed_at_home(logs)
-        silence = longest_silence(logs, self._harm_ns, self._end_ns, self._began_ns) if self._harm_ns else None
+        spans = (self._harm_ns, self._end_ns, self._began_ns)
+        silence, own = [longest_silence(logs, *spans, own=own) if self._harm_ns else None for own in (False, True)]
         self._observe("done", self._fed, self._fed)
         return DrillResult(
             drill=self._drill,
@@ -137,6 +138,7 @@ class _Run:
             members=tuple(judge(logs)),
             report=report,
             silence=silence,
+            own_silence=own,
             rates=delivery_rates(logs, self._began_ns),
             means=tuple(self._executor.means()),
             seconds=trio.current_time() - started,

@@ -202,8 +202,12 @@ class Silence:
         return round(self.end_s - self.begin_s, 3)
 
 
-def longest_silence(logs: Sequence[MemberLog], since_ns: int, until_ns: int, zero_ns: int) -> Silence | None:
+def longest_silence(
+    logs: Sequence[MemberLog], since_ns: int, until_ns: int, zero_ns: int, *, own: bool = False
+) -> Silence | None:
     """How long, at worst, a member that was there all the time heard nothing of another site after a fault, under load.
+
+    `own`: of its own site instead.
 
     The longest time between two arrivals of which the first came before the load ended at `until_ns`, and the second after
     the fault at `since_ns`; None when nothing came after the fault. The load began at `zero_ns`.
@@ -213,7 +217,7 @@ def longest_silence(logs: Sequence[MemberLog], since_ns: int, until_ns: int, zer
         for log in logs
         if not log.crashed and not log.apart
         for site, arrivals in log.arrivals.items()
-        if site != log.site
+        if (site == log.site) is own
         for (before, _), (after, _) in pairwise(arrivals)
         if after > since_ns and before < until_ns
     ]

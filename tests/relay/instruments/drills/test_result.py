@@ -92,6 +92,17 @@ def test_a_drill_says_which_gaps_and_which_silence_it_expects() -> None:
     assert not result(Expectation(silence_s_max=0.5), silence=None).passed
 
 
+def test_a_site_that_stands_still_by_itself_fails_a_drill_that_says_so() -> None:
+    still = Silence(3.0, 5.5, "A", "NYC")
+    assert result(own_silence=still).passed
+    assert result(Expectation(own_silence_s_max=2.5), own_silence=still).passed
+    assert result(Expectation(own_silence_s_max=2.5)).passed
+    assert list(result(Expectation(own_silence_s_max=2.4), own_silence=still).faults()) == [
+        "After the harm A heard nothing of its own site for 2.5 s; at most 2.4 s are expected."
+    ]
+    assert result(own_silence=still).to_json()["own_silence_s"] == 2.5
+
+
 def test_runs_are_summed_up_with_median_and_worst() -> None:
     results = [result(silence=Silence(3.0, 3.0 + silence_s, "B", "NYC")) for silence_s in (1.0, 5.0, 2.0)]
     results.append(result(silence=None))

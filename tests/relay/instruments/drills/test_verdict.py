@@ -138,6 +138,7 @@ def test_the_silence_is_the_longest_wait_that_ended_after_the_fault() -> None:
     assert silence_s(logs, int(10.2e9), int(20e9)) == pytest.approx(4.5)
     assert silence_s(logs, int(20e9), int(21e9)) is None
     assert longest_silence(logs, int(10.2e9), int(20e9), int(9e9)) == Silence(1.0, 5.5, "D", "NYC")
+    assert longest_silence(logs, int(10.2e9), int(20e9), 0, own=True) == Silence(0.0, 99.0, "B", "NYC")
 
 
 def test_silence_after_the_load_has_ended_is_none() -> None:
