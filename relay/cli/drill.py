@@ -32,6 +32,19 @@ _EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NO
 _EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
 
 
+def _list(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
+    """Print the drills that come with relay, and what each of them is for."""
+    if not is_wanted:
+        return
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("drill", no_wrap=True)
+    table.add_column("what it shows")
+    for name in drill_names():
+        table.add_row(name, Text(find_drill(name).why))
+    stdout.print(table)
+    ctx.exit()
+
+
 @click.command(name="drill", epilog=_EPILOG)
 @click.argument("name", metavar="NAME|FILE")
 @click.option("--on", "where", type=click.Choice(get_args(VenueName)), default="local", show_default=True, help="Where.")
@@ -42,6 +55,7 @@ _EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals of each run here.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a report with a chart: .html or .md.")
 @json_option
+@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Print what all drills show.")
 @click.pass_context
 def command(
     ctx: click.Context,

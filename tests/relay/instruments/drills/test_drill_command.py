@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from relay.cli import drill as module
 from relay.instruments.drills.executor import Place, PlaceFailed
+from relay.instruments.drills.library import drill_names
 from relay.instruments.drills.plan import Drill
 from relay.instruments.drills.wires import has_wires
 from tests.relay.instruments.drills.test_result import result
@@ -173,6 +174,14 @@ def test_an_output_that_nobody_reads_to_its_end_does_not_cost_the_report(
     monkeypatch.setattr(module, "_print", refuse)
     CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / "report.md")])
     assert "seed 1: Nobody is there." in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_all_drills_are_listed_with_what_they_show() -> None:
+    ran = CliRunner().invoke(module.command, ["--list"])
+    assert ran.exit_code == 0
+    for name in drill_names():
+        assert f" {name} " in ran.stdout
+    assert "two members of a site do not hear each other" in " ".join(ran.stdout.split()).lower()
 
 
 def test_wrong_usage_is_one_sentence(tmp_path: Path) -> None:
