@@ -124,12 +124,13 @@ class LocalVenue:
 
 
 def takes_wires(drill: Drill) -> bool:
-    """Whether wires can do all that the drill does to links, and it harms some inside a site, where they do it better."""
-    return drill.harms_sites and all(action.do in WIRE_VERBS for action in drill.method if action.link)
+    """Whether wires can do all that the drill does to links, and do it better than proxies: inside a site, or to long packets."""
+    all_of_it = all(action.do in WIRE_VERBS for action in drill.method if action.link)
+    return all_of_it and (drill.harms_sites or drill.does("mtu"))
 
 
 def refuse_links(drill: Drill, wired: bool) -> Iterator[str]:
-    """Sentences on harm to links inside sites that needs wires, where there are none."""
+    """Sentences on harm to links that needs wires, where there are none."""
     needy = [each for each in drill.method if each.do in WIRES_ONLY and (each.do == "mtu" or drill.harms_inside(each))]
     if not needy or wired:
         return
@@ -137,7 +138,7 @@ def refuse_links(drill: Drill, wired: bool) -> Iterator[str]:
     if takes_wires(drill):
         yield f"{verbs} needs user namespaces, and of the kernel veth, bridge, sch_htb and cls_u32."
     else:
-        yield f"{verbs} can only be done with no other harm to links than {', '.join(WIRE_VERBS)}, and to one inside a site."
+        yield f"{verbs} can only be done with no other harm to links than {', '.join(WIRE_VERBS)}."
 
 
 @asynccontextmanager
