@@ -124,7 +124,7 @@ class LocalVenue:
 
 
 def takes_wires(drill: Drill) -> bool:
-    """Whether wires can do all that the drill does to links, and do it better than proxies: inside a site, or to long packets."""
+    """Whether wires can do all that is done to links, and some of it better than proxies: inside a site, or to long packets."""
     all_of_it = all(action.do in WIRE_VERBS for action in drill.method if action.link)
     return all_of_it and (drill.harms_sites or drill.does("mtu"))
 

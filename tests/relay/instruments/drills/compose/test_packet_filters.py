@@ -75,6 +75,8 @@ def test_nothing_harmed_is_nothing_but_the_end_of_what_was() -> None:
         ("delay", "NYC - SFO", False, ""),
         ("duplicate", "NYC - SFO", False, "duplicate cannot be done here: the kernel has no sch_netem."),
         ("slow", "NYC - NYC", False, ""),
+        ("mtu", "NYC - NYC", False, ""),
+        ("mtu", "NYC - SFO", True, ""),
         ("half-open", "NYC > SFO", True, ""),
         (
             "half-open",
