@@ -152,6 +152,9 @@ def summary(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]
         **totals,
         "failover_s": round(median(silences), 3) if silences else None,
         "failover_worst_s": max(silences, default=None),
+        "own_silence_worst_s": max(
+            [each.own_silence.seconds for each in results if each.own_silence is not None], default=None
+        ),
         "quiet_s": max((result.quiet_s for result in results), default=None),
         "runs": [result.to_json() for result in results],
     }

@@ -41,6 +41,8 @@ def figures(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]
     if total["failover_s"] is not None:
         facts.append(Fact(f"silence at the other site{', median' if several else ''}", f"{total['failover_s']:.3f} s"))
         facts += [Fact("silence, worst", f"{total['failover_worst_s']:.3f} s")] if several else []
+    if total["own_silence_worst_s"] is not None:
+        facts.append(Fact(f"silence of the own site{', worst' if several else ''}", f"{total['own_silence_worst_s']:.3f} s"))
     if total["quiet_s"] is not None:
         facts.append(Fact(f"at rest after{', at worst' if several else ''}", f"{total['quiet_s']:.2f} s"))
     return facts

@@ -101,6 +101,9 @@ def test_a_site_that_stands_still_by_itself_fails_a_drill_that_says_so() -> None
         "After the harm A heard nothing of its own site for 2.5 s; at most 2.4 s are expected."
     ]
     assert result(own_silence=still).to_json()["own_silence_s"] == 2.5
+    runs = [result(own_silence=still), result()]
+    assert summary(runs[0].drill, runs, [])["own_silence_worst_s"] == 2.5
+    assert summary(runs[1].drill, runs[1:], [])["own_silence_worst_s"] is None
 
 
 def test_runs_are_summed_up_with_median_and_worst() -> None:
