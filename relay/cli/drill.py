@@ -19,11 +19,12 @@ from relay.cli.running import run_until_signal
 from relay.instruments.demo import demo_table
 from relay.instruments.drills.executor import MemberDied, PlaceFailed, Venue
 from relay.instruments.drills.library import drill_names, find_drill
+from relay.instruments.drills.load import plan_drill
 from relay.instruments.drills.plan import Drill, at_place
 from relay.instruments.drills.report import REPORT_SUFFIXES, write_report
 from relay.instruments.drills.report.facts import RUN_COLUMNS, means, runs
 from relay.instruments.drills.result import DrillResult, overall, summary
-from relay.instruments.drills.run import Phase, plan_drill, run_drill
+from relay.instruments.drills.run import Phase, run_drill
 from relay.instruments.drills.sites import NotReady
 from relay.instruments.drills.venues import VenueName, find_venue
 

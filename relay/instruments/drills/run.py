@@ -5,11 +5,8 @@ Nothing here prints: `observe` is told of the progress, and the result holds eve
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +15,8 @@ import trio
 from relay.instruments.check import Report, check_directories
 from relay.instruments.drills.end_checks import lost_links, unlike_others, wrong_views
 from relay.instruments.drills.executor import Executor, MemberDied, Place, PlaceFailed, Status
-from relay.instruments.drills.plan import UNDOING, Action, Drill, Seat, draw_method
+from relay.instruments.drills.load import DrillPlan, Load
+from relay.instruments.drills.plan import UNDOING, Action, Seat, draw_method
 from relay.instruments.drills.rates import delivery_rates
 from relay.instruments.drills.rest import queues, unrest
 from relay.instruments.drills.result import DrillResult, Moment
@@ -34,35 +32,6 @@ Observe = Callable[[Phase, int, int], None]
 REST_TIMEOUT_S = 60.0
 #: Seconds for which nothing may change before the sites count as at rest.
 SETTLE_S = 1.0
-#: Seconds between two portions of messages to a sender.
-_FEED_INTERVAL_S = 0.02
-#: The load goes on for so many seconds after the last action has taken effect, so that there is something to see of it.
-AFTER_S = 2.0
-#: And for no longer than this after its planned end: then what the last actions do under load is not known.
-EXTRA_S_MAX = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class DrillPlan:
-    """A drill with the lines to publish."""
-
-    drill: Drill
-    #: The messages that one member of each site publishes.
-    lines: Sequence[bytes]
-    #: Makes the line with a number beyond those, while an action has not taken effect; None: there are no more.
-    more: Callable[[int], bytes] | None = None
-    #: Decides what the drill leaves open: when harm is done, and to which member.
-    seed: int = 0
-
-
-def plan_drill(drill: Drill, seed: int) -> DrillPlan:
-    """A drill with numbered lines of the size and number that its load says."""
-    count = math.ceil(drill.load.rate * drill.load.seconds)
-
-    def line(number: int) -> bytes:
-        return (b"%d " % number).ljust(drill.load.message_bytes, b".")
-
-    return DrillPlan(drill, [line(number) for number in range(count)], line, seed)
 
 
 async def run_drill(plan: DrillPlan, place: Place, observe: Observe) -> DrillResult:
@@ -95,14 +64,9 @@ class _Run:
         #: The beginning of the load, on trio's clock and on the monotonic clock of the journals.
         self._began = 0.0
         self._began_ns = 0
-        self._fed = 0
+        self._load = Load(plan, self._sites)
         #: When the first harm was done and when the load ended, on the clock of the journals; 0: not yet.
         self._harm_ns = self._end_ns = 0
-        #: Actions that were planned within the load and have not taken effect, and when the last one of them has.
-        self._pending = [action for _, action in draw_method(plan.drill, plan.seed) if action.at_s < plan.drill.load.seconds]
-        self._settled_at = -math.inf
-        #: Actions that were still under way when the load ended.
-        self._late: list[Action] = []
         self._seen: dict[str, str] = {}
         self._at_end: dict[Seat, Status] = {}
         #: The last status of each member, also of those that are gone.
@@ -114,12 +78,12 @@ class _Run:
         sites = self._sites
         self._observe("starting", 0, 1)
         await sites.start()
-        await self._load()
+        await self._work()
         quiet_s, problems = await self._quiesce()
-        self._observe("stopping", self._fed, self._fed)
+        self._observe("stopping", self._load.fed, self._load.fed)
         ended_w = time.time_ns()
         await sites.leave()
-        self._observe("checking", self._fed, self._fed)
+        self._observe("checking", self._load.fed, self._load.fed)
         journals = await self._executor.journals()
         report, logs = await trio.to_thread.run_sync(self._read, journals, ended_w)
         heard = {(log.site, log.name) for log in logs} | {(seat.site, seat.name) for seat in sites.full}
@@ -130,7 +94,7 @@ class _Run:
         problems += missed_at_home(logs)
         spans = (self._harm_ns, self._end_ns, self._began_ns)
         silence, own = [longest_silence(logs, *spans, own=own) if self._harm_ns else None for own in (False, True)]
-        self._observe("done", self._fed, self._fed)
+        self._observe("done", self._load.fed, self._load.fed)
         return DrillResult(
             drill=self._drill,
             seed=self._plan.seed,
@@ -155,69 +119,27 @@ class _Run:
         )
 
     def _unexercised(self) -> tuple[str, ...]:
-        late = [f"The load had ended before {action} took effect." for action in self._late]
+        late = [f"The load had ended before {action} took effect." for action in self._load.late]
         return (*late, *self._executor.idle())
 
     # -- load and harm ---------------------------------------------------------------------------------------------
 
-    async def _load(self) -> None:
+    async def _work(self) -> None:
         """One member of each site publishes all lines, while harm is done."""
         self._began, self._began_ns = trio.current_time(), time.monotonic_ns()
         async with trio.open_nursery() as watching:
             watching.start_soon(self._watch)
             async with trio.open_nursery() as working:
                 working.start_soon(self._harm)
-                await self._feed_all()
+                await self._load.run(self._began)
                 self._end_ns = time.monotonic_ns()
-                self._late = list(self._pending)
             watching.cancel_scope.cancel()
-
-    async def _feed_all(self) -> None:
-        async with trio.open_nursery() as feeding:
-            if self._drill.load.senders == "one":
-                for site in self._drill.sites:
-                    feeding.start_soon(self._feed, partial(self._sites.sender_of, site))
-            else:
-                for seat in self._sites.seats:
-                    feeding.start_soon(self._feed, partial(self._sites.if_there, seat))
-
-    async def _feed(self, sender_now: Callable[[], Seat | None]) -> None:
-        """Feed whoever is the sender now, at the rate of the load.
-
-        What falls due while there is none is sent by the next one; where all send, there is no next one.
-        """
-        sent = 0
-        while sent < self._wanted():
-            due = math.ceil((trio.current_time() - self._began) * self._drill.load.rate + 1e-9)
-            due = int(min(self._wanted(), due))
-            sender = sender_now()
-            if due > sent and sender is not None:
-                await self._sites.feed(sender, [self._line(number) for number in range(sent, due)])
-                self._fed += due - sent
-                sent = due
-            elif self._drill.load.senders == "all" and sender is None:
-                sent = due
-            await trio.sleep(_FEED_INTERVAL_S)
-
-    def _line(self, number: int) -> bytes:
-        lines, more = self._plan.lines, self._plan.more
-        return lines[number] if number < len(lines) or more is None else more(number)
-
-    def _wanted(self) -> float:
-        """How many lines each sender is to publish: without limit while an action has not taken effect, or only just has."""
-        now, load = trio.current_time(), self._drill.load
-        is_waited_for = bool(self._pending) or now < self._settled_at + AFTER_S
-        if self._plan.more is not None and is_waited_for and now < self._began + load.seconds + EXTRA_S_MAX:
-            return math.inf
-        return len(self._plan.lines)
 
     async def _harm(self) -> None:
         for at_s, action in draw_method(self._drill, self._plan.seed):
             await trio.sleep_until(self._began + at_s)
             await self._act(action)
-            if action in self._pending:
-                self._pending.remove(action)
-                self._settled_at = trio.current_time()
+            self._load.settled(action)
 
     async def _act(self, action: Action) -> None:
         began = trio.current_time()

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from relay.instruments.drills.library import drill_names, find_drill
+from relay.instruments.drills.load import plan_drill
 from relay.instruments.drills.plan import Place, at_place, draw_method, parse_link, parse_place
 from relay.instruments.drills.plan_file import read_drill
-from relay.instruments.drills.run import plan_drill
 from sitestack.model.errors import ConfigurationError
 
 SITES = ("NYC", "SFO")

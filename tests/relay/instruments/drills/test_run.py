@@ -9,8 +9,9 @@ import trio
 import trio.testing
 
 from relay.instruments.drills.executor import Status
+from relay.instruments.drills.load import AFTER_S, EXTRA_S_MAX, DrillPlan, plan_drill
 from relay.instruments.drills.plan import Action, Drill, DrillLoad, Seat
-from relay.instruments.drills.run import AFTER_S, EXTRA_S_MAX, DrillPlan, _Run, plan_drill
+from relay.instruments.drills.run import _Run
 from tests.relay.instruments.drills.test_sites import FakePlace
 
 RESTART = Action("restart", target="NYC.A", at_s=1)
@@ -46,7 +47,7 @@ async def load(plan: DrillPlan, place: SlowPlace, join_s: float) -> tuple[_Run, 
     await run._sites.start()
     place.join_s = join_s
     began = trio.current_time()
-    await run._load()
+    await run._work()
     return run, place, place.last_s - began
 
 
