@@ -55,6 +55,8 @@ class Sites:
         self._drill = drill
         self._executor = executor
         self._states: dict[Seat, State] = dict.fromkeys(self.seats, "waiting")
+        #: Whether all members have been there.
+        self._complete = False
         #: Role or name -> the member that it meant when harm was done.
         self._had: dict[Place, Seat] = {}
 
@@ -87,6 +89,7 @@ class Sites:
                     await self._start(seat)
                 await self._joined(seats)
             await _until(self._all_see_all)
+            self._complete = True
         if waiting.cancelled_caught:
             raise NotReady(await self._explain())
 
@@ -205,9 +208,9 @@ class Sites:
         self._states[seat] = "joining"
 
     async def _joined(self, seats: Sequence[Seat]) -> None:
-        """Wait until they are members: before that nobody sends through them."""
+        """Wait until they are members, or gone: before that nobody sends through them."""
         await _until(partial(self._have_joined, seats))
-        self._states.update(dict.fromkeys(seats, "running"))
+        self._states.update({seat: "running" for seat in seats if self._states[seat] == "joining"})
 
     async def _leave(self, seat: Seat) -> None:
         self._states[seat] = "leaving"
@@ -223,8 +226,12 @@ class Sites:
             return None
         try:
             return await self._executor.status(seat)
-        except MemberDied:
-            if self._states[seat] in ("joining", "running"):
+        except MemberDied as error:
+            if self._states[seat] == "joining" and self._complete:
+                # What has been started again and cannot join is what a drill is to show, so the run goes on.
+                self._states[seat] = "gone"
+                self.problems.append(str(error))
+            elif self._states[seat] in ("joining", "running"):
                 raise
             return None
 
@@ -234,7 +241,7 @@ class Sites:
         return [[seat for rank, seat in ranked if min(rank, 2) == wave] for wave in range(3)]
 
     async def _have_joined(self, seats: Sequence[Seat]) -> bool:
-        return all([is_member(await self._status(seat)) for seat in seats])
+        return all([is_member(await self._status(seat)) or self._states[seat] == "gone" for seat in seats])
 
     async def _all_see_all(self) -> bool:
         statuses = await self.statuses()

@@ -127,6 +127,15 @@ async def test_a_restart_ends_and_starts_and_a_dead_member_is_only_started(sites
     assert place_of(sites).done[6:] == [("leave", "B"), ("start", "B"), ("kill", "C"), ("start", "C")]
 
 
+async def test_who_is_started_again_and_cannot_join_is_a_problem_of_the_run(sites: Sites, nursery: trio.Nursery) -> None:
+    place_of(sites).join_s = 60.0
+    nursery.start_soon(sites.act, Action("restart", target="NYC.C"))
+    await trio.sleep(2)
+    place_of(sites).there.remove(C)
+    await trio.sleep(2)
+    assert (sites.problems, sites.survivors(), sites.of("NYC")) == (["C was late.", "C is gone"], [A, B, D, E, F], [A, B])
+
+
 async def test_nobody_sends_through_a_member_that_is_still_joining(sites: Sites, nursery: trio.Nursery) -> None:
     place_of(sites).join_s = 5.0
     nursery.start_soon(sites.act, Action("restart", target="NYC.C"))
