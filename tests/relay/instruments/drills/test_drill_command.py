@@ -143,10 +143,11 @@ def test_harm_that_meets_nothing_has_a_word_and_an_exit_code_of_its_own(monkeypa
 
 
 @pytest.mark.slow
-def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "children_at_least"), [("disk-full", 2), ("hole", 2), ("hole", 8)])
+def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path, name: str, children_at_least: int) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen([*RELAY, "drill", "disk-full"], stdout=subprocess.PIPE, env=environment) as ran:
-        while len(children := children_of(ran.pid)) < 2:
+    with subprocess.Popen([*RELAY, "drill", name], stdout=subprocess.PIPE, env=environment) as ran:
+        while len(children := children_of(ran.pid)) < children_at_least:
             assert ran.poll() is None
             time.sleep(0.05)  # nothing tells when another process has children
         ran.send_signal(signal.SIGTERM)

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from relay.instruments.drills.executor import PlaceFailed
 from relay.instruments.drills.plan import Seat
 from relay.instruments.drills.wires import Wires, has_wires, open_wires
 from relay.instruments.drills.wires import switch as module
+from tests.relay.instruments.test_demo import is_running
 
 A, B, C = (Seat("NYC", name) for name in "ABC")
 LIMIT_S = 60.0
@@ -43,6 +45,19 @@ try:
         s.settimeout(1)
 except TimeoutError:
     pass
+"""
+#: Makes wires, tells who holds them, and waits.
+HOLD = """
+import trio
+from relay.instruments.drills.plan import Seat
+from relay.instruments.drills.wires import open_wires
+
+async def main():
+    async with open_wires([Seat("NYC", "A"), Seat("NYC", "B")]) as wires:
+        print(wires._switch.pid, *[wire.holder.pid for wire in wires._wires.values()], flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
 """
 
 
@@ -124,6 +139,20 @@ async def test_wires_are_not_of_this_machine_and_gone_with_the_run() -> None:
     for pid in holders:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_wires_are_gone_with_a_process_that_is_killed() -> None:
+    if not trio.run(has_wires):
+        pytest.skip("no user namespaces here, or not what wires need of the kernel: no wire was made")
+    with subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        holders = [int(pid) for pid in process.stdout.readline().split()]
+        assert len(holders) == 3
+        process.kill()
+    deadline = time.monotonic() + LIMIT_S
+    while any(map(is_running, holders)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # nothing tells when another process's children have ended
 
 
 async def test_what_the_kernel_refuses_is_told(wires: Wires, monkeypatch: pytest.MonkeyPatch) -> None:
