@@ -170,6 +170,8 @@ class Sites:
                     await self._leave(seat)
                 await self._start(seat)
                 await self._joined([seat])
+            case "start":
+                await self._start(seat)
             case "fill-disk":
                 self.full[seat] = None
                 await self._executor.fill_disk(seat)
@@ -225,7 +227,10 @@ class Sites:
         if self._states[seat] not in ("joining", "running"):
             return None
         try:
-            return await self._executor.status(seat)
+            status = await self._executor.status(seat)
+            if self._complete and self._states[seat] == "joining" and is_member(status):
+                self._states[seat] = "running"
+            return status
         except MemberDied as error:
             if self._states[seat] == "joining" and self._complete:
                 # What has been started again and cannot join is what a drill is to show, so the run goes on.

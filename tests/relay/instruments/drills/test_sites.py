@@ -127,6 +127,16 @@ async def test_a_restart_ends_and_starts_and_a_dead_member_is_only_started(sites
     assert place_of(sites).done[6:] == [("leave", "B"), ("start", "B"), ("kill", "C"), ("start", "C")]
 
 
+async def test_a_start_is_not_waited_for_and_whoever_has_joined_runs(sites: Sites) -> None:
+    await sites.act(Action("leave", target="NYC.B"))
+    place_of(sites).join_s = 5.0
+    assert await sites.act(Action("start", target="NYC.B")) == "B"
+    assert (sites.of("NYC"), B in sites.survivors()) == ([A, C], True)
+    await trio.sleep(6)
+    await sites.statuses()
+    assert sites.of("NYC") == [A, B, C]
+
+
 async def test_who_is_started_again_and_cannot_join_is_a_problem_of_the_run(sites: Sites, nursery: trio.Nursery) -> None:
     place_of(sites).join_s = 60.0
     nursery.start_soon(sites.act, Action("restart", target="NYC.C"))
