@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-#: What is done to a member: `restart` stops it gracefully when it runs, starts it again, and waits until it has joined its site,
-#: for which `start` does not wait; `block` is a blocking call in its
-#: event loop; `stop-reader` stops whoever reads what it delivers.
+#: What is done to a member: `restart` stops it gracefully when it runs, starts it again, and waits until it has joined; `start`
+#: does not wait; `block` is a blocking call in its event loop; `stop-reader` stops whoever reads what it delivers.
 MemberVerb: TypeAlias = Literal[
     "kill", "pause", "resume", "leave", "restart", "start", "fill-disk", "free-disk", "block", "unblock", "stop-reader"
 ]

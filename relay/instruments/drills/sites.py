@@ -170,8 +170,10 @@ class Sites:
                     await self._leave(seat)
                 await self._start(seat)
                 await self._joined([seat])
-            case "start":
+            case "start" if self._states[seat] == "gone":
                 await self._start(seat)
+            case "start":
+                self.problems.append(f"{seat.name} of {seat.site} was to be started, and had not ended.")
             case "fill-disk":
                 self.full[seat] = None
                 await self._executor.fill_disk(seat)

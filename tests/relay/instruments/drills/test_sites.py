@@ -135,6 +135,8 @@ async def test_a_start_is_not_waited_for_and_whoever_has_joined_runs(sites: Site
     await trio.sleep(6)
     await sites.statuses()
     assert sites.of("NYC") == [A, B, C]
+    await sites.act(Action("start", target="NYC.A"))
+    assert sites.problems == ["A of NYC was to be started, and had not ended."]
 
 
 async def test_who_is_started_again_and_cannot_join_is_a_problem_of_the_run(sites: Sites, nursery: trio.Nursery) -> None:
