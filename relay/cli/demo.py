@@ -15,10 +15,11 @@ from relay.cli.running import run_until_signal
 from relay.instruments.demo import demo_table, read_lines
 from relay.instruments.drills.executor import MemberDied
 from relay.instruments.drills.layout import Discovery
+from relay.instruments.drills.load import DrillPlan
 from relay.instruments.drills.local import open_local
 from relay.instruments.drills.plan import Action, Drill, DrillLoad
 from relay.instruments.drills.result import DrillResult
-from relay.instruments.drills.run import DrillPlan, Phase, run_drill
+from relay.instruments.drills.run import Phase, run_drill
 from relay.instruments.drills.sites import NotReady
 
 Kill = Literal["relay", "none"]

@@ -13,21 +13,37 @@ from rich.table import Table
 from rich.text import Text
 
 from relay.cli.demo import PHASES
-from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_NOT_EXERCISED
 from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
 from relay.cli.running import run_until_signal
 from relay.instruments.demo import demo_table
 from relay.instruments.drills.executor import MemberDied, PlaceFailed, Venue
 from relay.instruments.drills.library import drill_names, find_drill
-from relay.instruments.drills.plan import Drill
+from relay.instruments.drills.load import plan_drill
+from relay.instruments.drills.plan import Drill, at_place
 from relay.instruments.drills.report import REPORT_SUFFIXES, write_report
 from relay.instruments.drills.report.facts import RUN_COLUMNS, means, runs
-from relay.instruments.drills.result import DrillResult, summary
-from relay.instruments.drills.run import Phase, plan_drill, run_drill
+from relay.instruments.drills.result import DrillResult, overall, summary
+from relay.instruments.drills.run import Phase, run_drill
 from relay.instruments.drills.sites import NotReady
 from relay.instruments.drills.venues import VenueName, find_venue
 
+_EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NOT_EXERCISED}
+
 _EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
+
+
+def _list(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
+    """Print the drills that come with relay, and what each of them is for."""
+    if not is_wanted:
+        return
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("drill", no_wrap=True)
+    table.add_column("what it shows")
+    for name in drill_names():
+        table.add_row(name, Text(find_drill(name).why))
+    stdout.print(table)
+    ctx.exit()
 
 
 @click.command(name="drill", epilog=_EPILOG)
@@ -40,6 +56,7 @@ _EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals of each run here.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a report with a chart: .html or .md.")
 @json_option
+@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Print what all drills show.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -56,9 +73,10 @@ def command(
     All members are real: processes on this machine (local), containers of the compose file (compose), or pods in the cluster
     that kubectl talks to (kubernetes). What cannot be done there is refused before anything starts.
 
-    Prints what happened when and what every member delivered, and exits with 1 when that is not as the drill says.
+    Prints what happened when and what every member delivered, and exits with 1 when that is not as the drill says, with 3 when
+    nothing was wrong but the harm met nothing, or not under load.
     """
-    drill = find_drill(name)
+    drill = at_place(find_drill(name), where)
     if report is not None:
         _refuse_report(report, ctx)
     if journal is not None:
@@ -75,7 +93,7 @@ def command(
             click.echo(aborted[-1], err=True)
         else:
             results.append(result)
-            for fault in result.faults():
+            for fault in (*result.faults(), *result.unexercised):
                 click.echo(f"seed {each}: {fault}", err=True)
     try:
         if as_json:
@@ -86,7 +104,7 @@ def command(
         # Neither is lost with the other: a report that cannot be written, an output that nobody reads to its end.
         if report is not None:
             _write(report, write_report(report.suffix, drill, where, results, aborted))
-    ctx.exit(0 if not aborted and all(result.passed for result in results) else EXIT_CHECK_FAILED)
+    ctx.exit(_EXITS[overall(results, aborted)])
 
 
 def _refuse_report(report: Path, ctx: click.Context) -> None:
@@ -147,7 +165,7 @@ def _print(drill: Drill, results: list[DrillResult], aborted: list[str]) -> None
     if counts["failover_s"] is not None:
         told += f"; longest silence {counts['failover_s']:.2f} s"
         told += f" in the median, {counts['failover_worst_s']:.2f} s at worst" if len(results) > 1 else ""
-    print_verdict(counts["verdict"] == "pass", told)
+    print_verdict(counts["verdict"] == "pass", told, failed=counts["verdict"].upper())
 
 
 def _timeline(result: DrillResult) -> Table:

@@ -8,5 +8,7 @@ EXIT_DONE = 0
 EXIT_CHECK_FAILED = 1
 #: Wrong usage or configuration; one sentence says what and where.
 EXIT_USAGE = 2
+#: Nothing was wrong, but what the command was to show did not happen.
+EXIT_NOT_EXERCISED = 3
 #: The command was ended by a signal.
 EXIT_INTERRUPTED = 130

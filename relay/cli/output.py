@@ -28,9 +28,9 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value))
 
 
-def print_verdict(passed: bool, told: str) -> None:
-    """The last line of a command that checks something."""
-    verdict = Text("PASS: ", style="bold green") if passed else Text("FAIL: ", style="bold red")
+def print_verdict(passed: bool, told: str, *, failed: str = "FAIL") -> None:
+    """The last line of a command that checks something; `failed` is the word for everything but PASS."""
+    verdict = Text("PASS: ", style="bold green") if passed else Text(f"{failed}: ", style="bold red")
     stdout.print(verdict + Text(told))
 
 

@@ -29,7 +29,7 @@ def demo_table(result: DrillResult) -> Table:
 def _cells(each: MemberVerdict) -> list[Text]:
     wrong = [_count(each.lost), _count(each.duplicated), _count(each.reordered), _count(each.gaps)]
     order = "killed" if each.crashed else each.order_hash[:8]
-    return [Text(each.site), Text(each.name), Text(str(each.sent)), Text(str(each.delivered)), *wrong, Text(order)]
+    return [Text(each.site), Text(each.title), Text(str(each.sent)), Text(str(each.delivered)), *wrong, Text(order)]
 
 
 def _count(number: int) -> Text:

@@ -51,11 +51,11 @@ class Child:
         self._log = directory / f"{seat.site}-{seat.name}.log"
         self._process: trio.Process | None = None
 
-    async def spawn(self, command: Sequence[str], *, own_session: bool = False) -> None:
-        """Start the process. In a session of its own the terminal's Ctrl-C does not reach it."""
+    async def spawn(self, command: Sequence[str], *, own_session: bool = False, output: int = subprocess.DEVNULL) -> None:
+        """Start the process. In a session of its own the terminal's Ctrl-C does not reach it. `output`: a file descriptor."""
         with self._open_log() as log:
             self._process = await trio.lowlevel.open_process(
-                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, start_new_session=own_session
+                command, stdin=subprocess.PIPE, stdout=output, stderr=log, start_new_session=own_session
             )
 
     def _open_log(self) -> BinaryIO:

@@ -96,6 +96,18 @@ class Executor:
         """Let a member leave; it is killed when it takes longer. Returns a sentence when something was wrong with that."""
         return await self._members[seat].end(grace_s)
 
+    async def block(self, seat: Seat) -> None:
+        """Let the member's event loop stand still in a blocking call."""
+        raise NotImplementedError
+
+    async def unblock(self, seat: Seat) -> None:
+        """End the blocking call."""
+        raise NotImplementedError
+
+    async def stop_reader(self, seat: Seat) -> None:
+        """Stop whoever reads what the member delivers; it is not started again."""
+        raise NotImplementedError
+
     async def fill_disk(self, seat: Seat) -> None:
         """Leave no room for the member's journal."""
         raise NotImplementedError
@@ -111,6 +123,10 @@ class Executor:
     def means(self) -> Sequence[str]:
         """By what means harm was done so far, in sentences."""
         return list(self._means)
+
+    def idle(self) -> Sequence[str]:
+        """Sentences on harm that met nothing, as far as the place can tell: then the drill has shown nothing."""
+        return ()
 
     async def journals(self) -> Sequence[Path]:
         """Where the journals are, when every member has stopped; without those of members whose disk was full."""

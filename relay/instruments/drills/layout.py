@@ -33,6 +33,12 @@ class Ports:
     datagrams: Mapping[Seat, int]
     #: Multicast group and port of each site, where there is multicast.
     groups: Mapping[str, tuple[str, int]]
+    #: The address of each member that has one of its own, on a wire.
+    addresses: Mapping[Seat, str] = field(default_factory=dict)
+
+    def host(self, seat: Seat) -> str:
+        """The address of a member."""
+        return self.addresses.get(seat, LOOPBACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +93,14 @@ def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]
     peers: dict[str, list[str]] = {}
     for other, port in ports.bridges.items():
         if other.site != seat.site:
-            peers.setdefault(other.site, []).append(f"{LOOPBACK}:{detours.bridges.get((seat, other), port)}")
+            peers.setdefault(other.site, []).append(f"{ports.host(other)}:{detours.bridges.get((seat, other), port)}")
     ours = {other: port for other, port in ports.datagrams.items() if other.site == seat.site}
     return {
         "site": seat.site,
         "name": seat.name,
         "transport": _transport(seat, ports, detours),
         "discovery": {"initial_hosts": [f"{LOOPBACK}:{detours.datagrams.get(other, port)}" for other, port in ours.items()]},
-        "relay": {"bridge": {"bind": f"{LOOPBACK}:{ports.bridges[seat]}", "peers": peers}},
+        "relay": {"bridge": {"bind": f"{ports.host(seat)}:{ports.bridges[seat]}", "peers": peers}},
     }
 
 
@@ -102,7 +108,7 @@ def _transport(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
     """One group for the site where there is multicast, else a port for each member."""
     if seat.site in ports.groups:
         group, port = ports.groups[seat.site]
-        return {"interface": LOOPBACK, "multicast_group": group, "multicast_port": port}
+        return {"interface": ports.host(seat), "multicast_group": group, "multicast_port": port}
     plain = {"interface": LOOPBACK, "multicast": False, "port": ports.datagrams[seat]}
     if seat in detours.datagrams:
         plain |= {"external_host": LOOPBACK, "external_port": detours.datagrams[seat]}

@@ -1,26 +1,32 @@
-"""Drills on this machine: a process for each member, which signals harm; proxies on the links that a drill harms."""
+"""Drills on this machine: a process for each member, which signals harm; wires or proxies for the links that a drill harms."""
 
 from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import trio
 
 from relay.instruments.drills.disk import SmallDisk
 from relay.instruments.drills.executor import Executor, Pair, Place
 from relay.instruments.drills.layout import LOOPBACK, Detours, Discovery, Ports, reserved_ports, write_configurations
-from relay.instruments.drills.member import MemberProcess
+from relay.instruments.drills.member import MemberProcess, Ways
 from relay.instruments.drills.network import Network
 from relay.instruments.drills.plan import Drill, Seat, between_sites, seat_members
 from relay.instruments.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, port_of
+from relay.instruments.drills.wires import Wires, has_wires, open_wires
+from relay.instruments.drills.wires.rules import WIRE_VERBS, WIRES_ONLY
+from sitestack.model.errors import ConfigurationError
 
 #: How long a graceful leave may take when the drill is being given up.
 ABORT_TIMEOUT_S = 3.0
+
+Disks: TypeAlias = Mapping[Seat, SmallDisk]
 
 
 class LocalExecutor(Executor):
@@ -32,18 +38,27 @@ class LocalExecutor(Executor):
         "pause": "pause: SIGSTOP and SIGCONT.",
     }
 
-    def __init__(
-        self, files: Mapping[Seat, Path], directory: Path, journal: Path, network: Network, disks: Mapping[Seat, SmallDisk]
-    ) -> None:
-        self._processes = {
-            seat: MemberProcess(seat, file, directory, disks[seat].directory if seat in disks else journal)
-            for seat, file in files.items()
-        }
-        super().__init__(self._processes)
+    def __init__(self, processes: Mapping[Seat, MemberProcess], journal: Path, network: Network | Wires, disks: Disks) -> None:
+        super().__init__(processes)
+        self._processes = processes
         self._journal = journal
         self._network = network
         self._disks = disks
         self._filled: dict[Seat, None] = {}
+
+    async def block(self, seat: Seat) -> None:
+        """A blocking call in the process."""
+        self._used("block: a blocking call in the main thread of the process.")
+        await self._processes[seat].block()
+
+    async def unblock(self, seat: Seat) -> None:
+        """The end of the blocking call."""
+        await self._processes[seat].unblock()
+
+    async def stop_reader(self, seat: Seat) -> None:
+        """Stop the process that reads the member's events."""
+        self._used("stop-reader: SIGSTOP to the process that reads the events of the member.")
+        await self._processes[seat].stop_reader()
 
     async def fill_disk(self, seat: Seat) -> None:
         """Fill the small disk; where none could be mounted, limit the size of the files that the process may write."""
@@ -65,10 +80,18 @@ class LocalExecutor(Executor):
             self._processes[seat].limit_files(None)
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
-        """Change the conditions that the proxies look up."""
+        """Change the conditions that the proxies look up, or those of the wires."""
+        if isinstance(self._network, Wires):
+            self._used("links: wires between network namespaces, tc (htb, u32) at the receiver's end.")
+            await self._network.harm(pairs, do, amount)
+            return
         self._used("links: proxies in user space.")
         for source, destination in pairs:
             self._network.change(source, destination, do, amount)
+
+    def idle(self) -> Sequence[str]:
+        """Harm to wires that has met no packet."""
+        return self._network.idle() if isinstance(self._network, Wires) else ()
 
     async def journals(self) -> Sequence[Path]:
         """One directory, without the journals on disks that were full: they have holes, so nothing can be judged by them."""
@@ -85,35 +108,76 @@ class LocalExecutor(Executor):
 
 
 class LocalVenue:
-    """Processes on this machine, where every verb can be done."""
+    """Processes on this machine, where every verb can be done, if it lets us make wires."""
+
+    def __init__(self) -> None:
+        self._has_wires = False
 
     async def prepare(self, drill: Drill) -> None:
-        """Nothing has to be prepared."""
+        """See whether there can be wires. Raises ConfigurationError when the drill needs some and there can be none."""
+        self._has_wires = takes_wires(drill) and await has_wires()
+        if refusals := list(refuse_links(drill, self._has_wires)):
+            raise ConfigurationError("\n".join(f"relay drill --on local: {refusal}" for refusal in refusals))
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
-        return open_local(drill, seed, directory, journal)
+        return open_local(drill, seed, directory, journal, wired=self._has_wires)
+
+
+def takes_wires(drill: Drill) -> bool:
+    """Whether wires can do all that is done to links, and some of it better than proxies: inside a site, or to long packets."""
+    all_of_it = all(action.do in WIRE_VERBS for action in drill.method if action.link)
+    return all_of_it and (drill.harms_sites or drill.does("mtu"))
+
+
+def refuse_links(drill: Drill, wired: bool) -> Iterator[str]:
+    """Sentences on harm to links that needs wires, where there are none."""
+    needy = [each for each in drill.method if each.do in WIRES_ONLY and (each.do == "mtu" or drill.harms_inside(each))]
+    if not needy or wired:
+        return
+    verbs = ", ".join(dict.fromkeys(action.do for action in needy))
+    if takes_wires(drill):
+        yield f"{verbs} needs user namespaces, and of the kernel veth, bridge, sch_htb and cls_u32."
+    else:
+        yield f"{verbs} can only be done with no other harm to links than {', '.join(WIRE_VERBS)}."
 
 
 @asynccontextmanager
 async def open_local(
-    drill: Drill, seed: int, directory: Path, journal: Path, discovery: Discovery = "multicast"
+    drill: Drill, seed: int, directory: Path, journal: Path, discovery: Discovery = "multicast", *, wired: bool = False
 ) -> AsyncIterator[Executor]:
-    """The place of one run, with no member started. After the block no process, port or mount is left, whatever happened."""
+    """The place of one run, with no member started. After the block no process, port or mount is left, whatever happened.
+
+    `wired`: whether members have a network namespace each, and wires between them; else proxies do the harm to links.
+    """
     seats = seat_members(drill.sites, drill.members)
-    with ExitStack() as stack:
+    proxied = drill.harms_sites and not wired
+    async with AsyncExitStack() as stack:
         # No proxy can stand in a multicast.
-        ports = stack.enter_context(reserved_ports(seats, "hosts" if drill.harms_sites else discovery))
+        ports = stack.enter_context(reserved_ports(seats, "hosts" if proxied else discovery))
         disks: dict[Seat, SmallDisk] = {}
-        if any(action.do == "fill-disk" for action in drill.method):
+        if drill.does("fill-disk"):
             disks = {seat: stack.enter_context(SmallDisk(directory / f"disk-{seat.site}-{seat.name}")) for seat in seats}
+        wires = await stack.enter_async_context(open_wires(seats)) if wired else None
+        if wires is not None:
+            ports = replace(ports, addresses={seat: wires.address(seat) for seat in seats})
         network = Network()
         async with trio.open_nursery() as nursery:
             detours = Detours(
-                await _start_bridge_proxies(ports, network, nursery) if drill.harms_bridges else {},
-                await _start_site_proxies(ports, network, nursery, random.Random(seed)) if drill.harms_sites else {},
+                await _start_bridge_proxies(ports, network, nursery) if drill.harms_bridges and not wired else {},
+                await _start_site_proxies(ports, network, nursery, random.Random(seed)) if proxied else {},
             )
             files = write_configurations(ports, directory, detours, drill.config)
-            executor = LocalExecutor(files, directory, journal, network, disks)
+            processes = {
+                seat: MemberProcess(
+                    seat,
+                    file,
+                    directory,
+                    disks[seat].directory if seat in disks else journal,
+                    Ways(wires.enter(seat) if wires else (), drill.does("block"), drill.does("stop-reader")),
+                )
+                for seat, file in files.items()
+            }
+            executor = LocalExecutor(processes, journal, wires or network, disks)
             try:
                 yield executor
             finally:

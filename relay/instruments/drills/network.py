@@ -25,13 +25,22 @@ class Condition:
     loss: float = 0.0
     duplication: float = 0.0
     reordering: float = 0.0
+    #: Longer packets vanish, headers included; 0: none does. Only the kernel does this, see `wires`.
+    packet_bytes_max: float = 0.0
 
 
 OPEN = Condition()
 
 
 #: Verbs that take an amount, with what the amount becomes.
-_GRADED = {"delay": "delay_s", "slow": "bytes_per_s", "lose": "loss", "duplicate": "duplication", "reorder": "reordering"}
+_GRADED = {
+    "delay": "delay_s",
+    "slow": "bytes_per_s",
+    "lose": "loss",
+    "duplicate": "duplication",
+    "reorder": "reordering",
+    "mtu": "packet_bytes_max",
+}
 
 
 def harmed(before: Condition, do: str, amount: float) -> Condition:

@@ -1,7 +1,4 @@
-"""A drill as data: its sites, the load, the harm that is done and when, and what must come of it. Pure.
-
-A drill file is read into these classes; every mistake in it becomes a sentence with the path of its key.
-"""
+"""A drill as data: its sites, the load, the harm that is done and when, and what must come of it. Pure."""
 
 from __future__ import annotations
 
@@ -10,19 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from relay.node.config_file import fill_in
-from relay.node.config_values import Reader
-
-#: What is done to a member: `restart` stops it gracefully when it runs, and starts it again.
-MemberVerb: TypeAlias = Literal["kill", "pause", "resume", "leave", "restart", "fill-disk", "free-disk"]
+#: What is done to a member: `restart` stops it gracefully when it runs, starts it again, and waits until it has joined; `start`
+#: does not wait; `block` is a blocking call in its event loop; `stop-reader` stops whoever reads what it delivers.
+MemberVerb: TypeAlias = Literal[
+    "kill", "pause", "resume", "leave", "restart", "start", "fill-disk", "free-disk", "block", "unblock", "stop-reader"
+]
 #: What is done to a link; see `relay/instruments/drills/network.py`.
-LinkVerb: TypeAlias = Literal["cut", "stall", "half-open", "delay", "slow", "lose", "duplicate", "reorder", "heal"]
+LinkVerb: TypeAlias = Literal["cut", "stall", "half-open", "delay", "slow", "lose", "duplicate", "reorder", "mtu", "heal"]
 
 MEMBER_VERBS: tuple[str, ...] = get_args(MemberVerb)
 #: Verbs that need an amount.
-GRADED = ("delay", "slow", "lose", "duplicate", "reorder")
+GRADED = ("delay", "slow", "lose", "duplicate", "reorder", "mtu")
 #: Verbs that end an earlier harm. A role in their target means the member that had it when the harm was done.
-UNDOING = ("resume", "free-disk", "heal")
+UNDOING = ("resume", "free-disk", "unblock", "heal")
 #: Members that a target may name by what they are when the action happens.
 ROLES = ("relay", "second", "member")
 #: The member of a site that the seed picks, the same one throughout a run.
@@ -42,7 +39,8 @@ class Action:
     target: str = ""
     #: A link: `X - Y` both ways, `X > Y` one way; X and Y are sites or members.
     link: str = ""
-    #: Seconds for `delay`, bytes per second for `slow`, a probability for `lose`, `duplicate` and `reorder`.
+    #: Seconds for `delay`, bytes per second for `slow`, a probability for `lose`, `duplicate` and `reorder`; for `mtu` the
+    #: bytes of the longest packet that passes, with its headers.
     amount: float = 0.0
 
     def __str__(self) -> str:
@@ -52,12 +50,17 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class DrillLoad:
-    """The steady state: one member of each site sends."""
+    """The steady state: members of each site send.
+
+    It lasts for `seconds`, and longer while an action that was planned within them has not taken effect.
+    """
 
     #: Messages per second of each sender.
     rate: float = 200.0
     message_bytes: int = 100
     seconds: float = 8.0
+    #: one: the last member of each site that runs, which is the last to relay. all: every member, also one that stands still.
+    senders: Literal["one", "all"] = "one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,22 @@ class Expectation:
 
     #: none: everything arrives. exact: what the budget could not hold is missing, and declared to the message.
     gaps: Literal["none", "exact"] = "none"
+    #: Member (SITE.NAME) or site (each member of it) -> the most messages that may be declared lost there; elsewhere none may.
+    gaps_max: dict[str, int] = field(default_factory=dict)
     #: The longest time that members of one site may hear nothing of the other; 0: the silence is only measured.
     silence_s_max: float = 0.0
+    #: The longest time that members may hear nothing of their own site; 0: it is only measured.
+    own_silence_s_max: float = 0.0
+    #: `silence_s_max` in containers and in a cluster, where members start and end more slowly; 0: it is the same there.
+    silence_elsewhere_s_max: float = 0.0
     #: Whether all links must last: none may be given up for silence, or because the peer took no bytes (F26).
     steady_links: bool = False
     #: Site -> its members at the end. Empty: all that were not killed and have not left.
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def gaps_allowed(self, site: str, name: str) -> int:
+        """How many messages may be declared lost at this member."""
+        return self.gaps_max.get(f"{site}.{name}", self.gaps_max.get(site, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,15 @@ class Drill:
     def harms_bridges(self) -> bool:
         """Whether a link between sites is harmed."""
         return any(one.site != other.site for one, other in self._links())
+
+    def harms_inside(self, action: Action) -> bool:
+        """Whether an action harms a link inside a site."""
+        one, other, _ = parse_link(action.link, self.sites, self.members)
+        return one.site == other.site
+
+    def does(self, *verbs: str) -> bool:
+        """Whether one of these verbs is in the method."""
+        return any(action.do in verbs for action in self.method)
 
     def _links(self) -> Iterator[tuple[Place, Place]]:
         for action in self.method:
@@ -157,52 +179,12 @@ def parse_link(text: str, sites: Sequence[str], members: int) -> tuple[Place, Pl
     raise ValueError(f"{text!r} is no link; write X - Y for both ways or X > Y for one.")
 
 
-def read_drill(plain: Any) -> tuple[Drill, list[str]]:
-    """A drill out of plain values, and what is wrong with it."""
-    reader = Reader({})
-    config = plain.get("config") if type(plain) is dict else None
-    rest = {key: value for key, value in plain.items() if key != "config"} if type(plain) is dict else plain
-    drill = reader.record(Drill, rest)
-    problems = [*reader.problems, *([] if reader.problems else _problems(drill))]
-    if config is not None:
-        problems += [f"config.{problem}" for problem in fill_in(config)[1]]
-        drill = replace(drill, config=config if type(config) is dict else {})
-    return drill, problems
-
-
-def _problems(drill: Drill) -> Iterator[str]:
-    if not drill.name:
-        yield "name: the drill has no name."
-    if len(drill.sites) < 2 or len(set(drill.sites)) < len(drill.sites):
-        yield "sites: must name at least two different sites."
-        return
-    if not 0 < drill.members <= 26:
-        yield "members: must be from 1 to 26."
-        return
-    if min(drill.load.rate, drill.load.message_bytes, drill.load.seconds) <= 0:
-        yield "load: rate, message_bytes and seconds must be more than 0."
-    for index, action in enumerate(drill.method):
-        for problem in _action_problems(drill, action):
-            yield f"method[{index}]: {problem}"
-
-
-def _action_problems(drill: Drill, action: Action) -> Iterator[str]:
-    if min(action.at_s, action.spread_s, action.amount) < 0:
-        yield "times and amounts must not be negative."
-    try:
-        if action.do in MEMBER_VERBS:
-            if action.link or not parse_place(action.target, drill.sites, drill.members).who:
-                yield f"{action.do} needs a target, one member."
-        elif action.target:
-            yield f"{action.do} needs a link, not a target."
-        else:
-            parse_link(action.link, drill.sites, drill.members)
-    except ValueError as error:
-        yield str(error)
-    if action.do in GRADED and not action.amount:
-        yield f"{action.do} needs an amount above 0; without one it harms nothing."
-    if action.do in ("lose", "duplicate", "reorder") and action.amount > 1:
-        yield f"{action.do} takes a probability from 0 to 1."
+def at_place(drill: Drill, where: str) -> Drill:
+    """The drill with the limit of silence of a place."""
+    limit_s = drill.verdict.silence_elsewhere_s_max
+    if where == "local" or not limit_s:
+        return drill
+    return replace(drill, verdict=replace(drill.verdict, silence_s_max=limit_s))
 
 
 def draw_method(drill: Drill, seed: int) -> list[tuple[float, Action]]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from relay.instruments.check import Report
 from relay.instruments.drills.plan import Drill
 from relay.instruments.drills.rates import Rates
 from relay.instruments.drills.verdict import MemberVerdict, Silence, order_agrees
+
+#: Not exercised: nothing was wrong, but what the drill is for did not happen, or not under load.
+Verdict = Literal["pass", "fail", "not exercised"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,15 @@ class DrillResult:
     timeline: tuple[Moment, ...]
     #: Sentences on what went wrong other than deliveries.
     problems: tuple[str, ...]
+    #: The longest silence of another site after the first harm, and that of the own site.
     silence: Silence | None = None
+    own_silence: Silence | None = None
     #: Deliveries per second in each site.
     rates: Rates = field(default_factory=Rates)
     #: By what means harm was done, in sentences.
     means: tuple[str, ...] = ()
+    #: Sentences on what the drill was to show and could not.
+    unexercised: tuple[str, ...] = ()
 
     @property
     def failover_s(self) -> float | None:
@@ -71,9 +78,16 @@ class DrillResult:
         return sum(each.gaps for each in self.members)
 
     @property
+    def verdict(self) -> Verdict:
+        """Fail when anything was wrong; pass only when the drill has shown what it is for."""
+        if any(self.faults()):
+            return "fail"
+        return "not exercised" if self.unexercised else "pass"
+
+    @property
     def passed(self) -> bool:
-        """Whether nothing at all was wrong."""
-        return not any(self.faults())
+        """Whether nothing at all was wrong, and everything was exercised."""
+        return self.verdict == "pass"
 
     def faults(self) -> Iterator[str]:
         """Everything that was wrong, in sentences."""
@@ -88,8 +102,10 @@ class DrillResult:
 
     def _unexpected(self) -> Iterator[str]:
         expected = self.drill.verdict
-        if expected.gaps == "none" and (gaps := sum(each.gaps for each in self.members if not each.apart)):
-            yield f"{gaps} messages declared lost."
+        for each in self.members:
+            if each.gaps > (allowed := expected.gaps_allowed(each.site, each.name)):
+                at_most = f"at most {allowed} are expected" if allowed else "none is expected"
+                yield f"{each.gaps} messages declared lost at {each.title} of {each.site}; {at_most}."
         if expected.gaps == "exact" and not self.gaps:
             yield "Nothing was declared lost, so the budget was never exceeded."
         if overstated := sum(each.overstated for each in self.members):
@@ -99,6 +115,9 @@ class DrillResult:
                 "nothing was heard any more" if self.failover_s is None else f"there was silence for {self.failover_s:.1f} s"
             )
             yield f"After the harm {heard}; at most {expected.silence_s_max:g} s are expected."
+        if self.own_silence is not None and 0 < expected.own_silence_s_max < self.own_silence.seconds:
+            what = f"{self.own_silence.member} heard nothing of its own site for {self.own_silence.seconds:.1f} s"
+            yield f"After the harm {what}; at most {expected.own_silence_s_max:g} s are expected."
 
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints."""
@@ -107,9 +126,13 @@ class DrillResult:
             "failover_s": self.failover_s,
             "failover_worst_s": self.failover_s,
             "silence": None if self.silence is None else asdict(self.silence),
+            "own_silence": None if self.own_silence is None else asdict(self.own_silence),
+            "own_silence_s": None if self.own_silence is None else self.own_silence.seconds,
             "means": list(self.means),
             "quiet_s": self.quiet_s,
             "queues": self.queues,
+            "gaps_at": {f"{each.site}.{each.title}": each.gaps for each in self.members if each.gaps},
+            "unexercised": list(self.unexercised),
             "timeline": [{"at_s": each.at_s, "what": each.what} for each in self.timeline],
             "seed": self.seed,
         }
@@ -129,9 +152,20 @@ def summary(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]
         **totals,
         "failover_s": round(median(silences), 3) if silences else None,
         "failover_worst_s": max(silences, default=None),
+        "own_silence_worst_s": max(
+            [each.own_silence.seconds for each in results if each.own_silence is not None], default=None
+        ),
         "quiet_s": max((result.quiet_s for result in results), default=None),
         "runs": [result.to_json() for result in results],
     }
+
+
+def overall(results: Sequence[DrillResult], aborted: Sequence[str] = ()) -> Verdict:
+    """The worst verdict of all runs; a run that came to no result failed."""
+    verdicts = {result.verdict for result in results}
+    if aborted or "fail" in verdicts:
+        return "fail"
+    return "not exercised" if "not exercised" in verdicts else "pass"
 
 
 def _totals(results: Sequence[DrillResult]) -> dict[str, Any]:
@@ -142,7 +176,7 @@ def _totals(results: Sequence[DrillResult]) -> dict[str, Any]:
             delivered[each.name] += each.delivered
     hashes: dict[str, dict[str, str]] = {site: {} for site in sites}
     for each in results[-1].members if results else ():
-        hashes[each.site][each.name] = each.order_hash
+        hashes[each.site][each.title] = each.order_hash
     return {
         "sites": sites,
         "sent": sum(each.sent for result in results for each in result.members),
@@ -153,6 +187,6 @@ def _totals(results: Sequence[DrillResult]) -> dict[str, Any]:
         "gaps": sum(result.gaps for result in results),
         "order_hash": hashes,
         "seconds": round(sum(result.seconds for result in results), 3),
-        "verdict": "pass" if all(result.passed for result in results) else "fail",
+        "verdict": overall(results),
         "problems": [fault for result in results for fault in result.faults()],
     }

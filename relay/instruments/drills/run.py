@@ -5,10 +5,8 @@ Nothing here prints: `observe` is told of the progress, and the result holds eve
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -17,12 +15,13 @@ import trio
 from relay.instruments.check import Report, check_directories
 from relay.instruments.drills.end_checks import lost_links, unlike_others, wrong_views
 from relay.instruments.drills.executor import Executor, MemberDied, Place, PlaceFailed, Status
-from relay.instruments.drills.plan import UNDOING, Action, Drill, Seat, draw_method
+from relay.instruments.drills.load import DrillPlan, Load
+from relay.instruments.drills.plan import UNDOING, Action, Seat, draw_method
 from relay.instruments.drills.rates import delivery_rates
 from relay.instruments.drills.rest import queues, unrest
 from relay.instruments.drills.result import DrillResult, Moment
 from relay.instruments.drills.sites import POLL_S, NotReady, Sites
-from relay.instruments.drills.verdict import MemberLog, judge, longest_silence, read_log
+from relay.instruments.drills.verdict import MemberLog, judge, longest_silence, missed_at_home, read_log
 from relay.journal import Problem, find_journals, read_journal
 
 Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
@@ -33,26 +32,6 @@ Observe = Callable[[Phase, int, int], None]
 REST_TIMEOUT_S = 60.0
 #: Seconds for which nothing may change before the sites count as at rest.
 SETTLE_S = 1.0
-#: Seconds between two portions of messages to a sender.
-_FEED_INTERVAL_S = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class DrillPlan:
-    """A drill with the lines to publish."""
-
-    drill: Drill
-    #: The messages that one member of each site publishes.
-    lines: Sequence[bytes]
-    #: Decides what the drill leaves open: when harm is done, and to which member.
-    seed: int = 0
-
-
-def plan_drill(drill: Drill, seed: int) -> DrillPlan:
-    """A drill with numbered lines of the size and number that its load says."""
-    count = math.ceil(drill.load.rate * drill.load.seconds)
-    lines = [b"%d " % number for number in range(count)]
-    return DrillPlan(drill, [line.ljust(drill.load.message_bytes, b".") for line in lines], seed=seed)
 
 
 async def run_drill(plan: DrillPlan, place: Place, observe: Observe) -> DrillResult:
@@ -85,7 +64,7 @@ class _Run:
         #: The beginning of the load, on trio's clock and on the monotonic clock of the journals.
         self._began = 0.0
         self._began_ns = 0
-        self._fed = 0
+        self._load = Load(plan, self._sites)
         #: When the first harm was done and when the load ended, on the clock of the journals; 0: not yet.
         self._harm_ns = self._end_ns = 0
         self._seen: dict[str, str] = {}
@@ -99,12 +78,12 @@ class _Run:
         sites = self._sites
         self._observe("starting", 0, 1)
         await sites.start()
-        await self._load()
+        await self._work()
         quiet_s, problems = await self._quiesce()
-        self._observe("stopping", self._fed, self._fed)
+        self._observe("stopping", self._load.fed, self._load.fed)
         ended_w = time.time_ns()
         await sites.leave()
-        self._observe("checking", self._fed, self._fed)
+        self._observe("checking", self._load.fed, self._load.fed)
         journals = await self._executor.journals()
         report, logs = await trio.to_thread.run_sync(self._read, journals, ended_w)
         heard = {(log.site, log.name) for log in logs} | {(seat.site, seat.name) for seat in sites.full}
@@ -112,8 +91,10 @@ class _Run:
         problems += [
             f"{seat.name} of {seat.site} has left no journal." for seat in sites.seats if (seat.site, seat.name) not in heard
         ]
-        silence = longest_silence(logs, self._harm_ns, self._end_ns, self._began_ns) if self._harm_ns else None
-        self._observe("done", self._fed, self._fed)
+        problems += missed_at_home(logs)
+        spans = (self._harm_ns, self._end_ns, self._began_ns)
+        silence, own = [longest_silence(logs, *spans, own=own) if self._harm_ns else None for own in (False, True)]
+        self._observe("done", self._load.fed, self._load.fed)
         return DrillResult(
             drill=self._drill,
             seed=self._plan.seed,
@@ -121,12 +102,14 @@ class _Run:
             members=tuple(judge(logs)),
             report=report,
             silence=silence,
+            own_silence=own,
             rates=delivery_rates(logs, self._began_ns),
             means=tuple(self._executor.means()),
             seconds=trio.current_time() - started,
             quiet_s=quiet_s,
             queues=queues(self._at_end),
             timeline=tuple(self._timeline),
+            unexercised=self._unexercised(),
             problems=(
                 *problems,
                 *unlike_others(sites, self._heard, self._at_end),
@@ -135,35 +118,28 @@ class _Run:
             ),
         )
 
+    def _unexercised(self) -> tuple[str, ...]:
+        late = [f"The load had ended before {action} took effect." for action in self._load.late]
+        return (*late, *self._executor.idle())
+
     # -- load and harm ---------------------------------------------------------------------------------------------
 
-    async def _load(self) -> None:
+    async def _work(self) -> None:
         """One member of each site publishes all lines, while harm is done."""
         self._began, self._began_ns = trio.current_time(), time.monotonic_ns()
         async with trio.open_nursery() as watching:
             watching.start_soon(self._watch)
             async with trio.open_nursery() as working:
-                for site in self._drill.sites:
-                    working.start_soon(self._feed, site)
                 working.start_soon(self._harm)
+                await self._load.run(self._began)
+                self._end_ns = time.monotonic_ns()
             watching.cancel_scope.cancel()
-
-    async def _feed(self, site: str) -> None:
-        lines, sent = self._plan.lines, 0
-        while sent < len(lines):
-            due = min(len(lines), math.ceil((trio.current_time() - self._began) * self._drill.load.rate + 1e-9))
-            sender = self._sites.sender_of(site)
-            if due > sent and sender is not None:
-                await self._sites.feed(sender, lines[sent:due])
-                self._fed += due - sent
-                sent = due
-            await trio.sleep(_FEED_INTERVAL_S)
-        self._end_ns = time.monotonic_ns()
 
     async def _harm(self) -> None:
         for at_s, action in draw_method(self._drill, self._plan.seed):
             await trio.sleep_until(self._began + at_s)
             await self._act(action)
+            self._load.settled(action)
 
     async def _act(self, action: Action) -> None:
         began = trio.current_time()
@@ -227,12 +203,13 @@ class _Run:
         logs = []
         # Members on other machines have other monotonic clocks, which the wall clocks translate.
         wall_ns = None if self._executor.same_clock else time.time_ns() - time.monotonic_ns()
-        for each in sorted(find_journals(journals, found), key=lambda each: order[each.site, each.name]):
+        for each in find_journals(journals, found):
             seat = Seat(each.site, each.name)
             log = read_log(each.site, each.name, each.uuid, read_journal(each, found), wall_ns)
             log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
             logs.append(log)
-        return report, logs
+        # A member that was started again has several logs, which follow each other in time.
+        return report, sorted(logs, key=lambda log: (order[log.site, log.name], log.began_ns))
 
 
 def _scene(seat: Seat, status: Status) -> str:

@@ -33,7 +33,7 @@ RELAY_TIMEOUT_S = 20.0
 #: Seconds for a graceful leave, after which the process is killed.
 LEAVE_TIMEOUT_S = 15.0
 
-State = Literal["waiting", "joining", "running", "paused", "leaving", "gone"]
+State = Literal["waiting", "joining", "running", "paused", "excluded", "leaving", "gone"]
 
 
 class NotReady(Exception):
@@ -55,6 +55,8 @@ class Sites:
         self._drill = drill
         self._executor = executor
         self._states: dict[Seat, State] = dict.fromkeys(self.seats, "waiting")
+        #: Whether all members have been there.
+        self._complete = False
         #: Role or name -> the member that it meant when harm was done.
         self._had: dict[Place, Seat] = {}
 
@@ -67,6 +69,10 @@ class Sites:
     def sender_of(self, site: str) -> Seat | None:
         """The member of a site that publishes: the last one that runs, which is the last to relay."""
         return next(reversed(self.of(site)), None)
+
+    def if_there(self, seat: Seat) -> Seat | None:
+        """This member, if it runs or stands still; None while it cannot take anything."""
+        return seat if self._states[seat] in ("running", "paused") else None
 
     def survivors(self) -> list[Seat]:
         """All members that should be in the views now, paused ones included."""
@@ -83,6 +89,7 @@ class Sites:
                     await self._start(seat)
                 await self._joined(seats)
             await _until(self._all_see_all)
+            self._complete = True
         if waiting.cancelled_caught:
             raise NotReady(await self._explain())
 
@@ -144,13 +151,18 @@ class Sites:
             case "kill":
                 self._states[seat] = "gone"
                 await self._executor.kill(seat)
-            case "pause":
+            case "pause" | "block":
                 self._states[seat] = "paused"
                 self.apart[seat] = None
-                await self._executor.pause(seat)
-            case "resume":
-                await self._executor.resume(seat)
+                await (self._executor.pause if action.do == "pause" else self._executor.block)(seat)
+            case "resume" | "unblock":
+                await (self._executor.resume if action.do == "resume" else self._executor.unblock)(seat)
                 self._states[seat] = "running"
+            case "stop-reader":
+                # Its site excludes it, and then it ends by itself.
+                self._states[seat] = "excluded"
+                self.apart[seat] = None
+                await self._executor.stop_reader(seat)
             case "leave":
                 await self._leave(seat)
             case "restart":
@@ -158,6 +170,10 @@ class Sites:
                     await self._leave(seat)
                 await self._start(seat)
                 await self._joined([seat])
+            case "start" if self._states[seat] == "gone":
+                await self._start(seat)
+            case "start":
+                self.problems.append(f"{seat.name} of {seat.site} was to be started, and had not ended.")
             case "fill-disk":
                 self.full[seat] = None
                 await self._executor.fill_disk(seat)
@@ -171,11 +187,12 @@ class Sites:
         if both:
             pairs += [(destination, source) for source, destination in pairs]
         distinct = list(dict.fromkeys(pairs))
-        for source, destination in distinct:
-            if source.site == destination.site:
-                harmed = dict.fromkeys(seat for seat in self.seats if seat.site == source.site)
-                self.touched.update(harmed)
-                self.apart.update(harmed)
+        if one.site == other.site:
+            # Of one member and all others it is the one that is harmed: they are a site as before.
+            alone = [seat for place, end in ((one, sources), (other, destinations)) if place.who for seat in end]
+            harmed = dict.fromkeys(alone or sources)
+            self.touched.update(harmed)
+            self.apart.update(harmed)
         await self._executor.harm_links(distinct, action.do, action.amount)
         return ""
 
@@ -195,9 +212,9 @@ class Sites:
         self._states[seat] = "joining"
 
     async def _joined(self, seats: Sequence[Seat]) -> None:
-        """Wait until they are members: before that nobody sends through them."""
+        """Wait until they are members, or gone: before that nobody sends through them."""
         await _until(partial(self._have_joined, seats))
-        self._states.update(dict.fromkeys(seats, "running"))
+        self._states.update({seat: "running" for seat in seats if self._states[seat] == "joining"})
 
     async def _leave(self, seat: Seat) -> None:
         self._states[seat] = "leaving"
@@ -212,9 +229,16 @@ class Sites:
         if self._states[seat] not in ("joining", "running"):
             return None
         try:
-            return await self._executor.status(seat)
-        except MemberDied:
-            if self._states[seat] in ("joining", "running"):
+            status = await self._executor.status(seat)
+            if self._complete and self._states[seat] == "joining" and is_member(status):
+                self._states[seat] = "running"
+            return status
+        except MemberDied as error:
+            if self._states[seat] == "joining" and self._complete:
+                # What has been started again and cannot join is what a drill is to show, so the run goes on.
+                self._states[seat] = "gone"
+                self.problems.append(str(error))
+            elif self._states[seat] in ("joining", "running"):
                 raise
             return None
 
@@ -224,7 +248,7 @@ class Sites:
         return [[seat for rank, seat in ranked if min(rank, 2) == wave] for wave in range(3)]
 
     async def _have_joined(self, seats: Sequence[Seat]) -> bool:
-        return all([is_member(await self._status(seat)) for seat in seats])
+        return all([is_member(await self._status(seat)) or self._states[seat] == "gone" for seat in seats])
 
     async def _all_see_all(self) -> bool:
         statuses = await self.statuses()

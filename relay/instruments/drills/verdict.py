@@ -7,6 +7,7 @@ are counted more strictly here: of a member that was not harmed, nothing but a d
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -94,12 +95,27 @@ class MemberVerdict:
     #: Messages that were both delivered and declared lost: a gap must not cover more than what is missing.
     overstated: int
     order_hash: str
+    #: Which process of this name it was, from 1 on: a member that was started again has several, in order.
+    incarnation: int = 1
+
+    @property
+    def title(self) -> str:
+        """The name, with the number of the process after the first."""
+        return self.name if self.incarnation == 1 else f"{self.name}#{self.incarnation}"
 
 
 def judge(logs: Sequence[MemberLog]) -> list[MemberVerdict]:
-    """A verdict for each process, in the order of the logs. The journals must cover the whole life of every process."""
+    """A verdict for each process, in the order of the logs, in which the processes of one name follow each other in time.
+
+    The journals must cover the whole life of every process.
+    """
     due = _due(logs)
-    return [_judge_member(log, due) for log in logs]
+    earlier: Counter[tuple[str, str]] = Counter()
+    verdicts = []
+    for log in logs:
+        earlier[log.site, log.name] += 1
+        verdicts.append(_judge_member(log, due, earlier[log.site, log.name]))
+    return verdicts
 
 
 def _due(logs: Sequence[MemberLog]) -> dict[Stream, Ranges]:
@@ -115,7 +131,7 @@ def _due(logs: Sequence[MemberLog]) -> dict[Stream, Ranges]:
     return due
 
 
-def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges]) -> MemberVerdict:
+def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges], incarnation: int) -> MemberVerdict:
     received = log.received.values()
     missing = [
         wanted - log.received[stream].delivered - log.received[stream].gaps if stream in log.received else wanted
@@ -135,7 +151,31 @@ def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges]) -> MemberVerdict
         gaps=sum(len(each.gaps) for each in received),
         overstated=sum(len(each.gaps & each.delivered) for each in received),
         order_hash=log.order_hash,
+        incarnation=incarnation,
     )
+
+
+def missed_at_home(logs: Sequence[MemberLog]) -> list[str]:
+    """Sentences on messages that reached another site and not the sender's own, where nobody was told that they are lost.
+
+    Members to whom something was done may miss them for that reason, and are not looked at.
+    """
+    told = []
+    for sender in logs:
+        stream = Stream(sender.site, sender.uuid, Scope.ALL, None)
+        away = [each.received[stream].delivered for each in logs if each.site != sender.site and stream in each.received]
+        abroad = reduce(Ranges.__or__, away, Ranges())
+        for mate in logs:
+            if mate.site != sender.site or mate.crashed or mate.part:
+                continue
+            known = mate.received.get(stream)
+            missed = len(abroad if known is None else abroad - known.delivered - known.gaps)
+            if missed:
+                told.append(
+                    f"{missed} messages of {sender.name} of {sender.site} are at another site, and {mate.name} of {mate.site} "
+                    "neither has them nor was told that they are lost."
+                )
+    return told
 
 
 def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
@@ -162,8 +202,12 @@ class Silence:
         return round(self.end_s - self.begin_s, 3)
 
 
-def longest_silence(logs: Sequence[MemberLog], since_ns: int, until_ns: int, zero_ns: int) -> Silence | None:
+def longest_silence(
+    logs: Sequence[MemberLog], since_ns: int, until_ns: int, zero_ns: int, *, own: bool = False
+) -> Silence | None:
     """How long, at worst, a member that was there all the time heard nothing of another site after a fault, under load.
+
+    `own`: of its own site instead.
 
     The longest time between two arrivals of which the first came before the load ended at `until_ns`, and the second after
     the fault at `since_ns`; None when nothing came after the fault. The load began at `zero_ns`.
@@ -173,7 +217,7 @@ def longest_silence(logs: Sequence[MemberLog], since_ns: int, until_ns: int, zer
         for log in logs
         if not log.crashed and not log.apart
         for site, arrivals in log.arrivals.items()
-        if site != log.site
+        if (site == log.site) is own
         for (before, _), (after, _) in pairwise(arrivals)
         if after > since_ns and before < until_ns
     ]

@@ -111,6 +111,11 @@ class Container:
             self._container.kill()
             self._container.wait(timeout=_TIMEOUT_S)
 
+    def signal(self, name: str) -> None:
+        """Send a signal to the first process."""
+        with _translated(f"send {name} to {self.name}"):
+            self._container.kill(signal=name)
+
     def pause(self) -> None:
         """Freeze all processes."""
         with _translated(f"pause {self.name}"):

@@ -35,6 +35,8 @@ class Setting:
     journal: str
     #: The conditions that proxies between the sites look up; None where there are no proxies.
     detour: Network | None = None
+    #: Whether the event loops of the members can be blocked.
+    blockable: bool = False
 
 
 class ComposeExecutor(Executor):
@@ -48,7 +50,9 @@ class ComposeExecutor(Executor):
 
     def __init__(self, setting: Setting, directory: Path) -> None:
         self._containers = {
-            seat: ContainerMember(seat, container, setting.site_networks[seat.site], setting.http_port)
+            seat: ContainerMember(
+                seat, container, setting.site_networks[seat.site], setting.http_port, blockable=setting.blockable
+            )
             for seat, container in setting.containers.items()
         }
         super().__init__(self._containers)
@@ -65,6 +69,15 @@ class ComposeExecutor(Executor):
         await super().start(seat)
         if self._conditions:
             await self._harm({seat, *self._neighbours(seat)})
+
+    async def block(self, seat: Seat) -> None:
+        """A blocking call in the process of the container."""
+        self._used("block: a blocking call in the main thread of the container's process.")
+        await self._containers[seat].block()
+
+    async def unblock(self, seat: Seat) -> None:
+        """The end of the blocking call."""
+        await self._containers[seat].unblock()
 
     # -- links -----------------------------------------------------------------------------------------------------
 
@@ -102,7 +115,8 @@ class ComposeExecutor(Executor):
         return inside
 
     def _tell_means(self, do: str) -> None:
-        how = {"lose": "iptables, statistic", "slow": "tc, htb"}.get(do, "tc, netem" if do in NETEM else "iptables, DROP")
+        means = {"lose": "iptables, statistic", "mtu": "iptables, length", "slow": "tc, htb"}
+        how = means.get(do, "tc, netem" if do in NETEM else "iptables, DROP")
         self._used(f"{do}: {how}, in the network namespaces of the containers.")
 
     def _between_sites(self, pairs: Sequence[Pair]) -> str:

@@ -12,10 +12,12 @@ from relay.instruments.drills.network import Condition
 
 CHAIN = "RELAY-DRILL"
 #: Verbs that are done by dropping packets.
-DROPPING = ("cut", "stall", "lose", "heal")
+DROPPING = ("cut", "stall", "lose", "mtu", "heal")
 #: Verbs that are done by traffic control; those of NETEM need sch_netem, which not every kernel has.
 SHAPING = ("slow", "delay", "duplicate", "reorder")
 NETEM = ("delay", "duplicate", "reorder")
+#: The length of the longest packet that there is.
+_LENGTH_MAX = 65_535
 #: A rate that limits nothing, for links that are not slowed.
 _UNHARMED = "10gbit"
 #: The queue of a slow link in seconds at its rate, and its least size in bytes; packets beyond it are dropped.
@@ -33,7 +35,12 @@ def drop_rules(incoming: Mapping[str, Condition]) -> str:
     for address, condition in incoming.items():
         if condition.mode != "open":
             lines.append(f"-A {CHAIN} -s {address} -j DROP")
-        elif condition.loss:
+            continue
+        if condition.packet_bytes_max:
+            # INPUT sees datagrams whole, whatever the fragments in which they came.
+            too_long = f"{int(condition.packet_bytes_max) + 1}:{_LENGTH_MAX}"
+            lines.append(f"-A {CHAIN} -s {address} -m length --length {too_long} -j DROP")
+        if condition.loss:
             lines.append(f"-A {CHAIN} -s {address} -m statistic --mode random --probability {condition.loss:.6f} -j DROP")
     return "\n".join([*lines, "COMMIT", ""])
 

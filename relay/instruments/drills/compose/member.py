@@ -6,6 +6,7 @@ import socket
 
 import trio
 
+from relay.instruments.drills.blockable import BLOCK, UNBLOCK
 from relay.instruments.drills.child import fetch_over_http, last_words
 from relay.instruments.drills.compose.engine import Container
 from relay.instruments.drills.executor import MemberDied, PlaceFailed, Status
@@ -18,12 +19,13 @@ _FEED_TIMEOUT_S = 10.0
 class ContainerMember:
     """A container, which keeps its name and its journal when it is started again. `network` is that of its site."""
 
-    def __init__(self, seat: Seat, container: Container, network: str, http_port: int) -> None:
+    def __init__(self, seat: Seat, container: Container, network: str, http_port: int, *, blockable: bool) -> None:
         self.seat = seat
         self.container = container
         self.url = ""
         self._network = network
         self._http_port = http_port
+        self._blockable = blockable
         self._input: socket.socket | None = None
 
     async def start(self) -> None:
@@ -65,9 +67,19 @@ class ContainerMember:
         """Let the processes go on."""
         await trio.to_thread.run_sync(self.container.resume)
 
+    async def block(self) -> None:
+        """A blocking call in the event loop."""
+        await trio.to_thread.run_sync(self.container.signal, BLOCK.name)
+
+    async def unblock(self) -> None:
+        """The end of the blocking call."""
+        await trio.to_thread.run_sync(self.container.signal, UNBLOCK.name)
+
     async def end(self, grace_s: float) -> str:
         """The stop signal of the image. Returns the last words when the exit code was not 0."""
         await trio.to_thread.run_sync(self.container.free)
+        if self._blockable:
+            await self.unblock()
         await trio.to_thread.run_sync(self.container.stop, grace_s)
         state = await trio.to_thread.run_sync(self.container.state)
         return await self._last_words() if state.exit_code else ""

@@ -14,6 +14,8 @@ from relay.instruments.drills.executor import PlaceFailed
 from relay.instruments.drills.network import Condition
 from relay.instruments.drills.plan import Action, Drill, parse_link
 
+#: Verbs that no proxy does between sites, since a connection has no packets.
+_PACKETS_ONLY = ("lose", "duplicate", "reorder", "mtu")
 #: Seconds for a command: the kernel answers at once, unless another process holds the lock of iptables.
 _LIMIT_S = 30.0
 
@@ -28,7 +30,7 @@ def refuse_links(drill: Drill, netem: bool) -> Iterator[str]:
     packets = [action for action in [*inside, *([] if detoured else between)] if action.do not in ("heal", "half-open")]
     if not netem and (lacking := dict.fromkeys(action.do for action in packets if action.do in NETEM)):
         yield f"{', '.join(lacking)} cannot be done here: the kernel has no sch_netem."
-    if detoured and (lost := dict.fromkeys(action.do for action in between if action.do in ("lose", "duplicate", "reorder"))):
+    if detoured and (lost := dict.fromkeys(action.do for action in between if action.do in _PACKETS_ONLY)):
         yield f"{', '.join(lost)} cannot be done between sites together with half-open or delay, for which proxies stand there."
     yield from _refuse_tools([action for action in packets if not cuts_sites(drill, action)])
 

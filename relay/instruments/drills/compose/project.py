@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from relay.instruments.drills import blockable as blockable_relay
 from relay.instruments.drills.compose.detours import Detours
 from relay.instruments.drills.layout import merged
 from relay.instruments.drills.plan import Drill, Seat, seat_members
@@ -76,10 +77,12 @@ def derive_project(
     files: Mapping[str, str],
     subnets: Mapping[str, str],
     detours: Detours | None = None,
+    *,
+    blockable: bool = False,
 ) -> dict[str, Any]:
     """The project of a run: the members only, fed by standard input, on networks and with configurations of the run's own.
 
-    `files` maps sites to configuration files, `subnets` networks to subnets.
+    `files` maps sites to configuration files, `subnets` networks to subnets. `blockable`: whether event loops can be blocked.
     """
     pools = {name: {"subnet": subnet} for name, subnet in subnets.items()}
     services = {}
@@ -90,6 +93,8 @@ def derive_project(
         service["image"] = image
         service["command"] = ["node", _CONFIG, "--publish", "-"]
         service["stdin_open"] = True
+        if blockable:
+            service["entrypoint"] = ["python", "-m", blockable_relay.__name__]
         # The drill asks the members itself; six more processes every few seconds would only take time from them.
         service["healthcheck"] = {"disable": True}
         service["configs"] = [{"source": seat.site, "target": _CONFIG}]

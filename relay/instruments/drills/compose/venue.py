@@ -62,7 +62,7 @@ class ComposeVenue:
         resolved = json.loads(await _compose(["--file", str(file), "config", "--format", "json"]))
         topology, configurations = read_sites(file, resolved)
         netem = await has_netem()
-        if refusals := [*topology.refuse(drill), *_refuse_disks(drill), *refuse_links(drill, netem)]:
+        if refusals := [*topology.refuse(drill), *_refuse_verbs(drill), *refuse_links(drill, netem)]:
             raise ConfigurationError("\n".join(f"{_OPTION}: {refusal}" for refusal in refusals))
         member = next(iter(topology.services.values()))
         await _compose(["--file", str(file), "build", member])
@@ -96,8 +96,10 @@ def read_sites(file: Path, resolved: Mapping[str, Any]) -> tuple[Topology, Mappi
         raise ConfigurationError(f"{_OPTION}: {file} does not describe sites of relay.") from error
 
 
-def _refuse_disks(drill: Drill) -> Iterator[str]:
-    if any(action.do in ("fill-disk", "free-disk") for action in drill.method):
+def _refuse_verbs(drill: Drill) -> Iterator[str]:
+    if drill.does("stop-reader"):
+        yield "stop-reader cannot be done to containers: the engine itself reads what they write. It can with --on local."
+    if drill.does("fill-disk", "free-disk"):
         yield "fill-disk cannot be done to containers: their journals share one volume. It can with --on local."
 
 
@@ -112,7 +114,7 @@ async def _open(ready: _Ready, drill: Drill, directory: Path, journal: Path) -> 
     seats = list(topology.services)
     detours = plan_detours(seats, subnets[topology.wan]) if leads_by_proxies(drill, ready.netem) else None
     files = _configurations(ready, drill, directory, subnets)
-    plain = derive_project(ready.resolved, topology, ready.image, files, subnets, detours)
+    plain = derive_project(ready.resolved, topology, ready.image, files, subnets, detours, blockable=drill.does("block"))
     file.write_text(json.dumps({"name": project, **plain}, indent=2), encoding="utf-8")
     executor: ComposeExecutor | None = None
     async with trio.open_nursery() as nursery:
@@ -157,6 +159,7 @@ async def _executor(
         http_port=config.http.bind.port,
         journal=config.journal.directory,
         detour=network,
+        blockable=drill.does("block"),
     )
     return ComposeExecutor(setting, journal)
 

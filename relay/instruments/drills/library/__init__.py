@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relay.instruments.drills.plan import Drill, read_drill
+from relay.instruments.drills.plan import Drill
+from relay.instruments.drills.plan_file import read_drill
 from relay.node.config_file import load
 from sitestack.model.errors import ConfigurationError
 

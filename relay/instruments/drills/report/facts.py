@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, get_args
 
 from relay.instruments.drills.plan import MEMBER_VERBS, Drill, LinkVerb
-from relay.instruments.drills.result import DrillResult, summary
+from relay.instruments.drills.result import DrillResult, Verdict, overall, summary
 
 _VERBS: tuple[str, ...] = (*MEMBER_VERBS, *get_args(LinkVerb))
 
@@ -20,11 +20,14 @@ class Fact(NamedTuple):
 
 def headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[bool, str]:
     """Whether all runs passed, and a sentence that says so."""
-    passed = bool(results) and not aborted and all(result.passed for result in results)
+    verdict = overall(results, aborted)
+    passed = bool(results) and verdict == "pass"
     runs = len(results) + len(aborted)
-    failed = len(aborted) + sum(not result.passed for result in results)
+    failed = len(aborted) + sum(result.verdict == "fail" for result in results)
     if passed:
         return True, f"{'The run' if runs == 1 else f'All {runs} runs'} went as the drill says."
+    if verdict == "not exercised":
+        return False, "Nothing was wrong, but not everything was exercised."
     return False, "The run failed." if runs == 1 else f"{failed} of {runs} runs failed."
 
 
@@ -38,9 +41,16 @@ def figures(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]
     if total["failover_s"] is not None:
         facts.append(Fact(f"silence at the other site{', median' if several else ''}", f"{total['failover_s']:.3f} s"))
         facts += [Fact("silence, worst", f"{total['failover_worst_s']:.3f} s")] if several else []
+    if total["own_silence_worst_s"] is not None:
+        facts.append(Fact(f"silence of the own site{', worst' if several else ''}", f"{total['own_silence_worst_s']:.3f} s"))
     if total["quiet_s"] is not None:
         facts.append(Fact(f"at rest after{', at worst' if several else ''}", f"{total['quiet_s']:.2f} s"))
     return facts
+
+
+def shown(verdict: Verdict) -> str:
+    """A verdict as a report shows it: what is wrong is loud."""
+    return verdict if verdict == "pass" else verdict.upper()
 
 
 #: The heads of the columns of `runs`.
@@ -54,7 +64,7 @@ def runs(results: Sequence[DrillResult]) -> list[tuple[str, ...]]:
     return [
         (
             str(result.seed),
-            "pass" if result.passed else "FAIL",
+            shown(result.verdict),
             *[f"{number:,}" for number in (result.lost, result.duplicated, result.reordered, result.gaps)],
             "-" if result.failover_s is None else f"{result.failover_s:.3f}",
             f"{result.quiet_s:.2f}",

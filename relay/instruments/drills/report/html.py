@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from relay.instruments.drills.plan import Drill
-from relay.instruments.drills.report.facts import RUN_COLUMNS, figures, harm, headline, means, runs, silence
+from relay.instruments.drills.report.facts import RUN_COLUMNS, figures, harm, headline, means, runs, shown, silence
 from relay.instruments.drills.result import DrillResult
 from relay.instruments.report import Figure, Mark, Span, draw_lines, draw_note, draw_page, draw_table, draw_tiles, draw_verdict
 
@@ -30,8 +30,8 @@ def html_report(drill: Drill, place: str, results: Sequence[DrillResult], aborte
 
 
 def _run(result: DrillResult) -> Iterator[str]:
-    yield f"<h2>Seed {result.seed}: {'pass' if result.passed else 'FAIL'}</h2>"
-    for fault in result.faults():
+    yield f"<h2>Seed {result.seed}: {shown(result.verdict)}</h2>"
+    for fault in (*result.faults(), *result.unexercised):
         yield f'<p class="fault">{escape(fault)}</p>'
     yield f"<p>{escape(silence(result))}</p>"
     for site in result.sites:
@@ -73,7 +73,7 @@ def _timeline(result: DrillResult) -> str:
 def _members(result: DrillResult) -> str:
     names = ("sent", "delivered", "lost", "duplicated", "reordered", "gaps")
     rows = [
-        (each.site, each.name, *[getattr(each, name) for name in names], "killed" if each.crashed else each.order_hash[:8])
+        (each.site, each.title, *[getattr(each, name) for name in names], "killed" if each.crashed else each.order_hash[:8])
         for each in result.members
     ]
     return draw_table(("site", "member", *names, "order"), rows)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from relay.instruments.drills.plan import Drill
-from relay.instruments.drills.report.facts import RUN_COLUMNS, figures, harm, headline, means, runs, silence
-from relay.instruments.drills.result import DrillResult
+from relay.instruments.drills.report.facts import RUN_COLUMNS, figures, harm, headline, means, runs, shown, silence
+from relay.instruments.drills.result import DrillResult, overall
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _COLUMNS_MAX = 100
@@ -15,8 +15,8 @@ _COLUMNS_MAX = 100
 
 def markdown_report(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
     """The text on all runs, the failed ones first."""
-    passed, told = headline(results, aborted)
-    lines = [f"# {drill.name} on {place}", "", drill.why, "", f"**{'PASS' if passed else 'FAIL'}** {told}"]
+    _, told = headline(results, aborted)
+    lines = [f"# {drill.name} on {place}", "", drill.why, "", f"**{overall(results, aborted).upper()}** {told}"]
     lines += ["", *[f"* {each}" for each in aborted]] if aborted else []
     lines += [
         "",
@@ -39,8 +39,8 @@ def markdown_report(drill: Drill, place: str, results: Sequence[DrillResult], ab
 
 
 def _run(result: DrillResult) -> Iterator[str]:
-    yield from ("", f"## Seed {result.seed}: {'pass' if result.passed else 'FAIL'}", "")
-    if faults := list(result.faults()):
+    yield from ("", f"## Seed {result.seed}: {shown(result.verdict)}", "")
+    if faults := [*result.faults(), *result.unexercised]:
         yield from (*[f"* {fault}" for fault in faults], "")
     yield from (silence(result), "", "Deliveries per second at a member of each site, and when harm was done:", "", "```")
     yield from _chart(result)
@@ -50,7 +50,7 @@ def _run(result: DrillResult) -> Iterator[str]:
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     for each in result.members:
         numbers = (each.sent, each.delivered, each.lost, each.duplicated, each.reordered, each.gaps)
-        yield f"| {each.site} | {each.name} | {' | '.join(map(str, numbers))} |"
+        yield f"| {each.site} | {each.title} | {' | '.join(map(str, numbers))} |"
 
 
 def _chart(result: DrillResult) -> Iterator[str]:

@@ -10,13 +10,19 @@ import time
 from pathlib import Path
 
 import pytest
+import trio
 from click.testing import CliRunner
 
 from relay.cli import drill as module
 from relay.instruments.drills.executor import Place, PlaceFailed
+from relay.instruments.drills.library import drill_names
 from relay.instruments.drills.plan import Drill
+from relay.instruments.drills.wires import has_wires
+from tests.relay.instruments.drills.test_result import result
 from tests.relay.instruments.test_demo import LIMIT_S, RELAY, children_of, is_running
 
+#: The limit of silence is that of `kill-relay` (0.5 s) made larger for a busy machine, and below what failure detection by
+#: heartbeats needs (3.5 s): only the connections by which members watch each other are so fast.
 KILL = """
 name: short-kill
 why: The relay of a site is killed under load, and that of the other leaves when all is quiet.
@@ -24,8 +30,11 @@ load: {rate: 100, seconds: 3}
 method:
   - {do: kill, target: NYC.relay, at_s: 1, spread_s: 0.2}
   - {do: leave, target: SFO.relay, at_s: 5}
-verdict: {silence_s_max: 20, views: {NYC: [B, C], SFO: [E, F]}}
+verdict: {silence_s_max: 3, views: {NYC: [B, C], SFO: [E, F]}}
 """
+WITHOUT_WATCH = f"{KILL}config: {{protocols: {{failure_detection: {{watch: false}}}}}}"
+#: The limit of silence is the cut, the pause of a relay between two calls (at most relay.dial_s_max, 5 s), and 2 s for a busy
+#: machine.
 CUT = """
 name: short-cut
 why: The sites are cut off from each other, and a member from its site.
@@ -36,7 +45,32 @@ method:
   - {do: lose, link: NYC - NYC, amount: 0.1, at_s: 1}
   - {do: heal, link: NYC - SFO, at_s: 2}
   - {do: heal, link: NYC - NYC, at_s: 4}
-verdict: {silence_s_max: 30}
+verdict: {silence_s_max: 8}
+"""
+#: A loop that stands still for a moment, and a reader that stops for good: its member is out after the hold time of a second,
+#: and the site stands still no longer than that, and 2 s for a busy machine.
+GREY = """
+name: short-grey
+why: The loop of a relay stands still for a moment, and an application takes nothing any more.
+load: {rate: 1000, message_bytes: 1000, seconds: 8}
+config:
+  channel: {backlog_hold_s: 1}
+  protocols: {flow_control: {backlog_bytes_max: 2000000}, batching: {message_bytes_max: 100000}}
+method:
+  - {do: block, target: NYC.relay, at_s: 1}
+  - {do: unblock, target: NYC.relay, at_s: 1.5}
+  - {do: stop-reader, target: SFO.E, at_s: 2}
+verdict: {silence_s_max: 3, views: {NYC: [A, B, C], SFO: [D, F]}}
+"""
+#: Needs user namespaces.
+WIRED = """
+name: short-wired
+why: Long packets vanish on the way to a member, for less than it takes to be suspected.
+load: {rate: 50, message_bytes: 3000, seconds: 5}
+method:
+  - {do: mtu, link: NYC.B - NYC, amount: 1400, at_s: 1}
+  - {do: heal, link: NYC.B - NYC, at_s: 2}
+verdict: {silence_s_max: 3}
 """
 
 
@@ -56,7 +90,7 @@ def drill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.conforms("USR-6")
-@pytest.mark.parametrize(("verb", "text"), [("kill", KILL), ("cut", CUT)])
+@pytest.mark.parametrize(("verb", "text"), [("kill", KILL), ("cut", CUT), ("stop-reader", GREY)])
 def test_a_short_drill_loses_nothing(tmp_path: Path, verb: str, text: str) -> None:
     (tmp_path / "short.yaml").write_text(text)
     ran = drill(tmp_path / "short.yaml", "--json", "--journal", tmp_path / "journal", "--report", tmp_path / "report.md")
@@ -75,10 +109,45 @@ def test_a_short_drill_loses_nothing(tmp_path: Path, verb: str, text: str) -> No
 
 
 @pytest.mark.slow
-def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_without_the_connections_that_watch_a_relay_it_is_missed_for_too_long(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "short.yaml").write_text(WITHOUT_WATCH)
+    ran = drill(tmp_path / "short.yaml", "--json")
+    assert ran.returncode == 1, ran.stderr + ran.stdout
+    result = json.loads(ran.stdout)
+    assert [problem.partition(" for ")[0] for problem in result["problems"]] == ["After the harm there was silence"]
+    assert result["failover_s"] > 3
+
+
+@pytest.mark.slow
+def test_long_packets_that_vanish_for_a_moment_are_sent_again(tmp_path: Path) -> None:
+    if not trio.run(has_wires):
+        pytest.skip("no user namespaces here, or not what wires need of the kernel: no packet vanished")
+    (tmp_path / "short.yaml").write_text(WIRED)
+    ran = drill(tmp_path / "short.yaml", "--json")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert json.loads(ran.stdout)["runs"][0]["means"] == [
+        "links: wires between network namespaces, tc (htb, u32) at the receiver's end."
+    ]
+
+
+def test_harm_that_meets_nothing_has_a_word_and_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = result(unexercised=("No packet was dropped on the wires.",))
+    monkeypatch.setattr(module, "find_venue", lambda _: NoPlace())
+    monkeypatch.setattr(module, "_run", lambda *_: idle)
+    ran = CliRunner().invoke(module.command, ["kill-relay"])
+    assert ran.exit_code == 3
+    assert "NOT EXERCISED: " in ran.stdout
+    assert "seed 1: No packet was dropped on the wires." in ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "children_at_least"), [("disk-full", 2), ("hole", 2), ("hole", 8)])
+def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path, name: str, children_at_least: int) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen([*RELAY, "drill", "disk-full"], stdout=subprocess.PIPE, env=environment) as ran:
-        while len(children := children_of(ran.pid)) < 2:
+    with subprocess.Popen([*RELAY, "drill", name], stdout=subprocess.PIPE, env=environment) as ran:
+        while len(children := children_of(ran.pid)) < children_at_least:
             assert ran.poll() is None
             time.sleep(0.05)  # nothing tells when another process has children
         ran.send_signal(signal.SIGTERM)
@@ -106,6 +175,14 @@ def test_an_output_that_nobody_reads_to_its_end_does_not_cost_the_report(
     monkeypatch.setattr(module, "_print", refuse)
     CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / "report.md")])
     assert "seed 1: Nobody is there." in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_all_drills_are_listed_with_what_they_show() -> None:
+    ran = CliRunner().invoke(module.command, ["--list"])
+    assert ran.exit_code == 0
+    for name in drill_names():
+        assert f" {name} " in ran.stdout
+    assert "two members of a site do not hear each other" in " ".join(ran.stdout.split()).lower()
 
 
 def test_wrong_usage_is_one_sentence(tmp_path: Path) -> None:

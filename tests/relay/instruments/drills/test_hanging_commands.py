@@ -14,6 +14,8 @@ from relay.instruments.drills.commands import run_command
 from relay.instruments.drills.compose import namespaces, venue
 from relay.instruments.drills.executor import PlaceFailed
 from relay.instruments.drills.kubernetes import kubectl
+from relay.instruments.drills.plan import Seat
+from relay.instruments.drills.wires import switch
 
 #: How long a hanging command hangs: it ends in the end, so that a test of ours does.
 HANG_S = 20
@@ -27,7 +29,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         script.write_text(f"#!/bin/sh\nexec sleep {HANG_S}\n")
         script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    for module in (disk, kubectl, namespaces, venue):
+    for module in (disk, kubectl, namespaces, switch, venue):
         monkeypatch.setattr(module, "_LIMIT_S", 0.2)
     monkeypatch.setattr(venue, "_BUILD_LIMIT_S", 0.3)
 
@@ -57,6 +59,14 @@ async def test_what_does_not_answer_is_given_up_even_where_nothing_else_ends_it(
     with pytest.raises(PlaceFailed) as failure:
         await unstoppable(call)
     assert str(failure.value) == told
+
+
+@pytest.mark.usefixtures("hanging")
+async def test_where_namespaces_hang_there_are_no_wires() -> None:
+    assert not await switch.has_wires()
+    with pytest.raises(PlaceFailed, match="namespaces for wires between the members could not be made"):
+        async with switch.open_wires([Seat("NYC", "A")]):
+            raise AssertionError("there is no wire")
 
 
 @pytest.mark.usefixtures("hanging")

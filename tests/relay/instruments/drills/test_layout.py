@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,16 @@ def test_members_reach_each_other_by_detours(tmp_path: Path) -> None:
     assert other.relay.bridge.peers["SFO"][0].port == ports.bridges[c]
     assert (config.transport.port, config.transport.external_port) == (ports.datagrams[a], 1002)
     assert [seed.port for seed in other.discovery.initial_hosts] == [1002, 1003]
+
+
+def test_members_on_wires_have_addresses_of_their_own(tmp_path: Path) -> None:
+    seats = seat_members(SITES, 1)
+    with reserved_ports(seats, "multicast") as ports:
+        wired = replace(ports, addresses={seat: f"198.18.0.{16 + place}" for place, seat in enumerate(seats)})
+        config = load_config(write_configurations(wired, tmp_path)[seats[0]])
+    assert config.transport.interface == "198.18.0.16"
+    assert config.relay.bridge.bind is not None
+    assert (config.relay.bridge.bind.host, config.relay.bridge.peers["SFO"][0].host) == ("198.18.0.16", "198.18.0.17")
 
 
 def test_a_drill_changes_single_keys_of_the_configuration(tmp_path: Path) -> None:

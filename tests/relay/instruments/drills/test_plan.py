@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from relay.instruments.drills.library import drill_names, find_drill
-from relay.instruments.drills.plan import Place, draw_method, parse_link, parse_place, read_drill
-from relay.instruments.drills.run import plan_drill
+from relay.instruments.drills.load import plan_drill
+from relay.instruments.drills.plan import Place, at_place, draw_method, parse_link, parse_place
+from relay.instruments.drills.plan_file import read_drill
 from sitestack.model.errors import ConfigurationError
 
 SITES = ("NYC", "SFO")
@@ -44,10 +45,11 @@ def test_an_unknown_drill_is_answered_with_the_known_ones() -> None:
         (drill(method=[{"do": "lose", "link": "NYC - SFO", "amount": 2}]), "method[0]: lose takes a probability"),
         *[
             (drill(method=[{"do": verb, "link": "NYC - SFO", "at_s": 3}]), f"method[0]: {verb} needs an amount above 0")
-            for verb in ("delay", "slow", "lose", "duplicate", "reorder")
+            for verb in ("delay", "slow", "lose", "duplicate", "reorder", "mtu")
         ],
         (drill(method=[{"do": "kill", "target": "NYC.A", "at_s": -1}]), "method[0]: times and amounts"),
         (drill(sites=["NYC", "NYC"]), "sites: must name at least two different sites."),
+        (drill(verdict={"gaps_max": {"NYC.relay": 1}}), "verdict.gaps_max: there is no 'NYC.relay'"),
         (drill(members=0), "members: must be from 1 to 26."),
         (drill(load={"rate": 0}), "load: rate"),
         (drill(config={"relay": {"budget": {"entry": 1}}}), "config.relay.budget.entry: unknown key"),
@@ -71,6 +73,18 @@ def test_a_member_is_named_by_role_or_by_name() -> None:
 def test_a_link_has_two_ends_and_one_or_two_directions() -> None:
     assert parse_link("NYC - SFO", SITES, 3) == (Place("NYC"), Place("SFO"), True)
     assert parse_link("NYC.relay > NYC", SITES, 3) == (Place("NYC", "relay"), Place("NYC"), False)
+
+
+def test_declared_losses_and_silence_have_a_limit_for_each_place() -> None:
+    found, problems = read_drill(
+        drill(verdict={"gaps_max": {"NYC.A": 3, "SFO": 2}, "silence_s_max": 0.5, "silence_elsewhere_s_max": 2.5})
+    )
+    assert problems == []
+    allowed = [found.verdict.gaps_allowed(*each) for each in (("NYC", "A"), ("NYC", "B"), ("SFO", "D"))]
+    assert allowed == [3, 0, 2]
+    assert [at_place(found, where).verdict.silence_s_max for where in ("local", "compose", "kubernetes")] == [0.5, 2.5, 2.5]
+    split = find_drill("wan-cut")
+    assert at_place(split, "compose") == split
 
 
 def test_a_drill_knows_which_links_it_harms() -> None:

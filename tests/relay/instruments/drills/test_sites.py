@@ -64,6 +64,16 @@ class FakePlace(Executor):
         self.done.append(("leave", seat.name))
         return "C was late." if seat == C else ""
 
+    async def block(self, seat: Seat) -> None:
+        self.done.append(("block", seat.name))
+
+    async def unblock(self, seat: Seat) -> None:
+        self.done.append(("unblock", seat.name))
+
+    async def stop_reader(self, seat: Seat) -> None:
+        self.there.remove(seat)
+        self.done.append(("stop reader", seat.name))
+
     async def fill_disk(self, seat: Seat) -> None:
         self.done.append(("fill", seat.name))
 
@@ -117,6 +127,27 @@ async def test_a_restart_ends_and_starts_and_a_dead_member_is_only_started(sites
     assert place_of(sites).done[6:] == [("leave", "B"), ("start", "B"), ("kill", "C"), ("start", "C")]
 
 
+async def test_a_start_is_not_waited_for_and_whoever_has_joined_runs(sites: Sites) -> None:
+    await sites.act(Action("leave", target="NYC.B"))
+    place_of(sites).join_s = 5.0
+    assert await sites.act(Action("start", target="NYC.B")) == "B"
+    assert (sites.of("NYC"), B in sites.survivors()) == ([A, C], True)
+    await trio.sleep(6)
+    await sites.statuses()
+    assert sites.of("NYC") == [A, B, C]
+    await sites.act(Action("start", target="NYC.A"))
+    assert sites.problems == ["A of NYC was to be started, and had not ended."]
+
+
+async def test_who_is_started_again_and_cannot_join_is_a_problem_of_the_run(sites: Sites, nursery: trio.Nursery) -> None:
+    place_of(sites).join_s = 60.0
+    nursery.start_soon(sites.act, Action("restart", target="NYC.C"))
+    await trio.sleep(2)
+    place_of(sites).there.remove(C)
+    await trio.sleep(2)
+    assert (sites.problems, sites.survivors(), sites.of("NYC")) == (["C was late.", "C is gone"], [A, B, D, E, F], [A, B])
+
+
 async def test_nobody_sends_through_a_member_that_is_still_joining(sites: Sites, nursery: trio.Nursery) -> None:
     place_of(sites).join_s = 5.0
     nursery.start_soon(sites.act, Action("restart", target="NYC.C"))
@@ -138,13 +169,33 @@ async def test_a_link_between_sites_is_all_pairs_of_their_members(sites: Sites) 
     assert not sites.touched
 
 
-async def test_a_link_inside_a_site_is_between_its_members_and_sets_them_apart(sites: Sites) -> None:
+async def test_a_member_that_is_cut_off_from_its_site_is_apart_and_the_others_are_a_site_as_before(sites: Sites) -> None:
     await sites.act(Action("cut", link="NYC.relay - NYC"))
     assert place_of(sites).links == dict.fromkeys([("A", "B"), ("A", "C"), ("B", "A"), ("C", "A")], "cut")
-    assert list(sites.apart) == [A, B, C]
+    assert list(sites.apart) == list(sites.touched) == [A]
     await sites.act(Action("kill", target="NYC.A"))
     await sites.act(Action("heal", link="NYC.relay - NYC"))
     assert set(place_of(sites).links.values()) == {"heal"}
+
+
+async def test_two_members_that_do_not_hear_each_other_are_both_apart_and_a_third_one_is_not(sites: Sites) -> None:
+    await sites.act(Action("cut", link="NYC.B > NYC.C"))
+    assert place_of(sites).links == {("B", "C"): "cut"}
+    assert list(sites.apart) == [B, C]
+    await sites.act(Action("lose", link="SFO - SFO", amount=0.1))
+    assert list(sites.apart) == [B, C, D, E, F]
+
+
+async def test_a_blocked_member_goes_on_and_one_without_a_reader_is_expected_to_end(sites: Sites) -> None:
+    assert await sites.act(Action("block", target="NYC.relay")) == "A"
+    assert (A in sites.survivors(), sites.if_there(A)) == (True, A)
+    assert await sites.act(Action("unblock", target="NYC.relay")) == "A"
+    assert sites.of("NYC") == [A, B, C]
+    assert await sites.act(Action("stop-reader", target="NYC.C")) == "C"
+    assert (sites.sender_of("NYC"), sites.if_there(C)) == (B, None)
+    assert C not in sites.survivors()
+    assert list(sites.apart) == [A, C]
+    assert place_of(sites).done[-3:] == [("block", "A"), ("unblock", "A"), ("stop reader", "C")]
 
 
 async def test_whose_disk_was_full_is_remembered(sites: Sites) -> None:

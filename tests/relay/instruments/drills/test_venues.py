@@ -53,6 +53,12 @@ async def test_all_drills_can_be_done_on_this_machine() -> None:
         await find_venue("local").prepare(find_drill(name))
 
 
+def test_what_containers_have_not_is_refused_to_them() -> None:
+    for name, told in (("slow-consumer", "stop-reader cannot"), ("disk-full", "fill-disk cannot")):
+        assert [each.partition(" be")[0] for each in compose._refuse_verbs(find_drill(name))] == [told]
+    assert not list(compose._refuse_verbs(find_drill("stalled-loop")))
+
+
 # The SDK leaves its socket open when nobody is at the other end.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_without_an_engine_it_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

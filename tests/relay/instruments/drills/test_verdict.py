@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.instruments.drills.verdict import MemberLog, Silence, judge, longest_silence, order_agrees, read_log
+from relay.instruments.drills.verdict import MemberLog, Silence, judge, longest_silence, missed_at_home, order_agrees, read_log
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
@@ -90,6 +90,25 @@ def test_of_a_killed_sender_everybody_has_what_any_survivor_has() -> None:
     assert [each.lost for each in verdicts] == [0, 0, 2]
 
 
+def test_what_is_abroad_and_not_at_home_must_be_told_there() -> None:
+    away = log(D, [deliver(A, 1, 9)])
+    sender = log(A, [send(A, 1, 9), deliver(A, 1, 9)], part=True)
+    gap = records.Gap(0, 0, "NYC", A, 5, 9, "cut_off")
+    assert missed_at_home([sender, log(B, [deliver(A, 1, 9)]), away]) == []
+    assert missed_at_home([sender, log(B, [deliver(A, 1, 4), gap]), away]) == []
+    assert missed_at_home([sender, log(B, [deliver(A, 1, 4)]), log(D, [deliver(A, 1, 4)])]) == []
+    assert missed_at_home([sender, log(B, [deliver(A, 1, 4)]), away]) == [
+        "5 messages of A of NYC are at another site, and B of NYC neither has them nor was told that they are lost."
+    ]
+    assert len(missed_at_home([sender, log(B, []), away])) == 1
+    assert missed_at_home([sender, log(B, [], part=True), away]) == []
+
+
+def test_processes_of_one_name_are_numbered_in_their_order() -> None:
+    verdicts = judge([log(A, [send(A, 1, 3), deliver(A, 1, 3)]), log(A, [deliver(A, 1, 3)], part=True), log(D, [])])
+    assert [(each.title, each.incarnation) for each in verdicts] == [("A", 1), ("A#2", 2), ("D", 1)]
+
+
 def test_another_order_in_a_site_is_seen() -> None:
     one = [deliver(A, 1, 1), deliver(B, 1, 1)]
     verdicts = judge([log(A, [send(A, 1, 1), *one]), log(B, [send(B, 1, 1), *reversed(one)])])
@@ -119,6 +138,7 @@ def test_the_silence_is_the_longest_wait_that_ended_after_the_fault() -> None:
     assert silence_s(logs, int(10.2e9), int(20e9)) == pytest.approx(4.5)
     assert silence_s(logs, int(20e9), int(21e9)) is None
     assert longest_silence(logs, int(10.2e9), int(20e9), int(9e9)) == Silence(1.0, 5.5, "D", "NYC")
+    assert longest_silence(logs, int(10.2e9), int(20e9), 0, own=True) == Silence(0.0, 99.0, "B", "NYC")
 
 
 def test_silence_after_the_load_has_ended_is_none() -> None:

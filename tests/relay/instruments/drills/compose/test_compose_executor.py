@@ -52,6 +52,9 @@ class FakeContainer:
     def pause(self) -> None:
         self.done.append("pause")
 
+    def signal(self, name: str) -> None:
+        self.done.append(name)
+
     def free(self) -> None:
         self.done.append("free")
 
@@ -192,6 +195,18 @@ async def test_one_way_is_one_way(executor: ComposeExecutor, containers: dict[Se
     assert not kernel.dropped(containers[A].pid)
 
 
+async def test_long_packets_vanish_where_they_arrive(
+    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
+) -> None:
+    await executor.harm_links([(A, B)], "mtu", 1400.0)
+    rules = kernel.rules[containers[B].pid]
+    assert all(f"-s {address} -m length --length 1401:65535 -j DROP" in rules for address in containers[A].addresses.values())
+    assert containers[A].pid not in kernel.rules or not kernel.dropped(containers[A].pid)
+    await executor.harm_links([(A, B)], "heal", 0.0)
+    assert kernel.dropped(containers[B].pid) == []
+    assert executor.means() == ["mtu: iptables, length, in the network namespaces of the containers."]
+
+
 async def test_a_slow_link_is_slow_where_packets_leave(
     executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
 ) -> None:
@@ -212,6 +227,17 @@ async def test_a_link_stays_harmed_when_a_member_is_started_again_elsewhere(
     await executor.start(B)
     assert "198.19.1.99" in kernel.dropped(containers[A].pid)
     assert kernel.dropped(99) == list(containers[A].addresses.values())
+
+
+async def test_an_event_loop_is_blocked_by_a_signal_and_let_go_before_it_is_stopped(
+    executor: ComposeExecutor, containers: dict[Seat, FakeContainer]
+) -> None:
+    await executor.block(A)
+    await executor.unblock(A)
+    assert containers[A].done[-2:] == ["SIGUSR1", "SIGUSR2"]
+    executor._containers[A]._blockable = True
+    await executor.leave(A, 1.0)
+    assert containers[A].done[-3:] == ["free", "SIGUSR2", "stop"]
 
 
 async def test_who_stands_still_is_freed_before_it_is_stopped(

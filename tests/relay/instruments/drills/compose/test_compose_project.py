@@ -100,6 +100,15 @@ def test_members_stay_as_they_are_but_for_their_input_image_and_networks(topolog
     assert derived["configs"]["NYC"] == {"file": "/run/NYC.json"}
 
 
+def test_a_member_whose_loop_can_be_blocked_is_another_program(topology: Topology) -> None:
+    subnets = {"nyc": "198.19.1.0/24", "sfo": "198.19.2.0/24", "wan": "198.19.3.0/24"}
+    files = {"NYC": "/run/NYC.json", "SFO": "/run/SFO.json"}
+    derived = derive_project(RESOLVED, topology, "sha256:1", files, subnets, blockable=True)
+    member = derived["services"]["nyc-b"]
+    assert member["entrypoint"] == ["python", "-m", "relay.instruments.drills.blockable"]
+    assert member["command"][0] == "node"
+
+
 def test_with_proxies_members_have_fixed_addresses_and_call_the_gateway(topology: Topology) -> None:
     subnets = {"nyc": "198.19.1.0/24", "sfo": "198.19.2.0/24", "wan": "198.19.3.0/24"}
     detours = plan_detours(list(topology.services), subnets["wan"])

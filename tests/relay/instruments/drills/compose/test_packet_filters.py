@@ -37,6 +37,14 @@ def test_what_is_cut_is_dropped_and_what_is_lost_by_chance() -> None:
     ]
 
 
+def test_what_is_too_long_is_dropped_and_of_the_rest_some_by_chance() -> None:
+    rules = drop_rules({"198.19.1.2": Condition(packet_bytes_max=1400, loss=0.25)}).splitlines()
+    assert rules[2:-1] == [
+        "-A RELAY-DRILL -s 198.19.1.2 -m length --length 1401:65535 -j DROP",
+        "-A RELAY-DRILL -s 198.19.1.2 -m statistic --mode random --probability 0.250000 -j DROP",
+    ]
+
+
 def test_each_harmed_destination_has_a_class_of_its_own() -> None:
     slow = Condition(delay_s=0.04, bytes_per_s=1000, duplication=0.1, reordering=0.5)
     assert shaping_commands(["eth0"], {"198.19.1.2": OPEN, "198.19.1.3": slow}) == [
@@ -67,6 +75,8 @@ def test_nothing_harmed_is_nothing_but_the_end_of_what_was() -> None:
         ("delay", "NYC - SFO", False, ""),
         ("duplicate", "NYC - SFO", False, "duplicate cannot be done here: the kernel has no sch_netem."),
         ("slow", "NYC - NYC", False, ""),
+        ("mtu", "NYC - NYC", False, ""),
+        ("mtu", "NYC - SFO", True, ""),
         ("half-open", "NYC > SFO", True, ""),
         (
             "half-open",
