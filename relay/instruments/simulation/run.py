@@ -13,6 +13,7 @@ from functools import partial
 
 from relay.gateway.gateway import GatewayConfig
 from relay.instruments.simulation.levels_at_rest import unsettled
+from relay.instruments.simulation.liveness import WHOLE_S_MAX
 from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import LOAD_S, Plan
 from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
@@ -132,7 +133,10 @@ class SeedRun:
             process.resume()
         self.nemesis.grey.heal()
         self._verdict.healed()
-        if not self._wait(self.quiet, SETTLE_S):
+        healed = self.world.now
+        self._wait(lambda: self.quiet() and not any(p.held_back for p in self.world.alive()), WHOLE_S_MAX)
+        self._verdict.liveness.probe(self.world.now)
+        if not self._wait(self.quiet, healed + SETTLE_S - self.world.now):
             self.violations.append(f"SETTLE did not settle in {SETTLE_S} s: {self._stand()}")
         self.world.run(DRAIN_S)
         if not self.violations:
