@@ -63,6 +63,59 @@ def between(one: Physical, other: Physical, start: float, length: float, rate: f
     return rule
 
 
+def small_only(source: str | None, target: str, bytes_max: int) -> PacketFault:
+    """Larger datagrams to this host vanish, from one host or from all (`source` None): a wire with a wrong MTU."""
+
+    def rule(packet: Packet, rng: random.Random) -> list[Packet]:
+        here = packet.target.host == target and source in (None, packet.source.host)
+        return [] if here and len(packet.data) > bytes_max else [packet]
+
+    return rule
+
+
+class Wire:
+    """The wire of one host: it carries so many bytes a second each way, and loses what comes while its queue is full.
+
+    What is sent to a group passes once, whatever the number of its copies.
+    """
+
+    def __init__(self, host: str, bytes_per_s: float, queue_bytes: int) -> None:
+        self._host = host
+        self._bytes_per_s = bytes_per_s
+        self._queue_s = queue_bytes / bytes_per_s
+        #: When all that waits in each direction will have passed.
+        self._out = self._in = 0.0
+        #: The last datagram to a group, and when it has passed; None when it was lost.
+        self._cast: tuple[bytes, float, float | None] | None = None
+
+    def __call__(self, packet: Packet, rng: random.Random) -> list[Packet]:
+        """A packet fault."""
+        if packet.source.host == self._host:
+            return self._late(packet, self._leave(packet))
+        if packet.target.host == self._host:
+            self._in, passed = self._pass(self._in, packet)
+            return self._late(packet, passed)
+        return [packet]
+
+    def _leave(self, packet: Packet) -> float | None:
+        if packet.multicast and self._cast is not None and self._cast[:2] == (packet.data, packet.sent):
+            return self._cast[2]
+        self._out, passed = self._pass(self._out, packet)
+        if packet.multicast:
+            self._cast = (packet.data, packet.sent, passed)
+        return passed
+
+    def _pass(self, free: float, packet: Packet) -> tuple[float, float | None]:
+        """When the wire is free again, and when this packet has passed."""
+        if free - packet.sent > self._queue_s:
+            return free, None
+        free = max(free, packet.sent) + len(packet.data) / self._bytes_per_s
+        return free, free
+
+    def _late(self, packet: Packet, passed: float | None) -> list[Packet]:
+        return [] if passed is None else [replace(packet, delay=packet.delay + passed - packet.sent)]
+
+
 def duplication(rate: float, late_by: float) -> PacketFault:
     """Some packets arrive twice, the second up to `late_by` seconds later (F2)."""
 

@@ -15,12 +15,13 @@ from sitestack.journal.recorder import NO_EVENTS, EventRecords, Recorder
 from sitestack.layers.batching import Batching
 from sitestack.model.address import Physical
 from sitestack.model.errors import LocalError
-from sitestack.model.events import Connect, Disconnect, Event, Gone, Left, ShellEffect, ViewInstalled, WatchAt
+from sitestack.model.events import Blocked, Connect, Disconnect, Event, Gone, Left, ShellEffect, ViewInstalled, WatchAt
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from sitestack.model.view import View
 from sitestack.sim.network import Network
 from sitestack.sim.schedule import Schedule
+from sitestack.sim.spans import Spans
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Datagram, Stack
 from sitestack.stack.turn import Shell, Step, TurnLoop
@@ -58,6 +59,9 @@ class Process:
         self.alive = True
         self.left = False
         self.view: View | None = None
+        #: When it was blocked by a view change while it ran, and when it was paused.
+        self.blocked = Spans()
+        self.paused = Spans()
         #: Multicasts to all wait, as in a channel.
         self.held_back = False
         #: What the application was handed.
@@ -80,7 +84,8 @@ class Process:
         #: Called with every event when it is recorded and every effect when it is carried out; it may kill the process, and
         #: then nothing else happens.
         self.on_event: Callable[[Event | Frame], None] = lambda event: None
-        self._handlers: Handlers = {ViewInstalled: self._install, WatchAt: self._watch, Left: self._end, **handlers}
+        own: Handlers = {Blocked: self._block, ViewInstalled: self._install, WatchAt: self._watch, Left: self._end}
+        self._handlers: Handlers = {**own, **handlers}
         self._loop = TurnLoop(
             stack,
             Shell(
@@ -92,7 +97,7 @@ class Process:
         )
         self._dirty = False
         self._wake: float | None = None
-        self._paused = False
+        self._was_blocked = False
         #: Datagrams that no turn has taken yet; and other events that happened while the process was paused.
         self._arrived: list[tuple[bytes, Physical]] = []
         self._missed: list[Event] = []
@@ -103,6 +108,11 @@ class Process:
     def _clock(self) -> tuple[int, int]:
         now = int(self.schedule.now * 1e9)
         return now, now
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it stands still, as by SIGSTOP."""
+        return self.paused.since is not None
 
     # -- what others do to it --------------------------------------------------------------------------------------
 
@@ -132,6 +142,8 @@ class Process:
     def kill(self) -> None:
         """Kill the process, as by kill -9."""
         self.alive = False
+        self.blocked.end(self.schedule.now)
+        self.paused.end(self.schedule.now)
         self.network.detach(self.physical, self.receive)
 
     def move(self, to: Physical) -> None:
@@ -142,13 +154,18 @@ class Process:
 
     def pause(self) -> None:
         """SIGSTOP: nothing runs; what arrives waits in the socket's buffer, which is finite."""
-        self._paused = True
+        if not self.is_paused:
+            self.paused.begin(self.schedule.now)
+            self._was_blocked = self.blocked.since is not None
+            self.blocked.end(self.schedule.now)
 
     def resume(self) -> None:
         """SIGCONT."""
-        if not self._paused:
+        if not self.is_paused:
             return
-        self._paused = False
+        self.paused.end(self.schedule.now)
+        if self._was_blocked:
+            self.blocked.begin(self.schedule.now)
         missed, self._missed = self._missed, []
         for event in missed:
             self.stack.down(event, self.schedule.now)
@@ -156,7 +173,7 @@ class Process:
 
     def input(self, event: Event) -> None:
         """Something happened that is told to the stack from above: about a connection, for instance."""
-        if self._paused:
+        if self.is_paused:
             self._missed.append(event)
         elif self.alive:
             self.stack.down(event, self.schedule.now)
@@ -166,7 +183,7 @@ class Process:
 
     def receive(self, data: bytes, source: Physical) -> None:
         """A datagram arrives in the socket's buffer, which is finite."""
-        if self.alive and not (self._paused and len(self._arrived) >= SOCKET_DATAGRAMS_MAX):
+        if self.alive and not (self.is_paused and len(self._arrived) >= SOCKET_DATAGRAMS_MAX):
             self._arrived.append((data, source))
             self.touch()
 
@@ -178,7 +195,7 @@ class Process:
 
     def _turn(self) -> None:
         self._dirty = False
-        if not self.alive or self._paused:
+        if not self.alive or self.is_paused:
             return
         arrived, self._arrived = self._arrived, []
         self._loop.turn(arrived, self.schedule.now)
@@ -242,8 +259,13 @@ class Process:
         if isinstance(event, Event) and (handle := self._handlers.get(type(event))) is not None:
             handle(event)
 
+    def _block(self, event: Blocked) -> None:
+        self.blocked.begin(self.schedule.now)
+
     def _install(self, event: ViewInstalled) -> None:
         self.view = event.view
+        if not event.blocked:
+            self.blocked.end(self.schedule.now)
 
     def _watch(self, event: WatchAt) -> None:
         targets = {physical: member for member, physical in event.targets}

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import relay.instruments.simulation.verdict
+from relay.instruments.simulation import liveness, verdict
 from sitestack.promises import LIVENESS, SAFETY, Checker, check_introduced, check_uniform_agreement
 from sitestack.promises.total_order import check_total_order
 
@@ -79,7 +79,7 @@ def test_what_relay_check_asks_stands_there_and_nothing_else() -> None:
 
 
 def test_what_only_the_simulator_asks_is_asked_there() -> None:
-    source = inspect.getsource(relay.instruments.simulation.verdict)
+    source = "".join(map(inspect.getsource, (verdict, liveness)))
     simulated = asked(check_introduced, check_uniform_agreement) | set(re.findall(r'f"([A-Z]\d+) ', source))
     assert named(2) <= simulated
     assert simulated - named(2) == {"A13"}, "that a calm start needs no merge is no promise to anybody"

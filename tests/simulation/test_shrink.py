@@ -8,6 +8,7 @@ import pytest
 
 from relay.instruments.simulation import Plan, SeedRun, draw
 from relay.instruments.simulation.faults import CutStream, Kill, Leave, Pause, SlowWan, Split, WanCut
+from relay.instruments.simulation.grey_faults import Hole
 from relay.instruments.simulation.shrink import RUNS_MAX, shrink
 from sitestack.layers.membership import flush
 
@@ -45,6 +46,13 @@ def test_what_is_slow_is_left_out_when_it_does_not_matter() -> None:
     plan = replace(draw(7), wan_delay_s=0.3, faults=(SlowWan(1.0, 2.0, 0.1, None, 0.0), cut))
     small = shrink(plan, lambda candidate: ("X1 by the cut",) if cut in candidate.faults else ())
     assert (small.wan_delay_s, small.faults) == (0.0, (cut,))
+
+
+def test_what_lasts_and_what_differs_is_left_out_when_it_does_not_matter() -> None:
+    hole = Hole(3.0, 40.0, "NYC", 0, 1, one_way=True)
+    plan = replace(draw(7), lasting_s=13.0, uneven=True, backlog_bytes_max=6_000, faults=(hole, WanCut(3.0, 1.0, False)))
+    small = shrink(plan, lambda candidate: ("T1 by the hole",) if hole in candidate.faults else ())
+    assert (small.lasting_s, small.uneven, small.backlog_bytes_max, small.faults) == (0.0, False, None, (hole,))
 
 
 def test_a_plan_that_breaks_nothing_is_refused() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from relay.instruments.simulation.grey_faults import GreyFault
 from sitestack.stack.turn import Step
 
 
@@ -105,6 +106,8 @@ class WanCut:
     one_way: bool
     #: The two sites; None for any two.
     between: tuple[str, str] | None = None
+    #: How many hosts of the first site the cut is about, in order of their numbers: the others pass. None: all.
+    hosts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,8 @@ class Flood:
     size_max: int | None = None
 
 
-Fault = Kill | Replace | Leave | Move | CutStream | Burst | Split | Pause | WanCut | SlowWan | Reset | Flood
+WholeFault = Kill | Replace | Leave | Move | CutStream | Burst | Split | Pause | WanCut | SlowWan | Reset | Flood
+Fault = WholeFault | GreyFault
 
 
 def sites_of(fault: Fault) -> tuple[str, ...]:

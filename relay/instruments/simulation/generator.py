@@ -19,11 +19,14 @@ from relay.gateway.session import LinkConfig
 from relay.gateway.wire import DATA_OVERHEAD_BYTES
 from relay.instruments.simulation import scenarios
 from relay.instruments.simulation.dice import draw_delay, draw_site
-from relay.instruments.simulation.faults import Fault, Flood, Kill, Reset, SlowWan, sites_of
+from relay.instruments.simulation.faults import Fault, Flood, Kill, Pause, Reset, SlowWan, WanCut, sites_of
+from relay.instruments.simulation.grey_faults import GreyFault, LateLetters
 from relay.instruments.simulation.plan import LOAD_S, Plan
 from relay.instruments.simulation.weights import KINDS, Kind, Rate
 
 T = TypeVar("T")
+#: Seconds after the load in which faults that last go on: not worth it for less, and enough for the longest times to try again.
+LASTING_S_MIN, LASTING_S_MAX = 10.0, 50.0
 
 
 def draw(seed: int, kind: Kind = "swarm") -> Plan:
@@ -64,10 +67,12 @@ class _Draw:
             batch_count_max=self._pick("batch", weights.batch_count_max),
             budget=self._pick("budget", weights.budget),
             faults=(),
+            backlog_bytes_max=self._pick("backlog", weights.backlog_bytes_max),
+            uneven=self._dice("uneven").random() < weights.uneven,
         )
         plan = self._with_late_site(self._with_links(self._with_window(plan)))
         faults = sorted([_tidy(self._with_step(fault)) for fault in self._faults(plan)], key=lambda fault: fault.at)
-        return replace(plan, faults=tuple([fault for fault in faults if fault.at < LOAD_S]))
+        return self._with_lasting(replace(plan, faults=tuple([fault for fault in faults if fault.at < LOAD_S])))
 
     def _with_links(self, plan: Plan) -> Plan:
         """A window and a frame are the least that may wait for a link with which routes work (`relay/node/settings.py`)."""
@@ -105,6 +110,13 @@ class _Draw:
             size_max=max(200, window_bytes // 2),
         )
 
+    def _with_lasting(self, plan: Plan) -> Plan:
+        """What stays for long stays on after the load, in some plans."""
+        ends = [fault.at + fault.length for fault in plan.faults if isinstance(fault, GreyFault | Pause | WanCut)]
+        if max(ends, default=0.0) < LOAD_S + LASTING_S_MIN or self._dice("lasting").random() >= self._weights.lasting:
+            return plan
+        return replace(plan, lasting_s=round(min(max(ends) - LOAD_S, LASTING_S_MAX), 4))
+
     def _with_step(self, fault: Fault) -> Fault:
         """A kill gets the step of the turn before which it happens."""
         if not isinstance(fault, Kill):
@@ -136,7 +148,7 @@ def _pick(rng: random.Random, weights: Mapping[T, float]) -> T:
 
 
 def _is_floodable(fault: Fault) -> bool:
-    return not isinstance(fault, Flood | Reset | SlowWan)
+    return not isinstance(fault, Flood | Reset | SlowWan | LateLetters)
 
 
 def _flood(rng: random.Random, plan: Plan, fault: Fault) -> Flood:

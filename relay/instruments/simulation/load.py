@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 from relay.instruments.simulation.faults import Flood
 from relay.instruments.simulation.plan import LOAD_S, Plan
@@ -26,6 +27,8 @@ class Load:
         schedule, start = self._world.schedule, self._world.now
         for _ in range(self._plan.messages):
             schedule.at(start + self._rng.uniform(0.0, LOAD_S), self._send)
+        for second in range(int(self._plan.lasting_s)):
+            schedule.at(start + LOAD_S + second, partial(self._trickle, second))
 
     def flood(self, flood: Flood) -> None:
         """Send the messages of a flood. Its randomness is its own, so that a shrunk plan floods in the same way."""
@@ -37,6 +40,12 @@ class Load:
 
         for _ in range(flood.messages):
             schedule.after(rng.uniform(0.0, flood.length), send)
+
+    def _trickle(self, second: int) -> None:
+        """A message from each member while faults last, to its site and to all in turn: without them nobody could tell."""
+        for process in self._world.alive():
+            if process.view is not None and not process.left:
+                process.send(b"%d" % second, Scope.SITE if second % 2 else Scope.ALL)
 
     def _send(self) -> None:
         plan = self._plan

@@ -23,6 +23,8 @@ from relay.instruments.simulation.faults import (
     Split,
     WanCut,
 )
+from relay.instruments.simulation.grey_faults import GreyFault
+from relay.instruments.simulation.grey_nemesis import GreyNemesis
 from relay.instruments.simulation.load import Load
 from relay.instruments.simulation.plan import Plan
 from relay.instruments.simulation.process import RelayProcess
@@ -35,6 +37,9 @@ from sitestack.sim.process import Process
 from sitestack.sim.tcp_streams import Slowness, TcpStream
 from sitestack.sim.world import World
 from sitestack.stack.turn import Step
+
+#: Seconds: a pause is long when it outlasts detection, every view change, and the grace time of a site.
+LONG_PAUSE_S = 13.0
 
 Cut = tuple[frozenset[str], frozenset[str]]
 
@@ -55,10 +60,15 @@ class Nemesis:
         self._routes = {site: routes_of(plan, site) for site in hosts}
         self._load = Load(plan, world, rng)
         self._rng = rng
+        #: When the load began, in virtual seconds.
+        self.began = 0.0
+        self.grey = GreyNemesis(plan, world, self.covered, self._ranked, self._leave)
 
     def begin(self) -> None:
         """Let everything happen at its time, from now on."""
         schedule, start = self.world.schedule, self.world.now
+        self.began = start
+        self.covered["uneven settings"] += self.plan.uneven
         self._load.begin()
         self.covered["slow wan"] += self.plan.wan_delay_s > 0.0
         for fault in self.plan.faults:
@@ -83,6 +93,9 @@ class Nemesis:
 
     def inject(self, fault: Fault) -> None:
         """Carry out a fault now."""
+        if isinstance(fault, GreyFault):
+            self.grey.inject(fault)
+            return
         match fault:
             case Kill() | Replace() | Leave() | Move() | Pause():
                 member = self._ranked(fault.site, fault.rank)
@@ -112,6 +125,7 @@ class Nemesis:
                 member.move(Physical(member.physical.host, member.physical.port + 1))
             case Pause():
                 self._count("pause", fault.site)
+                self.covered["long pause"] += fault.length > LONG_PAUSE_S
                 member.pause()
                 self.world.schedule.after(fault.length, member.resume)
 
@@ -172,8 +186,9 @@ class Nemesis:
                     self._count("split one way" if fault.one_way else "split", fault.site)
                     self._break(world.network.cuts, (frozenset(hosts[: fault.hosts]), frozenset(hosts[fault.hosts :])), fault)
             case WanCut():
-                self.covered["wan cut one way" if fault.one_way else "wan cut"] += 1
-                self._break(world.streams.cuts, self._two_sites(fault.between), fault)
+                part = "" if fault.hosts is None else "part of a "
+                self.covered[f"{part}wan cut one way" if fault.one_way else f"{part}wan cut"] += 1
+                self._break(world.streams.cuts, self._two_sites(fault.between, fault.hosts), fault)
             case SlowWan():
                 self.covered["slow wan" if fault.bytes_per_s is None else "narrow wan"] += 1
                 everybody = frozenset(host.host for hosts in self.hosts.values() for host in hosts)
@@ -184,15 +199,16 @@ class Nemesis:
                 self.covered["burst"] += 1
                 world.network.faults.append(network_faults.burst_loss(world.now, fault.length))
 
-    def _hosts_of(self, site: str) -> frozenset[str]:
-        return frozenset(host.host for host in self.hosts[site])
+    def _hosts_of(self, site: str, number: int | None = None) -> frozenset[str]:
+        return frozenset(host.host for host in self.hosts[site][:number])
 
-    def _two_sites(self, between: tuple[str, str] | None) -> Cut:
+    def _two_sites(self, between: tuple[str, str] | None, hosts: int | None = None) -> Cut:
+        """The hosts of two sites, of the first one only so many."""
         if between is None:
             one, other = self.hosts if len(self.hosts) == 2 else self._rng.sample(list(self.hosts), 2)
         else:
             one, other = between
-        return self._hosts_of(one), self._hosts_of(other)
+        return self._hosts_of(one, hosts), self._hosts_of(other)
 
     def _streams(self, between: tuple[str, str] | None) -> list[TcpStream]:
         streams = self.world.streams.connections()

@@ -57,6 +57,12 @@ class Plan:
     lines: tuple[tuple[str, str, float], ...] = ()
     #: Extra delay in seconds of everything between sites, for the whole run.
     wan_delay_s: float = 0.0
+    #: How long faults that last go on after the load, in seconds, with few messages and no other fault.
+    lasting_s: float = 0.0
+    #: How many bytes an application may leave untaken before senders wait; None for the product's default.
+    backlog_bytes_max: int | None = None
+    #: Whether members have settings of their own where members of a site may differ.
+    uneven: bool = False
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs of sites that are connected."""

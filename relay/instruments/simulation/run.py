@@ -13,6 +13,7 @@ from functools import partial
 
 from relay.gateway.gateway import GatewayConfig
 from relay.instruments.simulation.levels_at_rest import unsettled
+from relay.instruments.simulation.liveness import WHOLE_S_MAX
 from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import LOAD_S, Plan
 from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
@@ -63,7 +64,7 @@ class SeedRun:
         }
         self.hosts = hosts
         configs = {site: _configs(plan, site, hosts) for site in hosts}
-        self.world = World(plan.seed, relay_maker(configs))
+        self.world = World(plan.seed, relay_maker(configs, plan.seed if plan.uneven else None))
         self.world.streams.slow += _lines(plan, hosts)
         self.nemesis = Nemesis(plan, self.world, hosts, self.rng)
         self.covered = self.nemesis.covered
@@ -88,6 +89,9 @@ class SeedRun:
             self._verdict.formed()
             self.nemesis.begin()
             world.run(LOAD_S)
+            if self.plan.lasting_s:
+                self.covered["faults that outlast the load"] += 1
+                world.run(self.plan.lasting_s)
             self._settle()
             self.violations += self._verdict.violations(settled=not self.violations)
         for process in world.processes:
@@ -127,8 +131,12 @@ class SeedRun:
         self.world.streams.cuts.clear()
         for process in self.world.alive():
             process.resume()
+        self.nemesis.grey.heal()
         self._verdict.healed()
-        if not self._wait(self.quiet, SETTLE_S):
+        healed = self.world.now
+        self._wait(lambda: self.quiet() and not any(p.held_back for p in self.world.alive()), WHOLE_S_MAX)
+        self._verdict.liveness.probe(self.world.now)
+        if not self._wait(self.quiet, healed + SETTLE_S - self.world.now):
             self.violations.append(f"SETTLE did not settle in {SETTLE_S} s: {self._stand()}")
         self.world.run(DRAIN_S)
         if not self.violations:
@@ -209,8 +217,12 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
     protocols = config.protocols
     if plan.batch_count_max is not None:
         protocols = replace(protocols, batching=BatchingConfig(batch_count_max=plan.batch_count_max))
+    flow_control = protocols.flow_control
     if plan.window_bytes is not None:
-        protocols = replace(protocols, flow_control=replace(protocols.flow_control, window_bytes=plan.window_bytes))
+        flow_control = replace(flow_control, window_bytes=plan.window_bytes)
+    if plan.backlog_bytes_max is not None:
+        flow_control = replace(flow_control, backlog_bytes_max=plan.backlog_bytes_max)
+    protocols = replace(protocols, flow_control=flow_control)
     config = replace(config, protocols=protocols)
     gateway = GatewayConfig(peers=peers, link=plan.link)
     return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes)

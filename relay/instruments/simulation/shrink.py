@@ -75,6 +75,9 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
         yield lambda plan, number=number: _first_sites(plan, number)  # type: ignore[misc]
     yield lambda plan: replace(plan, link=LinkConfig(), lines=())
     yield lambda plan: replace(plan, wan_delay_s=0.0)
+    yield lambda plan: replace(plan, lasting_s=0.0)
+    yield lambda plan: replace(plan, uneven=False)
+    yield lambda plan: replace(plan, backlog_bytes_max=None)
     yield lambda plan: replace(plan, messages=0)
     yield lambda plan: replace(plan, messages=plan.messages // 2)
     yield lambda plan: replace(plan, messages=plan.messages // 2)

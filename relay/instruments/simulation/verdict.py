@@ -2,13 +2,15 @@
 
 Journals tell what was delivered. A simulated world also gives access to the processes, has one clock, and knows what its plan
 allows. So more is checked here: every gap was unavoidable (X5), every queue is at rest (B3), no old relay was ever believed
-(R9), nothing merged where nothing was split (A13) or more often than a heal needs (M3), and no member left too early (S16).
+(R9), nothing merged where nothing was split (A13) or more often than a heal needs (M3), no member left too early (S16), and
+everything happened within its time (T1 to T3).
 """
 
 from __future__ import annotations
 
 from relay.events import SlowSite
 from relay.instruments.simulation.levels_at_rest import unsettled
+from relay.instruments.simulation.liveness import Liveness
 from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import Plan
 from relay.instruments.simulation.process import RelayProcess
@@ -35,6 +37,7 @@ class SeedVerdict:
         self._nemesis = nemesis
         self._calm_merges: list[str] = []
         self._healed_ns = 0
+        self.liveness = Liveness(plan, nemesis, world.processes)
 
     def formed(self) -> None:
         """All sites have formed. Where no datagram was lost or corrupted, that needs no merge (A13)."""
@@ -61,6 +64,7 @@ class SeedVerdict:
         said = [f"{each.invariant} {each.where}: {each.what}" for each in found]
         said += self._calm_merges + self._stale_epochs() + self._merge_storms() + self._farewells()
         said += self._gaps()
+        said += self.liveness.violations(self._world.now)
         self._look_at_parts()
         self._look_at_routes()
         if settled:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from relay.instruments.simulation import aimed, scenarios
+from relay.instruments.simulation import aimed, grey, scenarios
 from relay.instruments.simulation.dice import Scenario
 from relay.replica.buffer import BufferConfig
 from sitestack.config import Agreement, Order
@@ -71,6 +71,17 @@ FAULTS = (
     Row(aimed.relay_wakes, 0.1),
     Row(aimed.address_is_taken, 0.08),
     Row(aimed.two_relays_die, 0.08),
+    Row(grey.hole, 0.2, (1, 1, 2)),
+    Row(grey.holes_that_heal_one_by_one, 0.1),
+    # The next two are not drawn yet (`tests/simulation/open/`). A member that only small datagrams reach is heard, so that it
+    # stays, and stops its site until that ends (T1); a joiner that takes long over its state stops it for seconds (T2).
+    Row(grey.wrong_mtu, 0.0),
+    Row(grey.slow_joiner, 0.0),
+    Row(grey.narrow_wire, 0.06),
+    Row(grey.long_pause, 0.06),
+    Row(grey.slow_application, 1.0),
+    Row(grey.letters_to_the_gone, 0.1),
+    Row(grey.part_of_a_wan_cut, 0.1),
 )
 
 #: Faults for large sites: only those that many members make different, since each member costs time.
@@ -80,6 +91,7 @@ FAULTS_AMONG_MANY = (
     Row(scenarios.several_die, 0.4),
     Row(scenarios.several_leave, 0.3),
     Row(scenarios.split, 0.4),
+    Row(grey.hole, 0.3),
 )
 
 
@@ -125,6 +137,12 @@ class Weights(NamedTuple):
     #: Windows of flow control: from one frame at a time to some dozens of small frames; no run fills the default window. A site
     #: with a small window is partitioned amid floods, since that is when credit can get lost (B1).
     window_bytes: Mapping[int | None, float] = {None: 27, 1: 1, 2_000: 1, 20_000: 1}
+    #: What an application may leave untaken: the default, which no run fills, or so little that a slow one stops its site.
+    backlog_bytes_max: Mapping[int | None, float] = {None: 9, 6_000: 1}
+    #: The share of plans in which members have settings of their own, where they may.
+    uneven: float = 0.1
+    #: The share of plans that go on after the load while a fault lasts, of those that have such a fault.
+    lasting: float = 0.5
     budget: Mapping[BufferConfig, float] = {BufferConfig(): 24, **dict.fromkeys(SMALL_BUDGETS, 1)}
     #: The share of plans whose last site starts only after the load has begun.
     late: float = 0.15
