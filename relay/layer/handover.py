@@ -25,7 +25,7 @@ from sitestack.model.level import Level
 from sitestack.model.message import Batch
 
 #: Bytes of entries in one chunk, which has one entry at least. When no more is left, the joiner is let in.
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES = 64 * 1024
 #: Joiners that are handed something at a time; beyond, the one that asked longest ago begins anew.
 JOINERS_MAX = 1_024
 #: Seconds after the last chunk for which a member keeps what it has fetched, should the merge not come.

@@ -12,7 +12,7 @@ from relay.instruments.simulation import Kind, Plan, dice, draw, grey, scenarios
 from relay.instruments.simulation.dice import Scenario
 from relay.instruments.simulation.faults import Burst, Fault, Flood, Pause, SlowWan, WanCut, sites_of
 from relay.instruments.simulation.generator import LASTING_S_MAX, LASTING_S_MIN
-from relay.instruments.simulation.grey_faults import GreyFault, SlowApplication, SmallOnly
+from relay.instruments.simulation.grey_faults import GreyFault, SlowApplication
 from relay.instruments.simulation.plan import LOAD_S
 from relay.instruments.simulation.weights import FAULTS, KINDS, SMALL_BUDGETS, Row
 from relay.replica.buffer import BufferConfig
@@ -35,8 +35,8 @@ def test_a_seed_stands_for_one_plan_whose_faults_are_in_order_and_in_its_sites(k
         assert all(names.issuperset(sites_of(fault)) for fault in plan.faults)
 
 
-def test_every_kind_of_fault_happens_but_that_which_nobody_survives_yet() -> None:
-    assert {type(fault) for plan in PLANS for fault in plan.faults} == set(get_args(Fault)) - {SmallOnly}
+def test_every_kind_of_fault_happens() -> None:
+    assert {type(fault) for plan in PLANS for fault in plan.faults} == set(get_args(Fault))
     assert [row.scenario for row in FAULTS if not row.share] == [grey.wrong_mtu, grey.slow_joiner]
 
 

@@ -49,7 +49,7 @@ FAULTS: dict[str, str] = {
     "hole": "F43",
     "hole one way": "F43",
     "faults that outlast the load": "F43",
-    # No goal yet: "small datagrams only", F44, which `weights.py` does not draw.
+    "small datagrams only": "F44",
     "narrow wire": "F45",
     "slow application": "F46",
     "application takes nothing": "F46",

@@ -10,8 +10,8 @@ from relay.instruments.simulation.grey_faults import Hole, LateLetters, NarrowWi
 from relay.instruments.simulation.plan import LOAD_S, Plan
 from relay.replica.buffer import BufferConfig
 
-#: Bytes: just below a full Ethernet frame, less than IPv6 asks for, and so few that a small view is too much.
-MTUS = (1_400, 1_200, 500)
+#: Bytes: just below a full Ethernet frame, and the least with which a member is promised anything.
+MTUS = (1_400, 1_200)
 
 
 def draw_stay(rng: random.Random) -> float:

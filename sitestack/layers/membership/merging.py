@@ -46,7 +46,7 @@ class MergeTimes:
     #: How long the members of the other parts have to answer the leader, before anybody is stopped for the merge.
     survey_timeout_s: float = 1.0
     #: How long a member may bring nothing forward that fetches what the other parts have, before the merge begins without it.
-    fetch_timeout_s: float = 2.0
+    fetch_timeout_s: float = 4.0
     #: How long fetching may take at all.
     fetch_limit_s: float = 60.0
     #: First wait before a coordinator is asked again one of whose members did not answer; doubles with each failure.

@@ -11,7 +11,7 @@ from sitestack.model.address import Address
 from sitestack.model.message import Batch, Scope, pack_body
 
 A, B, J = (Address(bytes([number]) * 16) for number in (1, 2, 9))
-BODY = 100_000
+BODY = 25_000
 
 
 def batch(number: int, size: int = BODY) -> Batch:
