@@ -37,7 +37,7 @@ def test_a_seed_stands_for_one_plan_whose_faults_are_in_order_and_in_its_sites(k
 
 def test_every_kind_of_fault_happens() -> None:
     assert {type(fault) for plan in PLANS for fault in plan.faults} == set(get_args(Fault))
-    assert [row.scenario for row in FAULTS if not row.share] == [grey.wrong_mtu, grey.slow_joiner]
+    assert all(row.share for row in FAULTS)
 
 
 def test_what_lasts_outlasts_the_load_in_some_plans_and_only_there() -> None:
