@@ -20,7 +20,17 @@ from sitestack.layers.nakack.later_views import LaterViews
 from sitestack.layers.nakack.receiver_windows import ReceiverWindows
 from sitestack.layers.nakack.retransmission import Announcer, Answers, Hole, Holes
 from sitestack.model.address import Address
-from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, Event, ReachCut, Stable, ViewInstalled
+from sitestack.model.events import (
+    Blocked,
+    CutReached,
+    DigestAnswer,
+    DigestQuery,
+    Event,
+    ReachCut,
+    Stable,
+    Unblocked,
+    ViewInstalled,
+)
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.view import View
@@ -131,6 +141,8 @@ class NakAck(Layer):
         if isinstance(event, Blocked):
             self._block()
             return []
+        if isinstance(event, Unblocked):
+            return self._unblock(now)
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
@@ -289,6 +301,14 @@ class NakAck(Layer):
     def _block(self) -> None:
         self._streams.block()
         self._gaps.clear()
+
+    def _unblock(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        self._streams.unblock()
+        for owner, window in self._streams.windows.items():
+            self._gaps.watch(owner, window.contiguous, self._streams.wanted(owner), now)
+            effects += self._deliver(owner)
+        return effects
 
     def _reach(self, event: ReachCut, now: float) -> list[Effect]:
         self._gaps.clear(event.holders)

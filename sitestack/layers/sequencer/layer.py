@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 from sitestack.layers.sequencer.forward_table import UNSTABLE_MAX, ForwardTable
 from sitestack.layers.sequencer.received_table import Numbers, Receipt, ReceivedTable
 from sitestack.model.address import Address
-from sitestack.model.events import Blocked, Event, Stable, ViewInstalled, Waiting
+from sitestack.model.events import Blocked, Event, Stable, Unblocked, ViewInstalled, Waiting
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch
@@ -161,6 +161,10 @@ class Sequencer(Layer):
             return self._handle_view(event, now)
         if isinstance(event, Blocked):
             self._blocked = True
+        elif isinstance(event, Unblocked):
+            self._blocked = False
+            self._progress_at = now
+            return [Up(event), *self._forward()]
         elif isinstance(event, Stable) and self._view is not None:
             stream = self._view.coordinator if self._total else self._me
             self._table.stable(event.vector.get(stream, 0))
