@@ -214,6 +214,7 @@ class RemoteState:
     lineages: tuple[LineageState, ...]
     reached: dict[ViewId, ViewId]
     ahead: dict[Address, dict[Address, int]]
+    shown: ViewId | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,27 @@ def test_when_the_parts_cannot_merge_it_goes_on_alone_after_the_longest_time() -
     verdict(script)
 
 
+def test_a_part_of_one_that_is_newer_does_not_take_the_living_out_of_the_global_view() -> None:
+    """B or C is cut off from its site and relays too, in a view that counts higher; the other two are shown until the merge."""
+    for name, others in (("B", "AC"), ("C", "AB")):
+        script = two_sites()
+        hosts = {each: frozenset([script.hosts[each].host]) for each in "ABC"}
+        cuts = [(hosts[name], hosts[each]) for each in others]
+        script.world.network.cuts += [*cuts, *[(there, here) for here, there in cuts]]
+        seen = len(script["D"].events)
+        script.view(name)
+        script.view(*others)
+        script.send(name, "alone")
+        script.everywhere("DEF", "alone")
+        script.world.network.cuts.clear()
+        script.view("A", "B", "C")
+        living = {script.proxy(each) for each in others}
+        views = [event for event in script["D"].events[seen:] if isinstance(event, GlobalView)]
+        assert views
+        assert all(living <= set(view.members) for view in views)
+        verdict(script)
+
+
 def say(script: Sites, source: str, target: str, header: Header) -> None:
     """A datagram to one member that was not sent by the one that it names."""
     codec, sender = script[target].stack.codec, script[source].local.address
