@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from relay.events import GapReason
 from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
+from sitestack.model.gap import GapReason
 from sitestack.model.view import View, ViewId
 
 

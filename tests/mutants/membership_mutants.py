@@ -8,9 +8,34 @@ MERGING = "sitestack/layers/membership/merging.py"
 LEADER = "sitestack/layers/membership/leader.py"
 QUARANTINE = "sitestack/layers/membership/quarantine.py"
 HOLES = "tests/simulation/test_holes.py"
+MISSED = "tests/simulation/test_missed.py"
 WOKEN = "tests/simulation/relay/test_quarantine.py"
 
 MEMBERSHIP = (
+    Mutant(
+        "S21",
+        "what another part has delivered is not told",
+        (
+            Edit(
+                "sitestack/layers/sequencer/layer.py",
+                "        return [*self._gaps(), *self._forward()]",
+                "        return self._forward()",
+            ),
+        ),
+        (f"{MISSED}::test_each_part_is_told_exactly_what_the_other_one_delivered",),
+    ),
+    Mutant(
+        "S21-silent",
+        "of a member that had sent nothing before the split nothing is missed",
+        (
+            Edit(
+                "sitestack/layers/sequencer/received_table.py",
+                "{member: known.pop(member, _FRESH) for member in members}",
+                "{member: known.pop(member) for member in members if member in known}",
+            ),
+        ),
+        (f"{MISSED}::test_who_was_excluded_is_told_after_the_merge_view_and_before_anything_else",),
+    ),
     Mutant(
         "S20",
         "who was excluded goes on in its old view and in one of its own until it is merged",

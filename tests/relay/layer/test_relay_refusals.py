@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from relay.events import GapReason
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, RemoteGap, UnicastReply
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
+from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Dropped
 from tests.harness.relay.puppet import D, E, Puppet, alone, data, hello
