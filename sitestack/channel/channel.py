@@ -195,7 +195,7 @@ class Channel(Generic[X_co]):
     # -- receiving -------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[Message | View | Gap | X_co]:
-        """Messages one by one, and views, in the order of delivery; ends when the channel is closed."""
+        """Messages one by one, views and gaps, in the order of delivery; ends when the channel is closed."""
         return self
 
     async def __anext__(self) -> Message | View | Gap | X_co:
@@ -212,7 +212,7 @@ class Channel(Generic[X_co]):
                 self._stack.count_drop(error.reason)
 
     def batches(self) -> AsyncIterator[Delivery | View | Gap | X_co]:
-        """Messages a batch at a time, and views: the same as iterating the channel, for less time a message."""
+        """Messages a batch at a time, views and gaps: the same as iterating the channel, for less time a message."""
         return cast("AsyncIterator[Delivery | View | Gap | X_co]", self._receive_end)
 
     # -- the member ------------------------------------------------------------------------------------------------
