@@ -21,6 +21,8 @@ async def listen(channel: sitestack.Channel) -> None:
                 print(f"{event.sender}: {event.payload.decode(errors='replace')}", flush=True)
             case sitestack.View():
                 print(f"here now: {', '.join(event.names)}", flush=True)
+            case sitestack.Gap():
+                print(f"missed while this member was cut off: {event.last - event.first + 1} messages", flush=True)
             case _:
                 assert_never(event)
 

@@ -39,6 +39,8 @@ class Counter:
                     print(f"{self.value} at {', '.join(event.names)}", flush=True)
                     if event.subviews and channel.address not in largest(event.subviews).members:
                         return True
+                case sitestack.Gap():
+                    pass  # the merge view has said what to do about it
                 case _:
                     assert_never(event)
         return False

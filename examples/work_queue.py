@@ -83,6 +83,8 @@ class Member:
                     self._queue.take_back(set(self._workers))
                     self._deciding.clear()
                     print(f"workers: {', '.join(event.names)}", flush=True)
+                case sitestack.Gap():
+                    pass  # the merge view has said what to do about it
                 case _:
                     assert_never(event)
             if self._workers[0] == self._me:

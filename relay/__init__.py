@@ -2,7 +2,7 @@
 
     async with relay.open_channel(relay.load_config("nyc.yaml"), name="A") as channel:
         await channel.send(b"to everybody in all sites")
-        async for event in channel:  # Message | View | GlobalView | Gap | Unreachable
+        async for event in channel:  # Message | View | Gap | GlobalView | Unreachable
             ...
 
 The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`, `Level` of whatever has a bound
@@ -14,8 +14,8 @@ Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFail
 Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySettings` (`BridgeConfig`, `BudgetSettings`,
                  `LinkConfig`, `RemoteUnicastConfig`), `SecuritySettings`, `JournalSettings`, `HttpSettings`,
                  `LogSettings`, and all of `sitestack.SiteConfig`: `TransportConfig`, `DiscoveryConfig`,
-                 `MembershipConfig` (`LeaderTimes`, `MergeTimes`), `ChannelConfig`, and `ProtocolsConfig` with
-                 `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
+                 `MembershipConfig` (`LeaderTimes`, `MergeTimes`, `QuarantineTimes`), `ChannelConfig`, and `ProtocolsConfig`
+                 with `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
                  `ResolverConfig`, `SequencerConfig`, `StabilityConfig`, `StateTransferConfig`, `UnicastConfig`
 A journal        `JournalStore`, `JournalOptions`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets inside the site
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from relay.events import (
         Certainty as Certainty,
         Duty as Duty,
-        Gap as Gap,
-        GapReason as GapReason,
         GlobalView as GlobalView,
         Role as Role,
         Unreachable as Unreachable,
@@ -73,6 +71,8 @@ if TYPE_CHECKING:
         FailureDetectionConfig as FailureDetectionConfig,
         FlowControlConfig as FlowControlConfig,
         FragmentConfig as FragmentConfig,
+        Gap as Gap,
+        GapReason as GapReason,
         JoinFailed as JoinFailed,
         LeaderTimes as LeaderTimes,
         Level as Level,
@@ -88,6 +88,7 @@ if TYPE_CHECKING:
         ProtocolError as ProtocolError,
         ProtocolsConfig as ProtocolsConfig,
         ProxyUUID as ProxyUUID,
+        QuarantineTimes as QuarantineTimes,
         RemoteError as RemoteError,
         ResolverConfig as ResolverConfig,
         Scope as Scope,
@@ -107,7 +108,7 @@ if TYPE_CHECKING:
     )
 
 _MODULES = {
-    "relay.events": ("Certainty", "Duty", "Gap", "GapReason", "GlobalView", "Role", "Unreachable"),
+    "relay.events": ("Certainty", "Duty", "GlobalView", "Role", "Unreachable"),
     "relay.gateway.session": ("LinkConfig",),
     "relay.journal": ("JournalOptions", "JournalStore"),
     "relay.node.bridge": ("BridgeConfig",),

@@ -45,35 +45,6 @@ class GlobalView(Event):
         return next((name for each, name in self.named() if each == member), str(member))
 
 
-class GapReason(StrEnum):
-    """Why messages will never be delivered at another site."""
-
-    #: They were dropped so that the budget holds.
-    BUDGET = "budget"
-    #: No frame of the link can hold them.
-    TOO_LARGE = "too_large"
-    #: Every site that they were held for had them, or they were sent before the relay that says so knew of them.
-    NOT_HELD = "not_held"
-    #: A word of a later version.
-    OTHER = "other"
-
-    @classmethod
-    def _missing_(cls, value: object) -> GapReason:
-        return cls.OTHER
-
-
-@dataclass(frozen=True, slots=True)
-class Gap(Event):
-    """Messages `first` to `last` (scope ALL) of an origin, which will never be delivered: its site dropped them (R21, X5)."""
-
-    in_stream: ClassVar[bool] = True
-    site: str
-    origin: Address
-    first: int
-    last: int
-    reason: GapReason
-
-
 @dataclass(frozen=True, slots=True)
 class Baseline(Event):
     """Where delivery from another site begins: for each origin after this number (R29)."""

@@ -2,18 +2,18 @@
 
     async with sitestack.open_channel(sitestack.local("NYC"), name="A") as channel:
         await channel.send(b"to everybody")
-        async for event in channel:  # Message | View
+        async for event in channel:  # Message | View | Gap
             ...
 
 The channel      `open_channel`, `Channel`, `ChannelStatistics`, `Level` of whatever has a bound
-What it yields   `Event`: `Message` (`MessageId`, `Scope`) or `View` (`ViewId`, `SubView`);
-                 `BatchEvent` of `Channel.batches`: `Delivery` (`Batch`) or `View`
+What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`) or `Gap` (`GapReason`);
+                 `BatchEvent` of `Channel.batches`: the same with `Delivery` (`Batch`)
 Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
                  `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
 Settings         `SiteConfig`, made by `lan`, `local` or `named_hosts`; in it `TransportConfig`, `DiscoveryConfig`,
-                 `MembershipConfig` (`LeaderTimes`, `MergeTimes`), `ChannelConfig`, and `ProtocolsConfig` with
-                 `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
+                 `MembershipConfig` (`LeaderTimes`, `MergeTimes`, `QuarantineTimes`), `ChannelConfig`, and `ProtocolsConfig`
+                 with `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
                  `ResolverConfig`, `SequencerConfig`, `StabilityConfig`, `StateTransferConfig`, `UnicastConfig`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sitestack.layers.membership import MembershipConfig as MembershipConfig
     from sitestack.layers.membership.leader import LeaderTimes as LeaderTimes
     from sitestack.layers.membership.merging import MergeTimes as MergeTimes
+    from sitestack.layers.membership.quarantine import QuarantineTimes as QuarantineTimes
     from sitestack.layers.nakack import NakAckConfig as NakAckConfig
     from sitestack.layers.resolver import ResolverConfig as ResolverConfig
     from sitestack.layers.sequencer import SequencerConfig as SequencerConfig
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         StateTooLarge as StateTooLarge,
         StateUnavailable as StateUnavailable,
     )
+    from sitestack.model.gap import Gap as Gap, GapReason as GapReason
     from sitestack.model.level import Level as Level
     from sitestack.model.message import Batch as Batch, Message as Message, MessageId as MessageId, Scope as Scope
     from sitestack.model.view import SubView as SubView, View as View, ViewId as ViewId
@@ -90,6 +92,7 @@ _MODULES = {
     "sitestack.layers.membership": ("MembershipConfig",),
     "sitestack.layers.membership.leader": ("LeaderTimes",),
     "sitestack.layers.membership.merging": ("MergeTimes",),
+    "sitestack.layers.membership.quarantine": ("QuarantineTimes",),
     "sitestack.layers.nakack": ("NakAckConfig",),
     "sitestack.layers.resolver": ("ResolverConfig",),
     "sitestack.layers.sequencer": ("SequencerConfig",),
@@ -110,6 +113,7 @@ _MODULES = {
         "StateTooLarge",
         "StateUnavailable",
     ),
+    "sitestack.model.gap": ("Gap", "GapReason"),
     "sitestack.model.level": ("Level",),
     "sitestack.model.message": ("Batch", "Message", "MessageId", "Scope"),
     "sitestack.model.view": ("SubView", "View", "ViewId"),

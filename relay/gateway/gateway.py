@@ -157,6 +157,12 @@ class Gateway:
         """A flush has begun: nothing may be put into the stream until the next view."""
         self._injector.block()
 
+    def unblocked(self, view: View, now: float) -> list[Effect]:
+        """This member was in quarantine, and goes on to coordinate this view: it relays, unless it does so already."""
+        effects = [] if self._peering.view == view else self._begin(view, now)
+        self._injector.unblock()
+        return effects
+
     # -- the stream ----------------------------------------------------------------------------------------------------
 
     def on(self, frame: Frame, entry: Header, outcome: Outcome, now: float) -> list[Effect]:

@@ -53,8 +53,12 @@ class Injector:
                 self.waiting_bytes -= len(frame.batch.body)
 
     def block(self) -> None:
-        """A flush has begun: cast nothing until the next view."""
+        """A flush or a quarantine has begun: cast nothing until the next view, or `unblock`."""
         self._open = False
+
+    def unblock(self) -> None:
+        """No flush took place: go on casting. What was cast before is still on its way."""
+        self._open = True
 
     def reopen(self, blocked: bool) -> None:
         """A view is installed that this member coordinates: cast first again what the old view did not deliver.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from relay.events import GapReason
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import DATA_OVERHEAD_BYTES, Data, encode
 from relay.replica.buffer import Run
@@ -16,6 +15,7 @@ from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVec
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import raise_to
 from sitestack.model.address import Address
+from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
 

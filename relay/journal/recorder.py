@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from relay.events import Baseline, Gap, GlobalView, Role, Unreachable
+from relay.events import Baseline, GlobalView, Role, Unreachable
 from sitestack.journal import records
 from sitestack.journal.recorder import EventRecords, Recorder
 
@@ -17,10 +17,6 @@ def _global_view(recorder: Recorder, event: GlobalView) -> None:
 
 def _role(recorder: Recorder, event: Role) -> None:
     recorder.role(event.duty.value, event.epoch, event.sites)
-
-
-def _gap(recorder: Recorder, event: Gap) -> None:
-    recorder.write(records.Gap(*recorder.clock(), event.site, event.origin, event.first, event.last, event.reason.value))
 
 
 def _baseline(recorder: Recorder, event: Baseline) -> None:
@@ -47,5 +43,5 @@ def _unreachable(recorder: Recorder, event: Unreachable) -> None:
 
 #: For the recorder of a member whose site is relayed: event -> how it is recorded.
 RELAY_RECORDS: EventRecords = MappingProxyType(
-    {GlobalView: _global_view, Role: _role, Gap: _gap, Baseline: _baseline, Unreachable: _unreachable}
+    {GlobalView: _global_view, Role: _role, Baseline: _baseline, Unreachable: _unreachable}
 )

@@ -53,7 +53,18 @@ from relay.unicast.forwarding import UnicastRoutes
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import Address, ProxyUUID
-from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, StateAwaited, Undeliverable, ViewInstalled
+from sitestack.model.events import (
+    Blocked,
+    Disconnect,
+    Event,
+    Held,
+    Left,
+    Stable,
+    StateAwaited,
+    Unblocked,
+    Undeliverable,
+    ViewInstalled,
+)
 from sitestack.model.frame import Frame, Header
 from sitestack.model.handover_events import Fetched, Fetching, Offered
 from sitestack.model.level import Level
@@ -118,6 +129,7 @@ class RelayLayer(Layer):
         self._from_below: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
             ViewInstalled: self.view_installed,
             Blocked: self._blocked,
+            Unblocked: self._unblocked,
             Held: self._held,
             Stable: self._stable,
             StateAwaited: self._state_awaited,
@@ -233,7 +245,8 @@ class RelayLayer(Layer):
         self._proxies.clear()
         self._taker.clear()
         coordinates = view.coordinator == self._me and not self._leaving
-        effects += self.gateway.installed(view, coordinates, event.blocked, now)
+        # A quarantined member does not speak for its site: the part that excluded it does.
+        effects += self.gateway.installed(view, coordinates and not event.quarantined, event.blocked, now)
         effects += [Up(event) for event in self._replica.update()]
         if old is None or old.coordinator != view.coordinator:
             effects += self.unicasts.relay_changed(now)
@@ -242,6 +255,12 @@ class RelayLayer(Layer):
     def _blocked(self, event: Blocked, now: float) -> list[Effect]:
         self.gateway.blocked()
         return []
+
+    def _unblocked(self, event: Unblocked, now: float) -> list[Effect]:
+        """The quarantine has ended without a merge: this member relays in the view in force, if it coordinates that."""
+        view = self.state.view
+        coordinates = view is not None and view.coordinator == self._me and not self._leaving
+        return self.gateway.unblocked(view, now) if view is not None and coordinates else []
 
     def _configured(self, frame: Frame, now: float) -> list[Effect]:
         entry = frame.headers[-1]

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 import trio
 
-from relay.events import BRIDGE_EFFECTS, BridgeEffect, Gap, GlobalView, Misconfigured, Pacing, Role, SlowSite, Unreachable
+from relay.events import BRIDGE_EFFECTS, BridgeEffect, GlobalView, Misconfigured, Pacing, Role, SlowSite, Unreachable
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayLayer
 from relay.node.bridge import Bridge, BridgeStatistics
@@ -76,7 +76,7 @@ class RelayChannel(Channel[BetweenSites]):
             Pacing: self._pace,
             SlowSite: self._log_slow,
         }
-        shown = frozenset[type[Event]]({GlobalView, Gap, Unreachable})
+        shown = frozenset[type[Event]]({GlobalView, Unreachable})
         super().__init__(local, stack, transport, config, recorder, state, Extension(handlers, shown, self._bridged))
         self._bridge_config = config.relay.bridge
         self._bridge: Bridge | None = None

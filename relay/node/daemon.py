@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 import trio
 
-from relay.events import Gap, GlobalView, Role, Unreachable
+from relay.events import GlobalView, Role, Unreachable
 from relay.journal import JournalOptions, JournalStore
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.door import Door
@@ -32,6 +32,7 @@ from sitestack.journal.recorder import Write
 from sitestack.model.address import Physical
 from sitestack.model.errors import ChannelClosed, LocalError
 from sitestack.model.events import Event
+from sitestack.model.gap import Gap
 from sitestack.model.view import View
 from sitestack.stack.layer import Local
 

@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from relay.events import Gap, GlobalView, Role, Unreachable
+from relay.events import GlobalView, Role, Unreachable
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import Address
 from sitestack.model.events import Event
+from sitestack.model.gap import Gap
 from sitestack.model.level import Level
 from sitestack.model.message import Scope
 from sitestack.model.view import View

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from relay.events import GapReason
 from relay.replica.held_entries import ENTRIES_MAX, HeldEntries, HeldEntry
 from relay.replica.vectors import bound
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.fast_frozen import fast_frozen
+from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
-from relay.events import GapReason
 from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
+from sitestack.model.gap import GapReason
 from sitestack.model.view import View, ViewId
 
 
@@ -215,6 +215,7 @@ class RemoteState:
     lineages: tuple[LineageState, ...]
     reached: dict[ViewId, ViewId]
     ahead: dict[Address, dict[Address, int]]
+    shown: ViewId | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,16 @@ def _merge_remote(one: RemoteState, other: RemoteState) -> RemoteState:
     else:  # a part that knows nothing of a site has missed nothing of it: it begins where the other part stands
         admitted = dict(one.admitted if one.known else other.admitted)
     down = (one.down or other.down) and all(each.view is None for each in lineages.values())
-    return RemoteState(one.site, one.known or other.known, down, admitted, tuple(lineages.values()), reached, {})
+    shown = _shown(lineages, one.shown, other.shown)
+    return RemoteState(one.site, one.known or other.known, down, admitted, tuple(lineages.values()), reached, {}, shown)
+
+
+def _shown(lineages: Mapping[ViewId, LineageState], *candidates: ViewId | None) -> ViewId | None:
+    """Of the lineages that either part showed, the one with the newer view; else any that has the newest one."""
+    views = [each.view for each in lineages.values() if each.view is not None]
+    shown = [view for view in views if view.lineage in candidates] or views
+    newest = max(shown, key=lambda view: view.id, default=None)
+    return None if newest is None else newest.lineage
 
 
 def _merge_lineage(one: LineageState, other: LineageState) -> LineageState:

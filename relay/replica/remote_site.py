@@ -100,6 +100,8 @@ class Remote:
     lineages: dict[ViewId, Lineage] = field(default_factory=dict)
     #: The newest view that each lineage has ever shown. A lineage may come back with that view, never with an older one (G3).
     reached: dict[ViewId, ViewId] = field(default_factory=dict)
+    #: The lineage whose view stands for the site in the global view.
+    shown: ViewId | None = None
 
     @classmethod
     def taken(cls, given: RemoteState) -> Remote:
@@ -108,7 +110,7 @@ class Remote:
         for each in given.lineages:
             lineages[each.lineage] = Lineage(each.epoch, each.view, dict(each.acked.origins), each.acked.view, each.is_slow)
         ahead = {member: dict(numbers) for member, numbers in given.ahead.items()}
-        return cls(given.known, given.down, dict(given.admitted), ahead, {}, lineages, dict(given.reached))
+        return cls(given.known, given.down, dict(given.admitted), ahead, {}, lineages, dict(given.reached), given.shown)
 
     def give(self, site: str) -> RemoteState:
         """All that is replicated, for a joiner."""
@@ -117,7 +119,8 @@ class Remote:
             for name, each in self.lineages.items()
         ]
         ahead = {member: dict(numbers) for member, numbers in self.ahead.items()}
-        return RemoteState(site, self.known, self.down, dict(self.admitted), tuple(lineages), dict(self.reached), ahead)
+        admitted, reached = dict(self.admitted), dict(self.reached)
+        return RemoteState(site, self.known, self.down, admitted, tuple(lineages), reached, ahead, self.shown)
 
     # -- what it sends -------------------------------------------------------------------------------------------------
 
@@ -183,9 +186,9 @@ class Remote:
 
     @property
     def view(self) -> View | None:
-        """The view that stands for the site: the newest one, so that a late view of a lost part never replaces it (R10)."""
-        views = [lineage.view for lineage in self.lineages.values() if lineage.view is not None]
-        return max(views, key=lambda view: view.id, default=None)
+        """The view that stands for the site: that of the lineage shown; None when no lineage has one."""
+        shown = None if self.shown is None else self.lineages.get(self.shown)
+        return None if shown is None else shown.view
 
     def lineages_of(self, member: Address) -> list[ViewId]:
         """The lineages whose newest view has this member: the parts of a split site that it is in. Empty when it is gone."""
@@ -202,6 +205,7 @@ class Remote:
             hidden = [each for each, lineage in self.lineages.items() if lineage.view is None]
             del self.lineages[next(iter(hidden or self.lineages))]
         self.lineages[name] = found
+        self._settle()
         return found
 
     def pinning(self) -> list[Lineage]:
@@ -220,6 +224,8 @@ class Remote:
         if not self.is_news(view):
             return False
         self.lineage(view.lineage).view = view
+        if self.view is None or _replaces(view, self.view):
+            self.shown = view.lineage
         self.reached.pop(view.lineage, None)
         self.reached[view.lineage] = view.id
         if len(self.reached) > REACHED_MAX:
@@ -240,6 +246,7 @@ class Remote:
         for part in view.subviews:
             if part.lineage != view.lineage:
                 self.lineages.pop(part.lineage, None)
+        self._settle()
 
     def hide(self, name: ViewId, forget: bool) -> bool:
         """Take a lineage that was away too long out of the global view, or `forget` it; False when it is not known."""
@@ -249,5 +256,25 @@ class Remote:
         lineage.view = None
         if forget:
             del self.lineages[name]
+        self._settle()
         self.down = self.view is None
         return True
+
+    def _settle(self) -> None:
+        """Show the newest view when the lineage that was shown has none any more."""
+        if self.view is None:
+            views = [lineage.view for lineage in self.lineages.values() if lineage.view is not None]
+            newest = max(views, key=lambda view: view.id, default=None)
+            self.shown = None if newest is None else newest.lineage
+
+
+def _replaces(new: View, shown: View) -> bool:
+    """True when a view of the site is to be shown instead of this one.
+
+    A late view of a lost part never is (R10). Nor is that of a part with less than half of the members shown: the others may
+    live, and are shown until the merge, or until their lineage was without a link for the grace time.
+    """
+    if any(part.lineage == shown.lineage for part in new.subviews):
+        return True
+    stay = sum(member in new.members for member in shown.members)
+    return new.id > shown.id and 2 * stay >= len(shown.members)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from relay.events import Baseline, Gap, GlobalView, SlowSite
+from relay.events import Baseline, GlobalView, SlowSite
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import (
     Acked,
@@ -32,6 +32,7 @@ from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.events import Event
 from sitestack.model.frame import Header
+from sitestack.model.gap import Gap
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 

@@ -50,6 +50,7 @@ from sitestack.model.events import (
     WatchAt,
 )
 from sitestack.model.frame import Frame
+from sitestack.model.gap import Gap
 from sitestack.model.level import Level
 from sitestack.model.message import Buffer, Message, Scope, copy_buffer
 from sitestack.model.roster import NOBODY, Named, Roster
@@ -193,26 +194,26 @@ class Channel(Generic[X_co]):
 
     # -- receiving -------------------------------------------------------------------------------------------------
 
-    def __aiter__(self) -> AsyncIterator[Message | View | X_co]:
-        """Messages one by one, and views, in the order of delivery; ends when the channel is closed."""
+    def __aiter__(self) -> AsyncIterator[Message | View | Gap | X_co]:
+        """Messages one by one, views and gaps, in the order of delivery; ends when the channel is closed."""
         return self
 
-    async def __anext__(self) -> Message | View | X_co:
+    async def __anext__(self) -> Message | View | Gap | X_co:
         for message in self._messages:
             return message
         while True:
             item = await anext(self._receive_end)
             if not isinstance(item, Delivery):
-                return cast("View | X_co", item)
+                return cast("View | Gap | X_co", item)
             self._messages = item.messages()
             try:
                 return next(self._messages)
             except ProtocolError as error:
                 self._stack.count_drop(error.reason)
 
-    def batches(self) -> AsyncIterator[Delivery | View | X_co]:
-        """Messages a batch at a time, and views: the same as iterating the channel, for less time a message."""
-        return cast("AsyncIterator[Delivery | View | X_co]", self._receive_end)
+    def batches(self) -> AsyncIterator[Delivery | View | Gap | X_co]:
+        """Messages a batch at a time, views and gaps: the same as iterating the channel, for less time a message."""
+        return cast("AsyncIterator[Delivery | View | Gap | X_co]", self._receive_end)
 
     # -- the member ------------------------------------------------------------------------------------------------
 
@@ -366,11 +367,10 @@ class Channel(Generic[X_co]):
         self._roster = Roster(self._named.values())
 
     def _handle(self, event: Event) -> None:
-        kind, extension = type(event), self._extension
-        for handlers in (self._handlers, extension.handlers):
-            if (handle := handlers.get(kind)) is not None:
+        for handlers in (self._handlers, self._extension.handlers):
+            if (handle := handlers.get(type(event))) is not None:
                 handle(event)
-        if kind in extension.shown:
+        if isinstance(event, Gap) or type(event) in self._extension.shown:
             self._inbox.put(event)
 
     def _install(self, event: ViewInstalled) -> None:

@@ -15,7 +15,8 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.events import Event, LeftBehind, Sent, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame
-from sitestack.model.message import UNICASTS, Batch
+from sitestack.model.gap import Gap
+from sitestack.model.message import UNICASTS, Batch, Scope
 from sitestack.model.view import View, ViewId
 
 #: Answers with the monotonic and the wall clock, both in nanoseconds.
@@ -88,6 +89,8 @@ class Recorder:
             self._give_up(event)
         elif isinstance(event, LeftBehind):
             self._leave_behind(event)
+        elif isinstance(event, Gap):
+            self._miss(event)
         elif (write := self._event_records.get(type(event))) is not None:
             write(self, event)
 
@@ -170,6 +173,11 @@ class Recorder:
                     "unknown",
                 )
             )
+
+    def _miss(self, event: Gap) -> None:
+        """A gap among the numbered messages to all sites; the journal has no word for one in scope SITE."""
+        if event.scope is Scope.ALL:
+            self.write(records.Gap(*self.clock(), event.site, event.origin, event.first, event.last, event.reason.value))
 
     def _leave_behind(self, event: LeftBehind) -> None:
         t, w = self.clock()

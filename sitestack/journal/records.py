@@ -159,7 +159,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The system knows that the relayed messages `first .. last` of this origin never come here (R21)."""
+    """The messages `first .. last` (scope ALL) of this origin never come here: relayed ones (R21), or of another part (S21)."""
 
     t: int
     w: int

@@ -86,14 +86,24 @@ class ViewInstalled(Event):
     #: The states of layers: for a joiner those of one old member, in a merge those of the other parts. The stack has handed
     #: each to its layer already.
     states: tuple[Header, ...] = ()
-    #: True when this member only catches up with the view: the next flush, to which it has promised, goes on and keeps it
-    #: blocked.
+    #: True when nothing new is sent in the view: this member only catches up with it, as the next flush, to which it has
+    #: promised, goes on; or it is quarantined.
     blocked: bool = False
+    #: True when this member stands still until it has merged with the part that excluded it (`membership/quarantine.py`).
+    quarantined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked(Event):
-    """Announced when a flush begins: nothing new is sequenced, forwarded or multicast until the next view is installed."""
+    """Announced when a flush or a quarantine begins: nothing new is sequenced, forwarded or multicast before the next view.
+
+    Only a quarantine may end without one (`Unblocked`).
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Unblocked(Event):
+    """Announced when a quarantine ends in the view in force (`membership/quarantine.py`): go on where `Blocked` stopped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,76 @@ from tests.mutants.mutant import Edit, Mutant
 
 MERGING = "sitestack/layers/membership/merging.py"
 LEADER = "sitestack/layers/membership/leader.py"
+QUARANTINE = "sitestack/layers/membership/quarantine.py"
 HOLES = "tests/simulation/test_holes.py"
+MISSED = "tests/simulation/test_missed.py"
+WOKEN = "tests/simulation/relay/test_quarantine.py"
 
 MEMBERSHIP = (
+    Mutant(
+        "S21",
+        "what another part has delivered is not told",
+        (
+            Edit(
+                "sitestack/layers/sequencer/layer.py",
+                "        return [*self._gaps(), *self._forward()]",
+                "        return self._forward()",
+            ),
+        ),
+        (f"{MISSED}::test_each_part_is_told_exactly_what_the_other_one_delivered",),
+    ),
+    Mutant(
+        "S21-silent",
+        "of a member that had sent nothing before the split nothing is missed",
+        (
+            Edit(
+                "sitestack/layers/sequencer/received_table.py",
+                "{member: known.pop(member, _FRESH) for member in members}",
+                "{member: known.pop(member) for member in members if member in known}",
+            ),
+        ),
+        (f"{MISSED}::test_who_was_excluded_is_told_after_the_merge_view_and_before_anything_else",),
+    ),
+    Mutant(
+        "S20",
+        "who was excluded goes on in its old view and in one of its own until it is merged",
+        (
+            Edit(
+                QUARANTINE,
+                "        if self:\n            if event.member in",
+                "        if True:\n            if event.member in",
+            ),
+        ),
+        (f"{WOKEN}::test_a_coordinator_that_wakes_sends_nothing_that_its_own_site_does_not_get",),
+    ),
+    Mutant(
+        "S20-alone",
+        "who was excluded goes on as soon as it is in a view of its own",
+        (Edit(QUARANTINE, "        return bool(self)\n\n    def expire", "        return False\n\n    def expire"),),
+        (f"{WOKEN}::test_a_coordinator_that_wakes_sends_nothing_that_its_own_site_does_not_get",),
+    ),
+    Mutant(
+        "S20-end",
+        "a member in quarantine waits for a merge, whatever comes",
+        (Edit(QUARANTINE, "        return min(self._silent_at, self._ends) if self else None", "        return None"),),
+        (
+            f"{WOKEN}::test_when_those_that_it_heard_are_gone_it_goes_on_alone",
+            f"{WOKEN}::test_when_the_parts_cannot_merge_it_goes_on_alone_after_the_longest_time",
+            f"{WOKEN}::test_one_forged_heartbeat_stops_nobody_for_long",
+        ),
+    ),
+    Mutant(
+        "S20-limit",
+        "a member in quarantine stands still for as long as it hears the others",
+        (
+            Edit(
+                QUARANTINE,
+                "        return min(self._silent_at, self._ends) if self else None",
+                "        return self._silent_at if self else None",
+            ),
+        ),
+        (f"{WOKEN}::test_when_the_parts_cannot_merge_it_goes_on_alone_after_the_longest_time",),
+    ),
     Mutant(
         "HOLE-survey",
         "a merge stops members before it is known whether they hear its leader",

@@ -10,7 +10,21 @@ STREAMS = "tests/simulation/relay/test_stream_stories.py"
 MERGES = "tests/simulation/relay/test_merge_stories.py"
 STATES = "tests/simulation/relay/test_state_stories.py"
 
+WOKEN = "tests/simulation/relay/test_quarantine.py"
+
 RELAY = (
+    Mutant(
+        "R10-few",
+        "the newest view of a site stands for it, whose ever it is",
+        (
+            Edit(
+                "relay/replica/remote_site.py",
+                "return new.id > shown.id and 2 * stay >= len(shown.members)",
+                "return new.id > shown.id",
+            ),
+        ),
+        (f"{WOKEN}::test_a_part_of_one_that_is_newer_does_not_take_the_living_out_of_the_global_view",),
+    ),
     Mutant(
         "R1",
         "what the other site lacks is thrown away instead of replayed",

@@ -11,6 +11,7 @@ import pytest
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.layers.membership import Membership, MembershipConfig
 from sitestack.layers.membership.headers import FlushReply, Prepared
+from sitestack.layers.membership.quarantine import QuarantineTimes
 from sitestack.model.events import Unreached
 from sitestack.model.view import View
 from sitestack.sim.process import Process
@@ -189,8 +190,9 @@ def test_who_does_not_hear_the_coordinator_is_left_out_hardly_later_than_one_tha
     detection = FailureDetectionConfig()
     silence_s = detection.timeout_s + detection.verify_timeout_s
     script.view("A", "B", within=silence_s + detection.verify_timeout_s / detection.verify_attempts + MOMENT_S)
-    standing = stand_still(script, "ABC", 10.0)
-    assert max(standing.values()) < MOMENT_S
+    standing = stand_still(script, "ABC", 12.0)
+    assert max(standing["A"], standing["B"]) < MOMENT_S
+    assert standing["C"] < QuarantineTimes().limit_s + MOMENT_S
     script.world.network.cuts.clear()
     script.view("A", "B", "C", within=7.0)
     verdict(script)
@@ -218,11 +220,16 @@ def broken(seed: int) -> Script:
 
 @pytest.mark.parametrize("seed", range(11, 19))
 def test_whatever_the_holes_are_a_site_stands_for_one_detection_and_then_goes_on(seed: int) -> None:
-    """New holes that disturb the merge block members once, for the time of one detection; lasting holes block none."""
+    """New holes that disturb the merge block members once, for the time of one detection; lasting holes block none.
+
+    Those whom they exclude, and who hear the others, stand still in quarantine besides.
+    """
     script = broken(seed)
     members = "".join([name for name in script.processes if name != "X"])
     standing = stand_still(script, members)
-    assert max(standing.values()) <= STANDING_S_MAX
+    assert max(standing.values()) <= STANDING_S_MAX + QuarantineTimes().limit_s
+    excluded = [name for name in members if standing[name] > STANDING_S_MAX]
+    assert len(excluded) <= len(members) / 2
     standing = stand_still(script, members)
     assert max(standing.values()) == 0.0
     script.world.network.cuts.clear()

@@ -12,6 +12,7 @@ import pytest
 from relay.instruments.simulation import SeedRun, draw
 from relay.instruments.simulation.faults import Flood, Leave
 from relay.instruments.simulation.levels_at_rest import unsettled
+from relay.instruments.simulation.missed import unaccounted
 from relay.instruments.simulation.shortage import Shortage
 from relay.instruments.simulation.verdict import SeedVerdict
 from relay.replica.buffer import BufferConfig
@@ -20,6 +21,7 @@ from sitestack.layers.nakack.receiver_windows import ReceiverWindows
 from sitestack.layers.sequencer.forward_table import ForwardTable
 from sitestack.model.address import Address
 from sitestack.model.message import Batch
+from sitestack.promises import History
 from sitestack.sim.process import Process
 from tests.harness.journals import Told
 
@@ -146,3 +148,18 @@ def test_who_leaves_under_load_has_seen_all_its_messages_or_says_how_many_not() 
     leaver.records.append(replace(sends[-1], first=10_000))
     said = SeedVerdict(run.plan, run.world, run.nemesis).violations(settled=False)
     assert any(violation.startswith("S16") for violation in said)
+
+
+def test_a_hole_in_the_own_site_is_told_as_a_gap_and_nothing_else_is() -> None:
+    """S21: what was sent before the first delivery is no hole, as nobody knows where a member begins."""
+
+    def said(told: Told) -> list[str]:
+        return [sentence.split(" all ", 1)[1] for sentence in unaccounted([History.of(told.records, running=True)])]
+
+    def begun() -> Told:
+        return Told("NYC", "D").view("1A", "AD").deliver("A", 3)
+
+    assert said(begun().gap("A", 4, 5, "NYC").deliver("A", 6)) == []
+    assert said(begun().gap("A", 4, 4, "NYC").deliver("A", 6)) == ["5 is a hole that no gap told"]
+    assert said(begun().gap("A", 3, 5, "NYC").deliver("A", 6)) == ["3 was told as a gap and delivered"]
+    assert said(begun().gap("A", 5, 5, "NYC").deliver("A", 4)) == ["5 was told as a gap before a lower number was delivered"]

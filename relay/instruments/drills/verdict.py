@@ -91,6 +91,7 @@ class MemberVerdict:
     lost: int
     duplicated: int
     reordered: int
+    #: Messages of other sites that were declared lost.
     gaps: int
     #: Messages that were both delivered and declared lost: a gap must not cover more than what is missing.
     overstated: int
@@ -148,7 +149,7 @@ def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges], incarnation: int
         lost=0 if log.crashed or log.part else sum(map(len, missing)),
         duplicated=sum(last - first + 1 for each in received for first, last in each.duplicates),
         reordered=sum(len(each.late) for each in received),
-        gaps=sum(len(each.gaps) for each in received),
+        gaps=sum(len(each.gaps) for stream, each in log.received.items() if stream.site != log.site),
         overstated=sum(len(each.gaps & each.delivered) for each in received),
         order_hash=log.order_hash,
         incarnation=incarnation,

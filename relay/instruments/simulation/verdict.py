@@ -1,9 +1,9 @@
 """The verdict on a run: all promises over the journals, and what only a simulated world can see.
 
 Journals tell what was delivered. A simulated world also gives access to the processes, has one clock, and knows what its plan
-allows. So more is checked here: every gap was unavoidable (X5), every queue is at rest (B3), no old relay was ever believed
-(R9), nothing merged where nothing was split (A13) or more often than a heal needs (M3), no member left too early (S16), and
-everything happened within its time (T1 to T3).
+allows. So more is checked here: every gap was unavoidable (X5), every hole in the own site is a gap (S21), every queue is at
+rest (B3), no old relay was ever believed (R9), nothing merged where nothing was split (A13) or more often than a heal needs
+(M3), no member left too early (S16), and everything happened within its time (T1 to T3).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from relay.events import SlowSite
 from relay.instruments.simulation.levels_at_rest import unsettled
 from relay.instruments.simulation.liveness import Liveness
+from relay.instruments.simulation.missed import unaccounted
 from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import Plan
 from relay.instruments.simulation.process import RelayProcess
@@ -63,7 +64,7 @@ class SeedVerdict:
             found += check_uniform_agreement(histories)
         said = [f"{each.invariant} {each.where}: {each.what}" for each in found]
         said += self._calm_merges + self._stale_epochs() + self._merge_storms() + self._farewells()
-        said += self._gaps()
+        said += self._gaps() + [f"S21 {what}" for what in unaccounted(histories)]
         said += self.liveness.violations(self._world.now)
         self._look_at_parts()
         self._look_at_routes()
@@ -150,8 +151,10 @@ class SeedVerdict:
         said = []
         for process in self._world.processes:
             gaps = [record for record in process.records if isinstance(record, records.Gap)]
-            self._nemesis.covered["gap"] += len(gaps)
-            for gap in gaps:
+            far = [gap for gap in gaps if gap.site != process.local.site]
+            self._nemesis.covered["gap"] += len(far)
+            self._nemesis.covered["gap in the own site"] += len(gaps) - len(far)
+            for gap in far:
                 whole = all(gap.t < parted.get(site, gap.t + 1) for site in (process.local.site, gap.site))
                 if whole and (what := shortage.objection(process, gap)):
                     said.append(f"X5 {_label(process)}: {what}")

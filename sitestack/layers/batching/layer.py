@@ -13,7 +13,19 @@ from dataclasses import dataclass
 from sitestack.layers.batching.batch_streams import TARGETS_MAX, BatchStream, Targets
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
-from sitestack.model.events import Blocked, Disconnect, Event, Left, LeftBehind, Sent, Settled, Stable, ViewInstalled, Waiting
+from sitestack.model.events import (
+    Blocked,
+    Disconnect,
+    Event,
+    Left,
+    LeftBehind,
+    Sent,
+    Settled,
+    Stable,
+    Unblocked,
+    ViewInstalled,
+    Waiting,
+)
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
@@ -159,6 +171,8 @@ class Batching(Layer):
             return []  # of interest below only
         if isinstance(event, Blocked):
             self._flowing = False
+        elif isinstance(event, Unblocked):
+            self._flowing = True
         elif isinstance(event, ViewInstalled):
             self._flowing = not event.blocked
             self._joined = True

@@ -25,7 +25,7 @@ from typing import ClassVar
 from sitestack.layers.flow_control.accounts import Account, Outlet, cost
 from sitestack.layers.flow_control.headers import Credits, Mark
 from sitestack.model.address import Address
-from sitestack.model.events import Blocked, Credit, Event, Left, Undeliverable, ViewInstalled, Waiting
+from sitestack.model.events import Blocked, Credit, Event, Left, Unblocked, Undeliverable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.view import View
@@ -148,6 +148,10 @@ class FlowControl(Layer):
             effects.append(self._pass(frame, outlet))
         return effects
 
+    def _release_all(self) -> list[Effect]:
+        unicasts = [effect for account in self._accounts.values() for effect in self._release(account.unicasts)]
+        return [*self._release(self._casts), *unicasts]
+
     def _count_queued(self, frame: Frame, sign: int) -> None:
         size = sign * cost(frame)
         self._queued_frames.add(sign)
@@ -168,6 +172,9 @@ class FlowControl(Layer):
                 return self._handle_credits(event.source, header)
         elif isinstance(event, Blocked):
             self._blocked = True
+        elif isinstance(event, Unblocked):
+            self._blocked = False
+            return [Up(event), *self._release_all()]
         elif isinstance(event, ViewInstalled):
             return self._handle_view(event)
         elif isinstance(event, Undeliverable):

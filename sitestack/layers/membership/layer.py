@@ -2,8 +2,8 @@
 
 Every change of the view is a flush in two phases, prepare and commit. This file is the layer, and the way out of the site.
 `joining.py` is the way in; `leader.py` and `flush.py` are the leader's half of a flush, `participant.py` is that of a member,
-with its promises in `promises.py`; `merging.py` finds the other parts of a split site, `view_tags.py` keeps unicasts in their
-view.
+with its promises in `promises.py`; `merging.py` finds the other parts of a split site, `quarantine.py` stops a member that
+others have excluded, `view_tags.py` keeps unicasts in their view.
 
 Nothing is sequenced in a view before every member of it is ready for it. So a leader that dies while committing leaves nothing
 undecided: a member that has installed the view proves that all others are ready for it, and these install it before they go on.
@@ -23,6 +23,7 @@ from sitestack.layers.membership.leader import Leader, LeaderTimes
 from sitestack.layers.membership.merging import MergeTimes, Merging
 from sitestack.layers.membership.participant import Participant
 from sitestack.layers.membership.promises import Promises
+from sitestack.layers.membership.quarantine import Quarantine, QuarantineTimes
 from sitestack.layers.membership.view_tags import ViewTags
 from sitestack.model.address import Address
 from sitestack.model.events import (
@@ -62,6 +63,8 @@ class MembershipConfig:
     leader: LeaderTimes = field(default_factory=LeaderTimes)
     #: Times and bounds of finding and merging the other parts of a split site.
     merge: MergeTimes = field(default_factory=MergeTimes)
+    #: How long a member that others have excluded stands still.
+    quarantine: QuarantineTimes = field(default_factory=QuarantineTimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,8 @@ class Membership(Layer):
         self._leader = Leader(local, self._member, config.leader)
         self._merging = Merging(local, self._member, self._leader, config.merge, fetches)
         self._joining = Joining(local, config.join_timeout_s, fetches)
-        self._follower = Participant(local, self._member, self._leader, self._merging, self._joining)
+        self._quarantine = Quarantine(self._member, config.quarantine)
+        self._follower = Participant(local, self._member, self._leader, self._merging, self._joining, self._quarantine)
         self._tags = ViewTags(self._member, config.held_frames_max)
         self._leave_due: float | None = None
         self._gone = False
@@ -164,7 +168,7 @@ class Membership(Layer):
                 self._leader.unsuspect(event.members)
                 return []
             case SeenView():
-                return self._merging.seen(event, now)
+                return [*self._quarantine.seen(event, now), *self._merging.seen(event, now)]
             case ViewInstalled():
                 return self._view_installed(event, now)
         return [Up(event)]
@@ -177,13 +181,14 @@ class Membership(Layer):
         if blocked is not None and now >= blocked:
             self._member.blocked_since = now
             self._leader.retry(now)
-        return [*self._joining.expire(now), *self._leader.expire(now), *self._merging.expire(now)]
+        effects = [*self._quarantine.expire(now), *self._joining.expire(now)]
+        return [*effects, *self._leader.expire(now), *self._merging.expire(now)]
 
     def deadline(self) -> float | None:
         """The earliest deadline of all parts; None once this process has left."""
         if self._gone:
             return None
-        parts = (self._joining, self._leader, self._merging)
+        parts = (self._quarantine, self._joining, self._leader, self._merging)
         dues = (*[part.deadline() for part in parts], self._leave_due, self._blocked_due())
         return min((due for due in dues if due is not None), default=None)
 
@@ -199,9 +204,9 @@ class Membership(Layer):
         )
 
     def levels(self) -> dict[str, Level]:
-        """Without a bound: `suspected`, which are members of the view. `blocked` is 1 during a flush."""
+        """Without a bound: `suspected`, which are members of the view. `blocked` is 1 during a flush and in quarantine."""
         return {
-            "blocked": Level.of(int(self._member.blocked_since is not None), 1),
+            "blocked": Level.of(int(self._member.blocked_since is not None or bool(self._quarantine)), 1),
             "suspected": Level.of(len(self._leader.suspected), None),
             "held_frames": Level.of(len(self._tags), self._config.held_frames_max),
             "joiners": Level.of(self._leader.joiners, self._config.leader.joiners_max),

@@ -17,6 +17,7 @@ from sitestack.layers.membership.joining import Joining
 from sitestack.layers.membership.leader import Leader
 from sitestack.layers.membership.merging import Merging
 from sitestack.layers.membership.promises import Promises
+from sitestack.layers.membership.quarantine import Quarantine
 from sitestack.model.address import Address
 from sitestack.model.events import (
     Blocked,
@@ -36,7 +37,9 @@ from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect
 class Participant:
     """Answers the leader of a flush, step by step. A leader is a participant of its own flush, too."""
 
-    def __init__(self, local: Local, member: Promises, leader: Leader, merging: Merging, joining: Joining) -> None:
+    def __init__(
+        self, local: Local, member: Promises, leader: Leader, merging: Merging, joining: Joining, quarantine: Quarantine
+    ) -> None:
         self.views_installed = 0
         #: The merge for which this member was asked to give its states.
         self._giving: ViewId | None = None
@@ -45,6 +48,7 @@ class Participant:
         self._leader = leader
         self._merging = merging
         self._joining = joining
+        self._quarantine = quarantine
 
     def requested(self, source: Address, header: wire.FlushRequest, now: float) -> list[Effect]:
         """Promise the proposal and stop, or reject it."""
@@ -145,9 +149,10 @@ class Participant:
     def install(self, view: View, states: tuple[Header, ...], blocked: bool = False) -> list[Effect]:
         """Put the view in force for every layer; with `blocked` nothing new is sent in it."""
         previous = self._member.install(view)
+        quarantined = self._quarantine.install(view)
         self._joining.done()
         self.views_installed += 1
-        return [Up(Settled()), Announce(ViewInstalled(view, previous, states, blocked))]
+        return [Up(Settled()), Announce(ViewInstalled(view, previous, states, blocked or quarantined, quarantined))]
 
     def _say(self, to: Address, header: Header) -> Effect:
         return Down(Frame(self._me, to, (header,)))

@@ -28,6 +28,7 @@ from sitestack.model.events import (
     Event,
     ReachCut,
     Stable,
+    Unblocked,
     ViewInstalled,
 )
 from sitestack.model.frame import Frame, Header
@@ -143,6 +144,8 @@ class NakAck(Layer):
         if isinstance(event, Blocked):
             self._block()
             return []
+        if isinstance(event, Unblocked):
+            return self._unblock(now)
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
@@ -304,6 +307,14 @@ class NakAck(Layer):
     def _block(self) -> None:
         self._streams.block()
         self._gaps.clear()
+
+    def _unblock(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        self._streams.unblock()
+        for owner, window in self._streams.windows.items():
+            self._gaps.watch(owner, window.contiguous, self._streams.wanted(owner), now)
+            effects += self._deliver(owner)
+        return effects
 
     def _reach(self, event: ReachCut, now: float) -> list[Effect]:
         self._gaps.clear(event.holders)

@@ -62,6 +62,10 @@ class ReceiverWindows:
         self.blocked = True
         self.cut = None
 
+    def unblock(self) -> None:
+        """Deliver again: no flush has asked where the streams stand."""
+        self.blocked = False
+
     def reach(self, cut: dict[Address, int]) -> list[Address]:
         """Deliver up to the cut from now on; returns the streams that have not reached it yet.
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from sitestack.layers.sequencer.forward_table import UNSTABLE_MAX, ForwardTable
-from sitestack.layers.sequencer.received_table import Numbers, Receipt, ReceivedTable
+from sitestack.layers.sequencer.received_table import Missed, Numbers, Receipt, ReceivedTable
 from sitestack.model.address import Address
-from sitestack.model.events import Blocked, Event, Stable, ViewInstalled, Waiting
+from sitestack.model.events import Blocked, Event, Stable, Unblocked, ViewInstalled, Waiting
 from sitestack.model.frame import Frame, Header
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch
 from sitestack.model.view import View
@@ -89,6 +90,8 @@ class Sequencer(Layer):
         self._total = config.order == "total"
         self._table = ForwardTable(config.undelivered_bytes_max)
         self._received = ReceivedTable(config.tombstones_max)
+        #: What other parts of the site have delivered and this member has not; told right after the merge view.
+        self._missed: list[Missed] = []
         self._view: View | None = None
         self._members: frozenset[Address] = frozenset()
         self._blocked = True
@@ -161,6 +164,10 @@ class Sequencer(Layer):
             return self._handle_view(event, now)
         if isinstance(event, Blocked):
             self._blocked = True
+        elif isinstance(event, Unblocked):
+            self._blocked = False
+            self._progress_at = now
+            return [Up(event), *self._forward()]
         elif isinstance(event, Stable) and self._view is not None:
             stream = self._view.coordinator if self._total else self._me
             self._table.stable(event.vector.get(stream, 0))
@@ -220,7 +227,11 @@ class Sequencer(Layer):
         self._table.view_changed()
         self._progress_at = now
         self._backoff = 1
-        return self._forward()
+        return [*self._gaps(), *self._forward()]
+
+    def _gaps(self) -> list[Effect]:
+        missed, self._missed = self._missed, []
+        return [Up(Gap(self._site, origin, first, last, GapReason.OTHER_PART, scope)) for origin, scope, first, last in missed]
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -254,7 +265,7 @@ class Sequencer(Layer):
     def merge_state(self, state: Header) -> None:
         """Merge the received-table of another part of a split site into this one; the merge view follows."""
         assert isinstance(state, SequencerState)
-        self._received.merge(state.numbers, self._members)
+        self._missed += self._received.merge(state.numbers, self._members)
 
     def statistics(self) -> SequencerStatistics:
         return SequencerStatistics(

@@ -9,11 +9,14 @@ from collections.abc import Collection
 from enum import Enum
 
 from sitestack.model.address import Address
-from sitestack.model.message import Batch
+from sitestack.model.message import Batch, Scope
 
 #: The next numbers of one origin, in scope ALL and in scope SITE.
 Numbers = tuple[int, int]
+#: Numbers of an origin that another part of a split site has delivered: the scope, the first and the last.
+Missed = tuple[Address, Scope, int, int]
 _FRESH: Numbers = (1, 1)
+_SCOPES = (Scope.ALL, Scope.SITE)
 
 
 class Receipt(Enum):
@@ -34,7 +37,7 @@ class ReceivedTable:
 
     def __init__(self, tombstones_max: int) -> None:
         self._tombstones_max = tombstones_max
-        #: One entry for each member that has sent.
+        #: One entry for each member, so that a merge can tell what it has missed of one that had sent nothing.
         self._members: dict[Address, Numbers] = {}
         #: Members that left, in that order. A falsely suspected one that comes back continues its numbers (S7; SEQ-15 gives
         #: way).
@@ -55,7 +58,7 @@ class ReceivedTable:
     def retain(self, members: Collection[Address]) -> None:
         """Install a view: members that left become tombstones, those that came back are revived, the oldest tombstones go."""
         known = self.snapshot()
-        self._members = {member: known.pop(member) for member in members if member in known}
+        self._members = {member: known.pop(member, _FRESH) for member in members}
         excess = max(0, len(known) - self._tombstones_max)
         self._left = dict(list(known.items())[excess:])
 
@@ -68,16 +71,21 @@ class ReceivedTable:
         self._members = dict(snapshot)
         self._left = {}
 
-    def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> None:
-        """Merge the table of another part of a split site; `members` are those of this part.
+    def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> list[Missed]:
+        """Merge the table of another part of a split site; `members` are those of this part. Returns what this part missed.
 
         What a member has sent and not seen delivered, and will send again, its own part knows best. For all other origins the
-        higher number counts, so that nothing that either part has delivered is delivered again.
+        higher number counts, so that nothing that either part has delivered is delivered again. Of an origin that was in no
+        view of this part nothing is missed: what it sent before the merge is history here, as for a joiner.
         """
+        missed: list[Missed] = []
         for origin, theirs in snapshot.items():
-            if origin not in members:
-                mine = self._left.get(origin, _FRESH)
-                self._left[origin] = (max(mine[0], theirs[0]), max(mine[1], theirs[1]))
+            if origin in members:
+                continue
+            mine = self._left.get(origin, theirs)
+            missed += [(origin, scope, mine[scope], theirs[scope] - 1) for scope in _SCOPES if mine[scope] < theirs[scope]]
+            self._left[origin] = (max(mine[0], theirs[0]), max(mine[1], theirs[1]))
+        return missed
 
     def __len__(self) -> int:
         return len(self._members)

@@ -38,6 +38,7 @@ from sitestack.model.events import (
     StateGiven,
     StateNotGiven,
     StateRefused,
+    Unblocked,
     ViewInstalled,
 )
 from sitestack.model.frame import Frame, Header
@@ -94,6 +95,8 @@ class StateTransfer(Layer):
         self._complete = False
         self._holders = StateHolders()
         self._view: View | None = None
+        #: Whether transfers have not begun in this view, because it was installed blocked.
+        self._put_off = False
         #: At the provider: the state before this view, and the offset from which each joiner wants it that asked before it was
         #: there.
         self._snapshot: bytes | None = None
@@ -126,6 +129,8 @@ class StateTransfer(Layer):
                     return self._report(event.source, header.standing)
                 case StateStanding():
                     return self._entry(header)
+        elif isinstance(event, Unblocked):
+            return [Up(event), *(self._begin(now) if self._put_off else [])]
         elif isinstance(event, ViewInstalled):
             return self._installed(event, now)
         return [Up(event)]
@@ -154,18 +159,23 @@ class StateTransfer(Layer):
     # -- who has it --------------------------------------------------------------------------------------------------
 
     def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """Begin the transfers anew. In a view that stays blocked none begins, as the next view is about to come."""
+        """Begin the transfers anew; in a view that stays blocked, not before `Unblocked`: usually the next view comes."""
         view = self._view = event.view
         self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
         self._failed = False
         self._holders.enter(view.members)
         effects = self._inherit(view.id)
-        if event.blocked:
-            return effects
-        effects += self._say_standing()
+        self._put_off = event.blocked
+        return effects if event.blocked else [*effects, *self._begin(now)]
+
+    def _begin(self, now: float) -> list[Effect]:
+        """Give or ask for a state. Nothing has been delivered in the view yet, so the state is that before it."""
+        assert self._view is not None
+        self._put_off = False
+        effects = self._say_standing()
         if self._holders.provider == self._me and self._holders.waiting():
-            effects.append(Up(GiveState(view.id)))
+            effects.append(Up(GiveState(self._view.id)))
         elif self._takes_part and not self._complete:
             effects += [*self._await(), *self._ask(now)]
         return effects

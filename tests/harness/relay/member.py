@@ -6,14 +6,12 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from relay.events import (
-    Gap,
-    GlobalView,
-)
+from relay.events import GlobalView
 from relay.layer import RelayLayer
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
+from sitestack.model.gap import Gap
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Local
 from tests.harness.outcome import Outcome

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from relay.events import Certainty, Failure, Gap
+from relay.events import Certainty, Failure
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Hello, Routed, State, encode
 from relay.layer import RelayConfig
+from sitestack.model.gap import Gap
 from tests.harness.relay.member import places
 from tests.harness.relay.puppet import D, Puppet, alone, hello
 from tests.harness.relay.site import FakeSite

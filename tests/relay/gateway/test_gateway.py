@@ -6,10 +6,11 @@ import random
 
 import pytest
 
-from relay.events import BridgeConnected, Dial, Duty, GapReason, Misconfigured, Role
+from relay.events import BridgeConnected, Dial, Duty, Misconfigured, Role
 from relay.gateway.wire import Bye, Data, Hello
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
 from sitestack.model.frame import Header
+from sitestack.model.gap import GapReason
 from sitestack.model.message import Scope
 from tests.harness.relay.member import Member, places
 from tests.harness.relay.puppet import D, Puppet, alone, data, hello, remote_view

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.events import GapReason
 from relay.gateway.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, RemoteUnicast, Routed, State, encode
 from relay.replica.entries import (
     HEADERS,
@@ -23,6 +22,7 @@ from relay.replica.entries import (
 )
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
+from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import SubView, View, ViewId
 from sitestack.wire.codec import Codec

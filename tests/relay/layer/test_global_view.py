@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from relay.events import GlobalView
+from relay.replica.buffer import BufferConfig
 from relay.replica.entries import RemoteView
+from relay.replica.merge import merge_parts
+from relay.replica.state import ReplicatedState
 from sitestack.model.address import ProxyUUID
 from sitestack.model.events import ViewInstalled
-from sitestack.model.view import View, ViewId
+from sitestack.model.view import SubView, View, ViewId
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, Puppet, alone, data, remote_view
 from tests.harness.relay.world import sites_of, two_sites
@@ -217,3 +221,48 @@ def test_the_global_view_comes_right_after_the_view_of_this_site() -> None:
     for member in nyc.members:
         kinds = [type(event) for event in member.events if isinstance(event, ViewInstalled | GlobalView)]
         assert kinds[kinds.index(ViewInstalled) + 1] is GlobalView
+
+
+def test_a_newer_view_of_a_few_members_does_not_take_the_others_out() -> None:
+    """They may live: their part is shown until the merge, or until its lineage was without a link for the grace time."""
+    _world, nyc = alone()
+    link = Puppet(nyc).greet(epoch=5)
+    lone, rest = remote_view(9, D, lineage=9), remote_view(6, E, F)
+    Puppet(nyc).greet(epoch=9, lineage=9).say(RemoteView("SFO", remote_view(5, D, E, F)), RemoteView("SFO", lone))
+    assert last(nyc.relay).components["SFO"].counter == 5
+    link.say(RemoteView("SFO", rest))
+    assert last(nyc.relay).components["SFO"].counter == 6
+    parts = tuple([SubView(each.id, each.members, each.lineage) for each in (lone, rest)])
+    merged = replace(remote_view(10, D, E, F, lineage=10), subviews=parts)
+    link.say(RemoteView("SFO", merged))
+    assert last(nyc.relay).components["SFO"].counter == 10
+
+
+def test_the_part_of_a_few_members_is_shown_when_the_other_one_was_away_for_the_grace_time() -> None:
+    world, nyc = alone()
+    link = Puppet(nyc).greet(epoch=5)
+    link.say(RemoteView("SFO", remote_view(5, D, E, F)))
+    Puppet(nyc).greet(epoch=9, lineage=9).say(RemoteView("SFO", remote_view(9, D, lineage=9)))
+    link.close()
+    world.run(9.5)
+    assert last(nyc.members[1]).components["SFO"].counter == 5
+    world.run(1.0)
+    assert last(nyc.members[1]).components["SFO"].counter == 9
+
+
+def test_a_newer_view_of_half_of_the_members_is_shown_at_once() -> None:
+    """A site of two whose coordinator dies begins another lineage, and the dead one is not waited for."""
+    _world, nyc = alone()
+    Puppet(nyc).greet(epoch=5).say(RemoteView("SFO", remote_view(5, D, E)), RemoteView("SFO", remote_view(6, E, lineage=6)))
+    assert last(nyc.relay).components["SFO"].counter == 6
+
+
+def test_parts_that_merge_go_on_showing_what_one_of_them_showed() -> None:
+    state = ReplicatedState("NYC", BufferConfig())
+    for view in (remote_view(5, D, E, F), remote_view(9, D, lineage=9)):
+        state.apply_view(RemoteView("SFO", view))
+    stranger = replace(state.give(), view=ViewId(9, E), remotes=())
+    merged = merge_parts([replace(state.give(), view=ViewId(8, D)), stranger], {})
+    other = ReplicatedState("NYC", BufferConfig())
+    other.take(merged, 0.0)
+    assert other.global_view().components["SFO"].counter == 5

@@ -9,9 +9,10 @@ import random
 
 import pytest
 
-from relay.events import Baseline, Gap, GlobalView
+from relay.events import Baseline, GlobalView
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
+from sitestack.model.gap import Gap
 from sitestack.model.message import Scope
 from tests.harness.relay.member import Member
 from tests.harness.relay.site import FakeSite

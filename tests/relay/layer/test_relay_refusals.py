@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from relay.events import GapReason
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, HeldChunk, HeldRequest, RemoteGap, UnicastReply
 from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
+from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Dropped
 from tests.harness.relay.puppet import D, E, Puppet, alone, data, hello

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from relay.events import Baseline, Certainty, Duty, Failure, Gap, GapReason, GlobalView, Misconfigured, Role, Unreachable
+from relay.events import Baseline, Certainty, Duty, Failure, GlobalView, Misconfigured, Role, Unreachable
 from relay.node.event_lines import EventLines
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import ProxyUUID
 from sitestack.model.events import Event
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
 from tests.harness.addresses import address

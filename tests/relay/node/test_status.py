@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from relay.events import Duty, Gap, GapReason, GlobalView, Role
+from relay.events import Duty, GlobalView, Role
 from relay.node.status import Identity, NodeStatus
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import ProxyUUID
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from relay.events import Baseline, Gap, GapReason
+from relay.events import Baseline
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import Ack, State
 from relay.replica.buffer import Buffer, BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.frame import Frame
+from sitestack.model.gap import Gap, GapReason
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, Puppet, alone, data, numbers, remote_view
 from tests.harness.relay.world import sites_of, two_sites

@@ -70,7 +70,7 @@ def test_a_part_that_is_known_from_the_replay_of_another_alone_stays_for_the_gra
     world.run(60.0)
     puppet = Puppet(nyc).greet()
     puppet.say(RemoteView("SFO", remote_view(5, D, E, lineage=1)))
-    puppet.say(RemoteView("SFO", remote_view(7, F, lineage=7)))
+    puppet.say(RemoteView("SFO", remote_view(7, E, F, lineage=7)))
     shown = [view.components["SFO"].counter for view in nyc.members[1].global_views() if "SFO" in view.components]
     assert shown[-1] == 7
     world.run(GatewayConfig().grace_s - 1.0)
@@ -99,17 +99,17 @@ def test_a_part_that_is_shown_is_not_forgotten_before_it_goes_down() -> None:
     other = sfo.split(sfo.members[2:])
     world.run(3)
     assert sfo.view is not None
-    other.install()  # so that it is the newer one
+    other.install()  # so that it is the newer one, and not shown before the first one goes down
     world.run(1)
     assert other.view is not None
     shown = [member.global_views()[-1] for member in nyc.members]
-    assert {view.components["SFO"] for view in shown} == {other.view.id}
-    other.name = "SFO, cut off"
-    world.part("NYC", other.name)
+    assert {view.components["SFO"] for view in shown} == {sfo.view.id}
+    sfo.name = "SFO, cut off"
+    world.part("NYC", sfo.name)
     world.run(5)
     assert [member.global_views()[-1] for member in nyc.members] == shown
     world.run(10)
-    assert {member.global_views()[-1].components["SFO"] for member in nyc.members} == {sfo.view.id}
+    assert {member.global_views()[-1].components["SFO"] for member in nyc.members} == {other.view.id}
     assert {len(member.layer.state.remotes["SFO"].lineages) for member in nyc.members} == {1}
 
 

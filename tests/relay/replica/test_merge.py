@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.events import Baseline, Gap
+from relay.events import Baseline
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import LineageState, RelayState, RemoteState, SiteVector
 from relay.replica.held_entries import HeldEntries, HeldEntry
@@ -15,6 +15,7 @@ from relay.replica.merge import merge_parts
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.frame import Frame
+from sitestack.model.gap import Gap
 from sitestack.model.view import SubView, View, ViewId
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, batch

@@ -67,6 +67,7 @@ def test_what_a_returned_part_held_does_not_hide_what_nobody_holds_any_more() ->
     script.run(15.0)
     assert script.delivered("B") == [*"12345"]
     assert script.gaps("B") == [(6, 10)]
+    assert {each.reason for each in script["B"].records if isinstance(each, records.Gap)} == {"not_held"}
     assert script.gaps("A") == []
     verdict(script)
 

@@ -19,7 +19,7 @@ from sitestack.config import SiteConfig
 from sitestack.layers.state_transfer import StateTransferConfig, StateTransferStatistics
 from sitestack.model.address import Physical
 from sitestack.model.errors import ChannelClosed, ConfigurationError, StateTooLarge, StateUnavailable
-from sitestack.model.message import Scope
+from sitestack.model.message import Message, Scope
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.channels import NYC, one, take, wait_for_view
@@ -80,7 +80,9 @@ class Log:
             event = await anext(self.channel)
             if isinstance(event, View):
                 self.seen.append(event.names)
-            elif event.scope is Scope.UNICAST:
+                continue
+            assert isinstance(event, Message)
+            if event.scope is Scope.UNICAST:
                 self.unicasts.append(event.payload.decode())
             else:
                 self.seen.append(event.payload.decode())

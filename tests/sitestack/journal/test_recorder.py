@@ -13,6 +13,7 @@ from sitestack.journal.recorder import DIGESTS_MAX, Recorder
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Sent, ViewInstalled
 from sitestack.model.frame import Frame
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import SubView, View, ViewId
 
@@ -145,3 +146,11 @@ def test_what_waits_for_its_delivery_is_bounded() -> None:
         journal.recorder.record(Sent(batch(2 * n + 1)))
         journal.recorder.record(Sent(batch(2 * n + 1, scope=Scope.UNICAST)))
     assert len(journal.recorder._digests) == DIGESTS_MAX
+
+
+def test_a_gap_in_the_own_site_is_recorded_for_messages_to_all() -> None:
+    """The journal has no word for one in scope SITE."""
+    journal = Journal()
+    for scope in (Scope.ALL, Scope.SITE):
+        journal.recorder.record(Gap("NYC", B, 3, 5, GapReason.OTHER_PART, scope))
+    assert journal.take() == [records.Gap(1, 7, "NYC", B, 3, 5, "other_part")]

@@ -11,7 +11,7 @@ from sitestack.layers.batching import Batching, BatchingConfig, batch_streams
 from sitestack.layers.batching import layer as module
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
-from sitestack.model.events import Blocked, Disconnect, Event, Left, LeftBehind, Sent, ViewInstalled, Waiting
+from sitestack.model.events import Blocked, Disconnect, Event, Left, LeftBehind, Sent, Unblocked, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
 from sitestack.stack.layer import Down, Dropped, Effect, Up
@@ -252,6 +252,8 @@ def test_during_a_block_batches_fill_and_nothing_closes(still_blocked: bool) -> 
     assert batching.deadline() is None
     batching.up(ViewInstalled(view_of(2, "AB"), view_of(1, "AB"), blocked=still_blocked), 0.0)
     assert bool(batching.flush(0.0)) is not still_blocked
+    batching.up(Unblocked(), 0.0)
+    assert bool(batching.flush(0.0)) is still_blocked
 
 
 def test_what_can_be_sent_after_the_flush_of_a_turn_does_not_wait_for_input() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.flow_control import layer as module
-from sitestack.model.events import Blocked, ViewInstalled
+from sitestack.model.events import Blocked, Unblocked, ViewInstalled
 from sitestack.stack.layer import Down, Dropped
 from tests.harness.addresses import address, view_of
 from tests.sitestack.layers.flow_control.test_flow_control import (
@@ -35,6 +35,14 @@ def test_nothing_passes_during_a_block_nor_before_the_first_view() -> None:
         assert sent(flow.up(credits_from(member, 10_000), 0.0)) == []
     assert flow.up(ViewInstalled(view_of(2, "ABC"), VIEW, blocked=True), 0.0) == [Dropped("queued_before_view", 1)]
     assert flow.down(frame(12), 0.0) == []
+
+
+def test_after_a_block_that_no_flush_followed_the_queues_go_on() -> None:
+    flow = flow_of()
+    flow.up(Blocked(), 0.0)
+    assert flow.down(frame(1), 0.0) == flow.down(frame(2, B), 0.0) == []
+    assert sent(flow.up(Unblocked(), 0.0)) == [1, 2]
+    assert sent(flow.down(frame(3), 0.0)) == [3]
 
 
 def test_a_view_discards_queued_multicasts_and_starts_their_totals_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 from sitestack.layers.nakack import NakAckConfig
 from sitestack.layers.nakack.headers import Retransmit
 from sitestack.model.address import Address
-from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Stable, ViewInstalled
+from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Stable, Unblocked, ViewInstalled
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.stack.layer import Down, Effect, Up
 from tests.harness.addresses import address, view_of
@@ -36,6 +36,17 @@ def test_after_a_block_nothing_is_delivered_but_everything_is_kept() -> None:
     assert layer.up(cast_of("A", 2), 0.0) == []
     assert layer.up(cast_of("A", 4), 0.0) == []
     assert layer.down(DigestQuery(), 0.0) == [Up(DigestAnswer({A: 2, B: 0, C: 0}))]
+
+
+def test_after_a_block_that_no_flush_followed_what_was_kept_is_delivered_and_what_is_missing_is_asked_for() -> None:
+    layer = member_of_v1("B")
+    layer.up(Blocked(), 0.0)
+    for seqno in (1, 2, 4):
+        layer.up(cast_of("A", seqno), 0.0)
+    assert seqnos(layer.up(Unblocked(), 1.0)) == [1, 2]
+    (asked,) = layer.expire(1.1)
+    assert request_of(asked) == (A, Retransmit(V1.id, A, ((3, 3),)))
+    assert seqnos(layer.up(cast_of("A", 3), 1.2)) == [3, 4]
 
 
 def test_what_waits_for_the_cut_is_not_forgotten_whatever_is_said_to_be_stable() -> None:

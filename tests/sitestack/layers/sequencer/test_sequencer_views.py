@@ -9,7 +9,7 @@ import pytest
 from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.sequencer import Sequencer, SequencerConfig
 from sitestack.model.address import Address
-from sitestack.model.events import Blocked, ViewInstalled
+from sitestack.model.events import Blocked, Unblocked, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, view_of
@@ -190,6 +190,7 @@ def test_nothing_is_forwarded_before_the_first_view_nor_during_a_block() -> None
     assert sequencer.down(Frame(B, None, (), batch_of("B", 2)), 0.0) == []
     assert sequencer.deadline() is None
     assert sequencer.expire(1000.0) == []
+    assert firsts(sequencer.up(Unblocked(), 0.0)) == [2], "what was forwarded before the block is still on its way"
     assert firsts(sequencer.up(ViewInstalled(view_of(3, "AB"), view_of(2, "AB")), 0.0)) == [1, 2]
 
 

@@ -15,7 +15,16 @@ from sitestack.layers.state_transfer.headers import (
     StateStanding,
 )
 from sitestack.model.address import Address
-from sitestack.model.events import GiveState, StateArrived, StateAwaited, StateGiven, StateNotGiven, StateRefused, ViewInstalled
+from sitestack.model.events import (
+    GiveState,
+    StateArrived,
+    StateAwaited,
+    StateGiven,
+    StateNotGiven,
+    StateRefused,
+    Unblocked,
+    ViewInstalled,
+)
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Up
@@ -185,6 +194,14 @@ def test_at_a_view_that_stays_blocked_nothing_begins() -> None:
     four = view_of(4, "ABC")
     assert install(layer, four, THREE) == [Up(GiveState(four.id))]
     assert install(late, four, THREE)[-1] == to(C, A, StateRequest(four.id, 0))
+
+
+def test_what_did_not_begin_at_a_view_begins_when_the_block_ends_once() -> None:
+    """A state given later in the view would contain messages that are delivered in it, too."""
+    layer = provider()
+    install(layer, THREE, TWO, blocked=True)
+    assert layer.up(Unblocked(), 0.0) == [Up(Unblocked()), Up(GiveState(THREE.id))]
+    assert layer.up(Unblocked(), 0.0) == [Up(Unblocked())]
 
 
 def test_when_nobody_has_the_state_the_first_that_waits_goes_on_and_gives_what_it_has() -> None:

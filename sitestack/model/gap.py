@@ -1,0 +1,48 @@
+"""Gap: messages that a member will never be shown, with the reason, at one point of its stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from sitestack.model.address import Address
+from sitestack.model.events import Event
+from sitestack.model.message import Scope
+
+
+class GapReason(StrEnum):
+    """Why messages will never be delivered here."""
+
+    # The first three are reasons of another site, for messages of its members.
+    #: They were dropped so that the budget holds.
+    BUDGET = "budget"
+    #: No frame of the link can hold them.
+    TOO_LARGE = "too_large"
+    #: Every site that they were held for had them, or they were sent before the relay that says so knew of them.
+    NOT_HELD = "not_held"
+    #: Another part of this site delivered them while the site was split, or this member was excluded.
+    OTHER_PART = "other_part"
+    #: A word of a later version.
+    OTHER = "other"
+
+    @classmethod
+    def _missing_(cls, value: object) -> GapReason:
+        return cls.OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class Gap(Event):
+    """Messages `first` to `last` of an origin, which will never be delivered here.
+
+    Those of another site, always of scope ALL, were dropped there (R21, X5); those of this site, which the sequencer reports
+    right after a merge view, another part of the site has delivered (S21).
+    """
+
+    in_stream: ClassVar[bool] = True
+    site: str
+    origin: Address
+    first: int
+    last: int
+    reason: GapReason
+    scope: Scope = Scope.ALL

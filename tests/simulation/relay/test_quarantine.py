@@ -1,0 +1,170 @@
+"""A coordinator stands still while it sends, and wakes: the others have gone on without it, so it waits until it is merged."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.events import GlobalView
+from sitestack.layers.failure_detection.headers import Alive
+from sitestack.layers.membership import Membership
+from sitestack.layers.membership.headers import Commit
+from sitestack.model.address import Physical
+from sitestack.model.events import Event, Unblocked
+from sitestack.model.frame import Frame, Header
+from sitestack.model.view import ViewId
+from tests.harness.linked_sites import Sites, two_sites
+from tests.harness.stories import layer, verdict
+
+#: Seconds for which A stands still: longer than its site needs to exclude it, and than the grace time of the other site.
+ASLEEP_S = 10.5
+#: Seconds between two rounds of messages.
+ROUND_S = 0.05
+
+
+class Sender:
+    """A sends a few messages each round, whatever happens; `sent` counts them."""
+
+    def __init__(self, script: Sites) -> None:
+        self.script = script
+        self.sent = 0
+
+    def keep_on(self, seconds: float) -> None:
+        end = self.script.world.now + seconds
+        while self.script.world.now < end:
+            for _ in range(3):
+                self.sent += self.script["A"].send(b"a%d" % self.sent)
+            self.script.run(ROUND_S)
+
+
+def woken() -> tuple[Sites, Sender, int]:
+    """A has slept and is about to wake; also returned: how many messages D has had of it until now."""
+    script = two_sites()
+    sender = Sender(script)
+    sender.keep_on(0.5)
+    script["A"].pause()
+    script.view("B", "C")
+    script.send("B", "without you")
+    script.run(ASLEEP_S - 4.0)
+    had = len(script.delivered("D"))
+    script["A"].resume()
+    return script, sender, had
+
+
+def is_quarantined(script: Sites, name: str) -> bool:
+    return bool(layer(script, name, Membership).levels()["blocked"].now)
+
+
+def test_a_coordinator_that_wakes_sends_nothing_that_its_own_site_does_not_get() -> None:
+    """S20: without the quarantine two thousand of its messages were delivered at the other site and never at its own."""
+    script, sender, _ = woken()
+    before = script.delivered("A")
+    seen = len(script["D"].events)
+    sender.keep_on(2.5)
+    assert script.delivered("A") == before
+    script.view("A", "B", "C")
+    sender.keep_on(0.5)
+    script.run(3.0)
+    for name in "ABCDEF":
+        own = [text for text in script.delivered(name) if text.startswith("a")]
+        assert own == [f"a{n}" for n in range(sender.sent)], name
+    everybody = {script.proxy(name) for name in "BCDEF"}
+    shown = [event for event in script["D"].events[seen:] if isinstance(event, GlobalView)]
+    assert all(everybody <= set(view.members) for view in shown), "B and C are alive and linked"
+    verdict(script)
+
+
+def test_when_those_that_it_heard_are_gone_it_goes_on_alone() -> None:
+    script, sender, _ = woken()
+    script.run(0.6)
+    assert is_quarantined(script, "A")
+    script.kill("B")
+    script.kill("C")
+    sender.keep_on(9.0)
+    script.view("A")
+    assert not is_quarantined(script, "A")
+    sender.keep_on(0.5)
+    script.everywhere("ADEF", f"a{sender.sent - 1}")
+    verdict(script)
+
+
+def test_when_the_parts_cannot_merge_it_goes_on_alone_after_the_longest_time() -> None:
+    """A hears B and C, and neither of them hears it."""
+    script, sender, had = woken()
+    hosts = {name: script.hosts[name].host for name in "ABC"}
+    script.world.network.cuts.append((frozenset([hosts["A"]]), frozenset([hosts["B"], hosts["C"]])))
+    sender.keep_on(9.0)
+    assert is_quarantined(script, "A")
+    assert len(script.delivered("D")) == had
+    sender.keep_on(2.0)
+    assert not is_quarantined(script, "A")
+    script.everywhere("ADEF", f"a{sender.sent - 1}")
+    script.world.network.cuts.clear()
+    script.view("A", "B", "C", within=120.0)
+    verdict(script)
+
+
+def test_a_part_of_one_that_is_newer_does_not_take_the_living_out_of_the_global_view() -> None:
+    """B or C is cut off from its site and relays too, in a view that counts higher; the other two are shown until the merge."""
+    for name, others in (("B", "AC"), ("C", "AB")):
+        script = two_sites()
+        hosts = {each: frozenset([script.hosts[each].host]) for each in "ABC"}
+        cuts = [(hosts[name], hosts[each]) for each in others]
+        script.world.network.cuts += [*cuts, *[(there, here) for here, there in cuts]]
+        seen = len(script["D"].events)
+        script.view(name)
+        script.view(*others)
+        script.send(name, "alone")
+        script.everywhere("DEF", "alone")
+        script.world.network.cuts.clear()
+        script.view("A", "B", "C")
+        living = {script.proxy(each) for each in others}
+        views = [event for event in script["D"].events[seen:] if isinstance(event, GlobalView)]
+        assert views
+        assert all(living <= set(view.members) for view in views)
+        verdict(script)
+
+
+def say(script: Sites, source: str, target: str, header: Header) -> None:
+    """A datagram to one member that was not sent by the one that it names."""
+    codec, sender = script[target].stack.codec, script[source].local.address
+    data = codec.encode_datagram(sender, None, [codec.encode_frame(Frame(sender, None, (header,), None, True))])
+    script[target].receive(data, Physical("10.9.9.9", 9))
+
+
+@pytest.mark.parametrize("target", ["A", "C"])
+def test_one_forged_heartbeat_stops_nobody_for_long(target: str) -> None:
+    """It names a view that does not exist: the coordinator, or another member, waits for more of the kind, and goes on."""
+    script = two_sites()
+    view = script["A"].view
+    assert view is not None
+    say(script, "B", target, Alive(ViewId(view.id.counter + 7, script["B"].local.address)))
+    script.run(0.1)
+    assert is_quarantined(script, target)
+    script.send(target, *[f"{target}{n}" for n in range(5)])
+    script.send("B", "b")
+    script.send("D", "d")
+    script.run(2.5)
+    assert script.delivered(target) == []
+    script.run(1.0)
+    assert not is_quarantined(script, target)
+    script.run(3.0)
+    for name in "ABCDEF":
+        assert sorted(script.delivered(name)) == sorted([*[f"{target}{n}" for n in range(5)], "b", "d"]), name
+    assert script["A"].view == view
+    verdict(script)
+
+
+def test_who_hears_of_a_view_before_its_own_commit_comes_is_in_no_quarantine() -> None:
+    """Members install a view one after the other: C hears A and B in it for a second before its commit arrives."""
+    script = two_sites(spare="N")
+    events: list[Event | Frame] = []
+    script["C"].on_event = events.append
+    late = script.hold("A", "C", Commit)
+    script.start("NYC", "N")
+    script.run(1.0)
+    assert len(late.packets) > 0
+    script.release(late)
+    script.view("A", "B", "C", "N", within=1.0)
+    assert not is_quarantined(script, "C")
+    assert not any(isinstance(event, Unblocked) for event in events)
+    verdict(script)

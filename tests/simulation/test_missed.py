@@ -1,0 +1,106 @@
+"""What one part of a split site delivered, the members of the other parts are told of as gaps, right after the merge view."""
+
+from __future__ import annotations
+
+import pytest
+
+from sitestack.config import Order
+from sitestack.model.events import ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.model.gap import Gap, GapReason
+from sitestack.model.message import Scope
+from tests.harness.script import Script
+from tests.harness.stories import say, site, verdict
+
+BOTH = pytest.mark.parametrize("order", ["total", "fifo"])
+
+
+def split(script: Script, one: str, other: str) -> None:
+    groups = [frozenset([script[name].physical.host for name in names]) for names in (one, other)]
+    script.world.network.cuts += [(groups[0], groups[1]), (groups[1], groups[0])]
+    script.view(*one)
+    script.view(*other)
+
+
+def gaps(script: Script, name: str) -> list[tuple[str, Scope, int, int]]:
+    """What a process was told: sender, scope, first and last number."""
+    names = {script[each].local.address: each for each in script.processes}
+    told = [event for event in script[name].events if isinstance(event, Gap)]
+    assert all(gap.reason is GapReason.OTHER_PART and gap.site == "NYC" for gap in told)
+    return sorted([(names[gap.origin], gap.scope, gap.first, gap.last) for gap in told])
+
+
+@BOTH
+def test_each_part_is_told_exactly_what_the_other_one_delivered(order: Order) -> None:
+    script = site(*"ABCD", order=order)
+    say(script, "A", "a1", "a2")
+    say(script, "C", "c1")
+    split(script, "AB", "CD")
+    say(script, "A", "a3", "a4", "a5")
+    say(script, "B", "b1")
+    script.send("D", "d1", scope=Scope.SITE)
+    script.run(0.1)
+    script.world.network.cuts.clear()
+    script.view(*"ABCD")
+    say(script, "A", "a6")
+    say(script, "D", "d2")
+    script.everywhere("ABCD", "a6", "d2")
+    for name in "AB":
+        assert gaps(script, name) == [("D", Scope.SITE, 1, 1)], name
+    for name in "CD":
+        assert gaps(script, name) == [("A", Scope.ALL, 3, 5), ("B", Scope.ALL, 1, 1)], name
+    verdict(script, order=order)
+
+
+def test_who_was_excluded_is_told_after_the_merge_view_and_before_anything_else() -> None:
+    """S21: before, its application had nothing but a merge view to guess from."""
+    script = site(*"ABC")
+    script["A"].pause()
+    script.view("B", "C")
+    say(script, "B", "b1", "b2")
+    script["A"].resume()
+    script.view("A", "B", "C")
+    say(script, "B", "b3")
+    script.everywhere("A", "b3")
+    kinds = [type(event) for event in script["A"].events if isinstance(event, Gap | Frame | ViewInstalled)]
+    assert kinds[-3:] == [ViewInstalled, Gap, Frame]
+    assert gaps(script, "A") == [("B", Scope.ALL, 1, 2)]
+    assert gaps(script, "B") == gaps(script, "C") == []
+    verdict(script)
+
+
+def test_what_was_never_sent_to_a_member_is_history_to_it_and_no_gap() -> None:
+    """D joins the others while A is away; A has never been in a view with it, and begins where they are, like a joiner."""
+    script = site(*"ABC")
+    split(script, "A", "BC")
+    script.start("NYC", "D", at=None)
+    script.world.network.cuts += [(here, there) for here, there in _between(script, "A", "D")]
+    script.view("B", "C", "D")
+    say(script, "D", "d1", "d2")
+    script.world.network.cuts.clear()
+    script.view(*"ABCD")
+    say(script, "D", "d3")
+    script.everywhere("ABCD", "d3")
+    assert gaps(script, "A") == []
+    verdict(script)
+
+
+def _between(script: Script, one: str, other: str) -> list[tuple[frozenset[str], frozenset[str]]]:
+    here, there = (frozenset([script[name].physical.host]) for name in (one, other))
+    return [(here, there), (there, here)]
+
+
+def test_the_numbers_of_three_parts_are_told_once() -> None:
+    script = site(*"ABCDEF")
+    groups = [frozenset([script[name].physical.host for name in names]) for names in ("AB", "CD", "EF")]
+    script.world.network.cuts += [(one, other) for one in groups for other in groups if one is not other]
+    for part in ("AB", "CD", "EF"):
+        script.view(*part)
+        say(script, part[0], part)
+    script.world.network.cuts.clear()
+    script.view(*"ABCDEF")
+    script.run(1.0)
+    for name in "ABCDEF":
+        missed = [part[0] for part in ("AB", "CD", "EF") if name not in part]
+        assert gaps(script, name) == [(each, Scope.ALL, 1, 1) for each in missed], name
+    verdict(script)
