@@ -16,7 +16,8 @@ Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySe
                  `LogSettings`, and all of `sitestack.SiteConfig`: `TransportConfig`, `DiscoveryConfig`,
                  `MembershipConfig` (`LeaderTimes`, `MergeTimes`, `QuarantineTimes`), `ChannelConfig`, and `ProtocolsConfig`
                  with `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
-                 `ResolverConfig`, `SequencerConfig`, `StabilityConfig`, `StateTransferConfig`, `UnicastConfig`
+                 `PathMtuConfig`, `ResolverConfig`, `SequencerConfig`, `StabilityConfig`, `StateTransferConfig`,
+                 `UnicastConfig`
 A journal        `JournalStore`, `JournalOptions`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets inside the site
 
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
         MessageId as MessageId,
         MessageTooLarge as MessageTooLarge,
         NakAckConfig as NakAckConfig,
+        PathMtuConfig as PathMtuConfig,
         Physical as Physical,
         ProtocolError as ProtocolError,
         ProtocolsConfig as ProtocolsConfig,

@@ -14,7 +14,8 @@ Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFail
 Settings         `SiteConfig`, made by `lan`, `local` or `named_hosts`; in it `TransportConfig`, `DiscoveryConfig`,
                  `MembershipConfig` (`LeaderTimes`, `MergeTimes`, `QuarantineTimes`), `ChannelConfig`, and `ProtocolsConfig`
                  with `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
-                 `ResolverConfig`, `SequencerConfig`, `StabilityConfig`, `StateTransferConfig`, `UnicastConfig`
+                 `PathMtuConfig`, `ResolverConfig`, `SequencerConfig`, `StabilityConfig`, `StateTransferConfig`,
+                 `UnicastConfig`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets
 
 `docs/library.md` shows how they are used. What is not listed here is internal and may change at any time. The names are loaded
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from sitestack.layers.membership.merging import MergeTimes as MergeTimes
     from sitestack.layers.membership.quarantine import QuarantineTimes as QuarantineTimes
     from sitestack.layers.nakack import NakAckConfig as NakAckConfig
+    from sitestack.layers.path_mtu import PathMtuConfig as PathMtuConfig
     from sitestack.layers.resolver import ResolverConfig as ResolverConfig
     from sitestack.layers.sequencer import SequencerConfig as SequencerConfig
     from sitestack.layers.stability import StabilityConfig as StabilityConfig
@@ -94,6 +96,7 @@ _MODULES = {
     "sitestack.layers.membership.merging": ("MergeTimes",),
     "sitestack.layers.membership.quarantine": ("QuarantineTimes",),
     "sitestack.layers.nakack": ("NakAckConfig",),
+    "sitestack.layers.path_mtu": ("PathMtuConfig",),
     "sitestack.layers.resolver": ("ResolverConfig",),
     "sitestack.layers.sequencer": ("SequencerConfig",),
     "sitestack.layers.stability": ("StabilityConfig",),

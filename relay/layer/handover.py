@@ -24,7 +24,7 @@ from sitestack.model.address import Address
 from sitestack.model.level import Level
 from sitestack.model.message import Batch
 
-#: Bytes of entries in one chunk, which has one entry at least. When no more is left, the joiner is let in.
+#: Bytes of entries in one chunk, which has one entry at least.
 CHUNK_BYTES = 64 * 1024
 #: Joiners that are handed something at a time; beyond, the one that asked longest ago begins anew.
 JOINERS_MAX = 1_024
@@ -46,9 +46,9 @@ class Giver:
     def answer(self, joiner: Address, request: HeldRequest) -> HeldChunk | None:
         """The next chunk; None when the joiner does not show the token of the one before."""
         buffer = self._buffer
-        expected = self._tokens.pop(joiner, None)
-        if request.token and request.token != expected:
+        if request.token and request.token != self._tokens.get(joiner):
             return None
+        self._tokens.pop(joiner, None)
         token = self._tokens[joiner] = self._rng.randrange(1, TOKENS)
         if len(self._tokens) > JOINERS_MAX:
             del self._tokens[next(iter(self._tokens))]
@@ -80,10 +80,11 @@ class Giver:
 
 @dataclass(slots=True)
 class _Errand:
-    """What is fetched from one coordinator: the bytes it had at first (None: not told yet), and those fetched since."""
+    """What is fetched from one coordinator: the bytes there were at first and were left at last, and those fetched."""
 
     coordinator: Address
     there: int | None = None
+    left: int | None = None
     fetched: int = 0
 
 
@@ -126,8 +127,10 @@ class Taker:
                 errand.fetched += len(batch.body)
         if errand.there is None:
             errand.there = chunk.left_bytes
-        # A site that writes as fast as this member can fetch is not caught up with.
-        if chunk.left_bytes <= CHUNK_BYTES or errand.fetched > 2 * errand.there or self.bytes.is_over:
+        before, errand.left = errand.left, chunk.left_bytes
+        # A site that writes as fast as this member can fetch is not caught up with. The last chunks get smaller and smaller.
+        hardly = errand.left <= CHUNK_BYTES and before is not None and 2 * errand.left > before
+        if not errand.left or hardly or errand.fetched > 2 * errand.there or self.bytes.is_over:
             self._errand = None
             return None
         return HeldRequest(chunk.token, chunk.position, ())

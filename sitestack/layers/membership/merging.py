@@ -45,7 +45,7 @@ class MergeTimes:
     reply_timeout_s: float = 1.0
     #: How long the members of the other parts have to answer the leader, before anybody is stopped for the merge.
     survey_timeout_s: float = 1.0
-    #: How long a member may bring nothing forward that fetches what the other parts have, before the merge begins without it.
+    #: How long a member may bring nothing forward that fetches what the other parts have, before the merge is put off.
     fetch_timeout_s: float = 4.0
     #: How long fetching may take at all.
     fetch_limit_s: float = 60.0
@@ -298,19 +298,32 @@ class Merging:
         times = self._times
         self._fetch = Fetch(survey.number, (view, *parts), now + times.fetch_timeout_s, now + times.fetch_limit_s)
         if not self._fetches:
+            self._fetch.missing.clear()
             return [*effects, *self._begin(now)]
         request = wire.MergeFetch(survey.number, self._fetch.sources())
         return [*effects, *[self._say(member, request) for member in self._fetch.missing]]
 
     def _begin(self, now: float) -> list[Effect]:
-        """Merge. What somebody has not fetched it is handed while all wait."""
+        """Merge with the parts that have fetched everything.
+
+        The others would be handed the rest while all wait, over a line that is slow, so they are put off. Their members keep
+        what they have, and go on fetching.
+        """
         fetch = self._fetch
         assert fetch is not None, "a merge begins once"
         self._forget_attempt()
-        if not self._quiet():
-            return []
+        effects: list[Effect] = []
+        ready = fetch.ready()
+        if fetch.missing:
+            effects.append(Up(Unreached(tuple(fetch.missing), fetch.names(), "merge")))
+        for part in fetch.parts[1:]:
+            if part not in ready:
+                self._apart.failed(part.coordinator, now)
+                effects.append(self._say(part.coordinator, wire.MergeRefusal(())))
+        if not ready or not self._quiet():
+            return effects
         self.merges_started += 1
-        return self._leader.start_merge(fetch.parts[1:], now)
+        return [*effects, *self._leader.start_merge(ready, now)]
 
     # -- fetching ------------------------------------------------------------------------------------------------------
 

@@ -37,10 +37,10 @@ class Survey:
 
 
 class Fetch:
-    """The members of all parts that still fetch something. Who is silent until `due` is handed in the merge what it lacks."""
+    """The members of all parts that still fetch something. The part of one that is silent until `due` is put off."""
 
     def __init__(self, number: int, parts: tuple[View, ...], due: float, limit: float) -> None:
-        """`parts` are all that merge; `number` is that of the survey. At `limit` the merge begins, whoever still fetches."""
+        """`parts` are all that merge; `number` is that of the survey. At `limit` it is over."""
         self.number = number
         self.parts = parts
         self.due = due
@@ -50,6 +50,15 @@ class Fetch:
     def wait(self, until: float) -> None:
         """Somebody has brought something forward: wait until then, or until the limit."""
         self.due = min(until, self._limit)
+
+    def ready(self) -> tuple[View, ...]:
+        """The other parts, if all of the leader's own part have fetched everything, less those of which somebody has not."""
+        own, *others = [all(member not in self.missing for member in part.members) for part in self.parts]
+        return tuple([part for part, ready in zip(self.parts[1:], others, strict=True) if own and ready])
+
+    def names(self) -> tuple[str, ...]:
+        """The logical names of those that still fetch something."""
+        return tuple([part.name_of(member) for part in self.parts for member in part.members if member in self.missing])
 
     def sources(self) -> tuple[Address, ...]:
         """The coordinators, from which the other parts fetch."""

@@ -1,8 +1,9 @@
-"""Before a merge the members of its parts fetch what the others have; nobody waits for one that brings nothing forward."""
+"""Before a merge the members of its parts fetch what the others have; a part that brings nothing forward is put off."""
 
 from __future__ import annotations
 
-from sitestack.layers.membership.headers import MergeFetch, MergeFetched, MergeReply
+from sitestack.layers.membership.headers import MergeFetch, MergeFetched, MergeRefusal, MergeReply
+from sitestack.model.events import Unreached
 from sitestack.model.frame import Frame
 from sitestack.model.handover_events import Offered
 from sitestack.stack.layer import Down, Dropped, Effect, Up
@@ -46,24 +47,45 @@ def test_who_has_nothing_to_fetch_merges_at_once() -> None:
     assert flush_requests(a.answers(D)) == [A, B, C]
 
 
-def test_a_member_that_brings_nothing_forward_is_not_waited_for() -> None:
+def test_a_part_of_which_a_member_brings_nothing_forward_is_put_off() -> None:
     a, _ = leading(1.0)
     for member in (A, B, C):
         a.merging.heard_fetched(member, DONE, 1.0)
-    assert a.merging.deadline() == 1.0 + TIMES.fetch_timeout_s
-    assert flush_requests(a.merging.expire(1.0 + TIMES.fetch_timeout_s)) == [A, B, C]
+    due = 1.0 + TIMES.fetch_timeout_s
+    assert a.merging.deadline() == due
+    assert a.merging.expire(due) == [Up(Unreached((D,), ("D",), "merge")), a.says(C, MergeRefusal(()))]
+    assert a.finds(coordinates("C"), now=due) == [], "it is not asked again at once"
+    assert a.finds(coordinates("C"), now=due + TIMES.retry_s) == a.asks(C)
 
 
-def test_a_member_that_does_is_waited_for_up_to_a_limit() -> None:
+def test_a_member_of_the_leaders_own_part_that_lacks_something_puts_everything_off() -> None:
+    a, _ = leading(1.0)
+    for member in (A, C, D):
+        a.merging.heard_fetched(member, DONE, 1.0)
+    assert flush_requests(a.merging.expire(1.0 + TIMES.fetch_timeout_s)) == []
+
+
+def test_the_other_parts_are_merged_without_it() -> None:
+    a = Coordinator("A", view_of(3, "AB"), fetches=True)
+    a.finds(coordinates("C"), coordinates("E"))
+    a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.0)
+    a.merging.replied(E, MergeReply(view_of(2, "E")), 1.0)
+    a.answers(D, now=1.0)
+    for member in (A, B, C, E):
+        a.merging.heard_fetched(member, DONE, 1.0)
+    assert flush_requests(a.merging.expire(1.0 + TIMES.fetch_timeout_s)) == [A, B, E]
+
+
+def test_a_member_that_brings_something_forward_is_waited_for_up_to_a_limit() -> None:
     a, _ = leading(1.0)
     now = 1.0
     while now < TIMES.fetch_limit_s:
         now += 1.0
         assert a.merging.heard_fetched(D, FETCHING, now) == []
-        assert flush_requests(a.merging.expire(now)) == []
+        assert a.says(C, MergeRefusal(())) not in a.merging.expire(now)
     due = a.merging.deadline()
     assert due == 1.0 + TIMES.fetch_limit_s
-    assert flush_requests(a.merging.expire(due)) == [A, B, C]
+    assert a.says(C, MergeRefusal(())) in a.merging.expire(due)
 
 
 def test_a_view_ends_it_and_so_does_a_change_that_is_due() -> None:
@@ -72,7 +94,7 @@ def test_a_view_ends_it_and_so_does_a_change_that_is_due() -> None:
     assert a.merging.heard_fetched(B, DONE, 1.3) == [Dropped("merge_fetched")]
     a, _ = leading(1.0)
     a.disturb("suspicious")
-    assert a.merging.expire(1.0 + TIMES.fetch_timeout_s) == []
+    assert flush_requests(a.merging.expire(1.0 + TIMES.fetch_timeout_s)) == []
 
 
 def test_what_is_said_of_another_survey_or_twice_is_dropped() -> None:

@@ -45,7 +45,7 @@ def test_after_a_block_that_no_flush_followed_what_was_kept_is_delivered_and_wha
         layer.up(cast_of("A", seqno), 0.0)
     assert seqnos(layer.up(Unblocked(), 1.0)) == [1, 2]
     (asked,) = layer.expire(1.1)
-    assert request_of(asked) == (A, Retransmit(V1.id, A, ((3, 3),)))
+    assert request_of(asked) == (A, Retransmit(V1.id, A, ((3, 3),), False))
     assert seqnos(layer.up(cast_of("A", 3), 1.2)) == [3, 4]
 
 
