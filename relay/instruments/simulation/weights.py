@@ -73,6 +73,7 @@ FAULTS = (
     Row(aimed.two_relays_die, 0.08),
     Row(grey.hole, 0.2, (1, 1, 2)),
     Row(grey.holes_that_heal_one_by_one, 0.1),
+    Row(grey.holes_across_a_split, 0.08),
     # The next two are not drawn yet (`tests/simulation/open/`). A member that only small datagrams reach is heard, so that it
     # stays, and stops its site until that ends (T1); a joiner that takes long over its state stops it for seconds (T2).
     Row(grey.wrong_mtu, 0.0),
