@@ -128,6 +128,7 @@ def test_what_cannot_happen_to_a_plan_gives_nothing() -> None:
         scenarios.shortage,
         grey.hole,
         grey.holes_that_heal_one_by_one,
+        grey.holes_across_a_split,
         grey.narrow_wire,
         grey.slow_application,
         grey.wrong_mtu,

@@ -61,6 +61,17 @@ def holes_that_heal_one_by_one(rng: random.Random, plan: Plan) -> list[Fault]:
     return faults
 
 
+def holes_across_a_split(rng: random.Random, plan: Plan) -> list[Fault]:
+    """A split heals but for holes between some members of its parts, so that merges meet these, and they stay."""
+    site, members = draw_shared_site(rng, plan, 3)
+    if not site:
+        return []
+    at = rng.uniform(1.0, 15.0)
+    pairs = [rng.sample(range(members), 2) for _ in range(rng.choice((1, 2, 4, 6)))]
+    holes = [Hole(at - 0.05, rng.uniform(20.0, 80.0), site, rank, peer, rng.random() < 0.4) for rank, peer in pairs]
+    return [*holes, Split(at, rng.uniform(5.0, 9.0), site, rng.randrange(1, members), False)]
+
+
 def wrong_mtu(rng: random.Random, plan: Plan) -> list[Fault]:
     """Large datagrams to a member vanish, from everybody or from one; views, states and large messages are large."""
     site, members = draw_shared_site(rng, plan)

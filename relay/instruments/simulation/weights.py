@@ -73,6 +73,7 @@ FAULTS = (
     Row(aimed.two_relays_die, 0.08),
     Row(grey.hole, 0.2, (1, 1, 2)),
     Row(grey.holes_that_heal_one_by_one, 0.1),
+    Row(grey.holes_across_a_split, 0.08),
     Row(grey.wrong_mtu, 0.1),
     Row(grey.slow_joiner, 0.1),
     Row(grey.narrow_wire, 0.06),
