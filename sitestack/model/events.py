@@ -100,6 +100,8 @@ class Blocked(Event):
     Only a quarantine may end without one (`Unblocked`).
     """
 
+    quarantined: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class Unblocked(Event):

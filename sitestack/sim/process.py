@@ -260,11 +260,12 @@ class Process:
             handle(event)
 
     def _block(self, event: Blocked) -> None:
-        self.blocked.begin(self.schedule.now)
+        if not event.quarantined:
+            self.blocked.begin(self.schedule.now)
 
     def _install(self, event: ViewInstalled) -> None:
         self.view = event.view
-        if not event.blocked:
+        if event.quarantined or not event.blocked:
             self.blocked.end(self.schedule.now)
 
     def _watch(self, event: WatchAt) -> None:

@@ -166,15 +166,18 @@ class _Part:
         self._views = {process.local.address: _views(process) for process in processes}
 
     def stayed(self, one: Process, other: Process, start_ns: int, end_ns: int) -> bool:
-        """Whether both were in one view at the start, and nobody of it came to a view without them until the end."""
+        """Whether both were in one view at the start, and nobody of it was, or came, in a view without them until the end.
+
+        Who is excluded stands still until it has merged, or has waited long enough for that (S20): it is in no part then.
+        """
         both = {one.local.address, other.local.address}
         members = self._in_force(one.local.address, start_ns)
-        if not both <= members or not both <= self._in_force(other.local.address, start_ns):
+        if not members or not all(both <= self._in_force(each, start_ns) for each in members):
             return False
         return all(both <= view for each in members for t, view in self._views.get(each, ()) if start_ns < t <= end_ns)
 
     def _in_force(self, member: Address, t: int) -> frozenset[Address]:
-        views = [view for since, view in self._views[member] if since <= t]
+        views = [view for since, view in self._views.get(member, ()) if since <= t]
         return views[-1] if views else frozenset()
 
 

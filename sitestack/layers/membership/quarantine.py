@@ -60,7 +60,7 @@ class Quarantine:
         self._companions = view.members
         self._silent_at = now + self._times.silence_s
         self._ends = now + self._times.limit_s
-        return [] if self._member.blocked_since is not None else [Announce(Blocked())]
+        return [] if self._member.blocked_since is not None else [Announce(Blocked(quarantined=True))]
 
     def install(self, view: View) -> bool:
         """Come into another view; True when this member goes on standing still in it."""

@@ -12,7 +12,7 @@ from sitestack.model.view import SubView, View
 from sitestack.stack.layer import Announce, Effect
 from tests.harness.addresses import address, view_id, view_of
 
-BLOCK: list[Effect] = [Announce(Blocked())]
+BLOCK: list[Effect] = [Announce(Blocked(quarantined=True))]
 UNBLOCK: list[Effect] = [Announce(Unblocked())]
 TIMES = QuarantineTimes(silence_s=3.0, limit_s=10.0)
 
