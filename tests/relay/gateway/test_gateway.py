@@ -44,6 +44,7 @@ def test_two_sites_that_call_each_other_at_once_keep_one_and_the_same_connection
     assert sorted(a.words) == sorted(d.words) == ["n", "s"]
 
 
+@pytest.mark.conforms("USR-2")
 def test_all_addresses_are_called_until_the_site_is_linked_and_again_after_it_was_lost() -> None:
     world, nyc, _ = two_sites(1)
     world.part("NYC", "SFO")
@@ -133,6 +134,7 @@ def test_a_site_speaks_for_itself_only(frame: Header) -> None:
     assert nyc.relay.words == []
 
 
+@pytest.mark.conforms("REL-5", "REL-8")
 def test_what_has_been_here_before_does_not_come_in_again() -> None:
     """X6, R12: whatever the numbers say."""
     _world, nyc = alone()
@@ -161,6 +163,7 @@ def test_anything_before_hello_closes_the_connection() -> None:
     assert nyc.relay.drops["bridge_hello"] == 1
 
 
+@pytest.mark.conforms("USR-2")
 def test_a_silent_link_is_closed_after_three_heartbeats_and_bulk_counts_as_life() -> None:
     """F24: a half-open connection is found by heartbeats, not by the kernel."""
     world, nyc, sfo = two_sites(1)
@@ -174,6 +177,7 @@ def test_a_silent_link_is_closed_after_three_heartbeats_and_bulk_counts_as_life(
     assert sfo.relay.drops["link_silent"] == 1
 
 
+@pytest.mark.conforms("USR-2")
 def test_heartbeats_keep_an_idle_link() -> None:
     world, nyc, _sfo = two_sites(1)
     world.run(1)

@@ -99,6 +99,7 @@ def test_a_peer_that_does_not_speak_is_given_up(greeted: bool, now: float, reaso
     assert link.overdue(now) == reason
 
 
+@pytest.mark.conforms("REL-14")
 def test_a_peer_that_says_hello_and_no_state_is_given_up() -> None:
     link = session(LinkConfig(hello_s=2.0, timeout_s=3.0))
     link.receive(encode(hello(site="NYC")), 1.5)

@@ -165,6 +165,7 @@ def test_no_message_arrives_before_the_view_that_knows_its_origin() -> None:
         assert ProxyUUID(joiner.address, "NYC") in views[-1].members
 
 
+@pytest.mark.conforms("REL-21")
 def test_a_late_view_of_a_lost_part_does_not_flip_the_site() -> None:
     """R10, R19: views of two lineages; the newer one stands for the site."""
     _world, nyc = alone()
@@ -180,6 +181,7 @@ def test_a_late_view_of_a_lost_part_does_not_flip_the_site() -> None:
     assert nyc.members[2].words == ["1"], "its messages count all the same"
 
 
+@pytest.mark.conforms("REL-21")
 def test_of_two_views_on_their_way_at_once_the_newer_one_stays() -> None:
     _world, nyc = alone()
     old = Puppet(nyc).greet(epoch=5)

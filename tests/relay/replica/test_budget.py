@@ -212,6 +212,7 @@ def test_gaps_are_acknowledged_like_what_they_stand_for() -> None:
     assert sfo.relay.layer.state.remotes["NYC"].admitted[nyc.relay.address] == 20
 
 
+@pytest.mark.conforms("REL-29")
 def test_a_state_that_knows_nothing_more_of_us_after_a_total_loss_gets_what_is_held() -> None:
     """F29: all of SFO dies and comes back: new members, no memory; the buffer of NYC may be trimmed already."""
     world, nyc = alone()

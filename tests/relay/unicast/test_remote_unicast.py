@@ -179,6 +179,7 @@ def test_unicasts_survive_the_failover_of_either_relay(when: int) -> None:
     assert c.layer.unicasts.sender.pending_bytes == 0
 
 
+@pytest.mark.conforms("REL-27")
 def test_a_new_relay_gets_them_at_once_and_not_after_a_while() -> None:
     world, nyc, sfo = two_sites(3, unicast=RemoteUnicastConfig(retry_s=4.0))
     world.run(1)
@@ -261,6 +262,7 @@ def test_a_member_that_its_part_cannot_be_asked_for_is_tried_again() -> None:
     assert failures(nyc.members[1]) == []
 
 
+@pytest.mark.conforms("REL-27")
 def test_who_relays_no_more_answers_not_me() -> None:
     _world, nyc = alone()
     other = nyc.members[1]

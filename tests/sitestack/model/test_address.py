@@ -59,6 +59,7 @@ def test_addresses_and_proxies_sort_together_in_one_way(some: list[Address]) -> 
     assert sorted(some) == backwards
 
 
+@pytest.mark.conforms("REL-7")
 @given(proxies)
 def test_a_proxy_survives_pickling_with_its_relay(proxy: ProxyUUID) -> None:
     copy = pickle.loads(pickle.dumps(proxy))

@@ -73,6 +73,19 @@ async def test_a_transport_sleeps_until_something_arrives() -> None:
         assert taken == [(b"x", place(b))]
 
 
+@pytest.mark.conforms("LA-8")
+async def test_an_external_address_is_what_others_are_told_and_answer_to() -> None:
+    with transports(1) as (b,):
+        outside = replace(CONFIG, external_host="198.51.100.7", external_port=7000)
+        with transports(1, outside) as (a,):
+            assert place(a) == Physical("198.51.100.7", 7000)
+            a.send([(place(b), b"question")])
+            assert await arriving(b, a, count=1) == [(b"question", place(a))]
+            b.send([(place(a), b"answer")])
+            assert await arriving(a, b, count=1) == [(b"answer", place(b))]
+            assert b.statistics().connections_made == 0, "there is a connection with who is told to be there"
+
+
 @pytest.mark.conforms("LA-29")
 async def test_an_idle_connection_is_closed_at_both_ends_and_made_again_without_anybody_noticing() -> None:
     with transports(2, replace(CONFIG, connection_idle_s_max=0.2)) as (a, b):
@@ -212,6 +225,7 @@ def test_a_site_over_tcp_needs_initial_hosts() -> None:
     assert problem.startswith("discovery.initial_hosts: without multicast")
 
 
+@pytest.mark.conforms("LA-13")
 async def test_a_site_over_tcp_forms_delivers_and_survives_its_coordinator() -> None:
     with transports(1) as (probe,):
         port = place(probe).port

@@ -180,7 +180,7 @@ def test_without_the_flush_the_same_story_ends_in_two_orders() -> None:
     assert group["B"].delivered != group["C"].delivered
 
 
-@pytest.mark.conforms("SEQ-22")
+@pytest.mark.conforms("SEQ-22", "SEQ-21")
 def test_nothing_is_forwarded_before_the_first_view_nor_during_a_block() -> None:
     sequencer = sequencer_of("B")
     assert sequencer.down(Frame(B, None, (), batch_of("B", 1)), 0.0) == []
