@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import trio
 
+from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, TransportConfig, find_problems
 from sitestack.layers.discovery import DiscoveryConfig
@@ -225,7 +226,7 @@ def test_a_site_over_tcp_needs_initial_hosts() -> None:
     assert problem.startswith("discovery.initial_hosts: without multicast")
 
 
-@pytest.mark.conforms("LA-13")
+@pytest.mark.conforms("LA-13", "LA-29")
 async def test_a_site_over_tcp_forms_delivers_and_survives_its_coordinator() -> None:
     with transports(1) as (probe,):
         port = place(probe).port
@@ -242,10 +243,18 @@ async def test_a_site_over_tcp_forms_delivers_and_survives_its_coordinator() -> 
             await c.send(bytes(200_000))
             taken = [await take(channel, 1_001) for channel in (a, b, c)]
             assert taken[0] == taken[1] == taken[2]
+            before = tcp_of(b)
             await a.leave()
             await wait_for_view(b, 2)
             await c.send(b"on")
             assert [message.payload for message in await take(b, 1)] == [b"on"]
-            numbers = b.statistics().transport
-            assert isinstance(numbers, TcpStatistics)
-            assert numbers.received_datagrams > 0
+            numbers = tcp_of(b)
+            assert numbers.received_datagrams > before.received_datagrams > 0
+            made = (numbers.connections_made, numbers.connections_taken, numbers.reaped, numbers.broken)
+            assert made == (before.connections_made, before.connections_taken, 0, before.broken), "a view closes none"
+
+
+def tcp_of(channel: Channel) -> TcpStatistics:
+    numbers = channel.statistics().transport
+    assert isinstance(numbers, TcpStatistics)
+    return numbers

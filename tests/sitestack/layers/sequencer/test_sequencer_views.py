@@ -217,10 +217,21 @@ def test_a_view_that_is_only_caught_up_with_stays_blocked() -> None:
 @pytest.mark.parametrize("order", ["total", "fifo"])
 @pytest.mark.parametrize("seed", range(20))
 def test_order_agreement_and_completeness_survive_random_crashes_and_delays(seed: int, order: str) -> None:
+    check_a_random_history(seed, order, "ABCDE")
+
+
+@pytest.mark.conforms("SEQ-10")
+@pytest.mark.parametrize("members", [2, 3, 4, 6, 7, 8, 9, 10])
+def test_sites_of_all_sizes_agree_on_one_order(members: int) -> None:
+    check_a_random_history(members, "total", "ABCDEFGHIJ"[:members])
+
+
+def check_a_random_history(seed: int, order: str, names: str) -> None:
+    """Members send, are slow, and crash, at random; those that are left have the same in the same order, without a hole."""
     rng = random.Random(seed)
     config = SequencerConfig(order="total" if order == "total" else "fifo")
-    group = OrderedGroup("ABCDE", Configs(BatchingConfig(batch_bytes_max=40, window_bytes=120), config))
-    alive = "ABCDE"
+    group = OrderedGroup(names, Configs(BatchingConfig(batch_bytes_max=40, window_bytes=120), config))
+    alive = names
     counts = dict.fromkeys(alive, 0)
     for _ in range(120):
         act = rng.random()
@@ -249,7 +260,7 @@ def test_order_agreement_and_completeness_survive_random_crashes_and_delays(seed
     reference = group[alive[0]]
     for name in alive:
         assert group[name].payloads(name) == numerals(*range(1, counts[name] + 1)), "complete and in order"
-        for sender in "ABCDE":
+        for sender in names:
             assert group[name].payloads(sender) == reference.payloads(sender)
         if order == "total":
             assert group[name].delivered == reference.delivered
