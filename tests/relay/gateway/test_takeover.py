@@ -15,8 +15,9 @@ from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, Puppet, acked, alone, batch, data, hello, numbers, remote_view
 from tests.harness.relay.world import leave, two_sites
 
+pytestmark = pytest.mark.conforms("REL-14")
 
-@pytest.mark.conforms("REL-14")
+
 def test_the_replay_is_what_lies_strictly_above_the_state_per_origin() -> None:
     """R1: "forwards buffered messages with lower numbers" is the wrong way round; R2: one number does not do."""
     world, nyc = alone()
@@ -173,7 +174,6 @@ def test_a_replay_on_a_second_link_is_dropped_while_the_first_copy_is_still_on_i
     assert nyc.members[2].words == ["1", "2", "3"]
 
 
-@pytest.mark.conforms("REL-14")
 def test_a_hole_is_refused_and_asked_for_again() -> None:
     world, nyc = alone()
     puppet = Puppet(nyc).greet()

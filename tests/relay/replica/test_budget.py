@@ -15,6 +15,8 @@ from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, Puppet, alone, data, numbers, remote_view
 from tests.harness.relay.world import sites_of, two_sites
 
+pytestmark = pytest.mark.conforms("REL-13")
+
 
 def held(member: Member) -> list[int]:
     buffer = member.layer.state.buffer
@@ -22,7 +24,6 @@ def held(member: Member) -> list[int]:
     return [entry.batch.first for entry in entries if entry.batch is not None]
 
 
-@pytest.mark.conforms("REL-13")
 def test_beyond_the_budget_a_gap_with_exact_numbers_and_then_everything_else() -> None:
     """R21, F22: by count."""
     world, nyc, sfo = two_sites(3, buffer=BufferConfig(budget_entries=8))

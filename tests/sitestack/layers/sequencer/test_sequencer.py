@@ -179,6 +179,7 @@ def test_what_arrives_before_its_predecessor_is_never_delivered_ahead_of_it() ->
         assert group[name].drops == {"order_hole": 1}
 
 
+@pytest.mark.conforms("SEQ-9")
 def test_a_batch_that_was_cut_in_another_way_the_second_time_is_dropped_whole() -> None:
     group = OrderedGroup("AB")
     for first, count in ((1, 3), (2, 4), (4, 1)):
@@ -208,7 +209,8 @@ def test_what_does_not_come_back_is_forwarded_again_in_order() -> None:
     assert group["C"].payloads("B") == numerals(1, 2, 3)
 
 
-def test_forwarding_again_slows_down_and_a_delivery_makes_it_eager_again() -> None:
+@pytest.mark.conforms("SEQ-3")
+def test_forwarding_again_slows_down_and_a_delivery_of_an_own_one_makes_it_eager_again() -> None:
     sequencer = sequencer_of("B")
     sequencer.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
     sequencer.down(Frame(address("B"), None, (), batch_of("B", 1)), 0.0)
@@ -220,12 +222,15 @@ def test_forwarding_again_slows_down_and_a_delivery_makes_it_eager_again() -> No
         dues.append(due)
         assert firsts(sequencer.expire(due)) == [1, 2]
     assert dues == [2.0, 6.0, 14.0, 30.0, 62.0, 94.0, 126.0]
-    sequencer.up(Frame(address("A"), None, (Sequenced(),), batch_of("B", 1), False, 1), 130.0)
+    sequencer.up(Frame(address("A"), None, (Sequenced(),), batch_of("A", 1), False, 1), 129.0)
+    assert sequencer.deadline() == 158.0, "what others send says nothing of the own ones"
+    sequencer.up(Frame(address("A"), None, (Sequenced(),), batch_of("B", 1), False, 2), 130.0)
     assert sequencer.deadline() == 132.0
     assert sequencer.expire(131.0) == []
     assert firsts(sequencer.expire(132.0)) == [2]
 
 
+@pytest.mark.conforms("SEQ-3")
 def test_what_only_waits_for_credit_is_not_forwarded_again() -> None:
     sequencer = sequencer_of("B")
     sequencer.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
@@ -289,6 +294,7 @@ def test_in_fifo_order_the_origin_casts_by_itself_and_sends_again_after_a_view()
     assert group.table("B") == (0, 0)
 
 
+@pytest.mark.conforms("SEQ-11")
 def test_in_fifo_order_nobody_forwards_and_nobody_writes_into_anothers_stream() -> None:
     group = OrderedGroup("ABC", FIFO)
     group.do("A", Up(Frame(address("B"), address("A"), (Forward(),), batch_of("B", 1))))

@@ -193,6 +193,7 @@ def test_nothing_is_forwarded_before_the_first_view_nor_during_a_block() -> None
     assert firsts(sequencer.up(ViewInstalled(view_of(3, "AB"), view_of(2, "AB")), 0.0)) == [1, 2]
 
 
+@pytest.mark.conforms("SEQ-21")
 def test_a_view_that_is_only_caught_up_with_stays_blocked() -> None:
     group = OrderedGroup("AB", ONE_EACH)
     group.send("A", b"before")
