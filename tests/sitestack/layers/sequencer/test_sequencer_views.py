@@ -184,6 +184,7 @@ def test_without_the_flush_the_same_story_ends_in_two_orders() -> None:
 def test_nothing_is_forwarded_before_the_first_view_nor_during_a_block() -> None:
     sequencer = sequencer_of("B")
     assert sequencer.down(Frame(B, None, (), batch_of("B", 1)), 0.0) == []
+    assert sequencer.deadline() is None, "nobody is there to forward it to, however long it takes"
     assert sequencer.up(ViewInstalled(view_of(1, "AB"), None, blocked=True), 0.0) == []
     assert firsts(sequencer.up(ViewInstalled(view_of(2, "AB"), view_of(1, "AB")), 0.0)) == [1]
     sequencer.up(Blocked(), 0.0)
