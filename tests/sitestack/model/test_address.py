@@ -16,6 +16,7 @@ addresses = st.binary(min_size=16, max_size=16).map(Address)
 proxies = st.builds(ProxyUUID, addresses, st.sampled_from(["NYC", "SFO"]), st.none() | addresses)
 
 
+@pytest.mark.conforms("LA-27")
 def test_an_address_has_sixteen_bytes() -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         Address(b"short")
