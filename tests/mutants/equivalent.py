@@ -8,6 +8,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "relay/gateway/acknowledgements.py",
         '"""Forget what was not cast. Nothing is lost: the first ACK of each new link says again all that is stable there."""',
         "self._collected.clear()",
-        "pass",
-    ): "what was acknowledged stays true; a relay that is back in office casts it, and `take` leaves out what is known",
+        replacement,
+    ): "what was acknowledged stays true; a relay that is back in office casts it, and `take` leaves out what is known"
+    for replacement in ("pass", "return")
 }
