@@ -20,4 +20,10 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "return buffer.age_due(after) if self._floor() > max(buffer.first, after + 1) else None",
         "return buffer.age_due(after) if self._floor() > max(buffer.first, after + 2) else None",
     ): "counts only while a Trim is on its way, and for one entry; when it is back, `buffer.first` is `after + 1`",
+    (
+        "sitestack/layers/discovery/directory.py",
+        "known = self.contacts.get(member)",
+        "if member == self.address or (known is not None and contact.version <= known.version):",
+        "if member == self.address or (known is not None and contact.version < known.version):",
+    ): "`AddressCache.put` refuses the same version once more, and nothing is said of it",
 }
