@@ -54,9 +54,6 @@ PHASES: dict[Phase, str] = {
     show_default=True,
     help="How the members of a site find each other.",
 )
-@click.option(
-    "--transport", type=click.Choice(["udp"]), default="udp", show_default=True, expose_value=False, help="What carries a site."
-)
 @json_option
 @click.pass_context
 def command(

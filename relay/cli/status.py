@@ -75,7 +75,7 @@ def _ask(target: str) -> dict[str, Any]:
 
 
 def _ask_url(url: str) -> dict[str, Any]:
-    """The status that a node serves over HTTP; the address of its dashboard will do."""
+    """The status that a node serves over HTTP; the address where it serves will do."""
     where = url if url.rstrip("/").endswith("/status") else f"{url.rstrip('/')}/status"
     with urlopen(where, timeout=ANSWER_TIMEOUT_S) as answer:
         return parse_status(answer.read(ANSWER_BYTES_MAX), where)

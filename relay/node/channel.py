@@ -85,7 +85,7 @@ class RelayChannel(Channel[BetweenSites]):
 
     @property
     def global_view(self) -> GlobalView | None:
-        """The members of all living sites; None before it is known, right after joining."""
+        """The members of all living sites. None until this member has joined, which it has when `open_channel` returns."""
         return self._global_view
 
     @property

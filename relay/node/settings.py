@@ -96,7 +96,7 @@ class JournalSettings:
     directory: str = ""
     #: Bytes at which a segment is closed and the next one begun.
     segment_bytes: int = 64 << 20
-    #: Keep the messages themselves, not only their digests.
+    #: Keep the messages themselves, not only their digests: for analyses of the journals. Nothing is sent again from there.
     keep_payloads: bool = False
     #: Stop the node when a record cannot be written, instead of going on without the record.
     strict: bool = False

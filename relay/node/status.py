@@ -1,4 +1,4 @@
-"""The status of a running node: one JSON object, which `relay status`, the dashboard, probes and drills read.
+"""The status of a running node: one JSON object, which `relay status`, probes and drills read.
 
 Pure: the daemon hands in what the application hears and the channel's statistics.
 """

@@ -1,5 +1,8 @@
 """`python -m tests.mutants`: take each fix away, and see whether a story or a seed fails. Exits with 1 when none does.
 
+With `--rows` the mutants of rows are made instead, and with `--draw N --seed S` N drawn ones; both are shown to the tests that
+are marked for a row (`rows.py`, `drawing.py`).
+
 Each mutant is a copy of the project with a few lines changed. It is tested with its own stories (`tests/simulation`), and with
 seeds of the simulator until one breaks a promise. Seeds that fail without a mutant too are left out.
 """
@@ -17,7 +20,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.mutants.copies import ROOT, Mismatch, check_fits, make_copy
+from tests.mutants.drawing import try_drawn
+from tests.mutants.judging import Unusable, run_pytest
 from tests.mutants.mutant import Mutant
+from tests.mutants.row_mutants import ROW_MUTANTS
+from tests.mutants.rows import try_rows
 from tests.mutants.table import LISTED, MUTANTS
 
 #: Seconds after which a mutant's stories count as failed, since its virtual time may stand still. A story takes a fraction of a
@@ -28,9 +35,14 @@ STORY_SECONDS_MAX = 300
 def main() -> int:
     """Run the mutants that were asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Take each fix away and see who notices.")
-    parser.add_argument("traps", nargs="*", metavar="TRAP", help="only these, such as S5 R2 (default: all)")
+    parser.add_argument("traps", nargs="*", metavar="TRAP", help="only these, such as S5 R2; with --rows rows, such as SEQ-5")
     parser.add_argument("--seeds", type=int, default=200, help="at most so many seeds a mutant (default: %(default)s)")
+    parser.add_argument("--rows", action="store_true", help="instead the mutants of rows, with the tests marked for them")
+    parser.add_argument("--draw", type=int, metavar="N", help="instead N drawn mutants, each with the tests of a row")
+    parser.add_argument("--seed", type=int, default=1, help="what they are drawn with (default: %(default)s)")
     options = parser.parse_args()
+    if options.rows or options.draw:
+        return _judge_rows(parser, options)
     known = {mutant.trap: mutant for mutant in MUTANTS}
     if strangers := [trap for trap in options.traps if trap not in known]:
         parser.error(f"there is no mutant for {', '.join(strangers)}; there are {', '.join(known)}.")
@@ -48,6 +60,20 @@ def main() -> int:
     for line in sum_up(kills):
         print(line)
     return 0 if all(map(any, kills.values())) else 1
+
+
+def _judge_rows(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Run drawn mutants; or the mutants of these rows, or of all."""
+    rows = options.traps
+    known = list(dict.fromkeys([mutant.row for mutant in ROW_MUTANTS]))
+    if strangers := [row for row in rows if row not in known]:
+        parser.error(f"there is no mutant for {', '.join(strangers)}; there are {', '.join(known)}.")
+    mutants = [mutant for mutant in ROW_MUTANTS if not rows or mutant.row in rows]
+    try:
+        return 0 if (try_drawn(options.draw, options.seed) if options.draw else try_rows(mutants)) else 1
+    except (Mismatch, Unusable) as error:
+        print(error, file=sys.stderr)
+        return 2
 
 
 class Kill(NamedTuple):
@@ -73,10 +99,6 @@ def sum_up(kills: Mapping[str, Kill]) -> list[str]:
     if unsown:
         lines.append(f"no seed notices: {', '.join(unsown)}")
     return lines
-
-
-class Unusable(Exception):
-    """The mutants cannot be judged; the text is a sentence on why."""
 
 
 def _try_unchanged(original: Path, mutants: Sequence[Mutant], seeds: int) -> list[int]:
@@ -108,10 +130,8 @@ def _try_mutant(original: Path, mutant: Mutant, seeds: int, failing: list[int]) 
 
 def tell(folder: Path, stories: Sequence[str]) -> bool:
     """True when one of these stories fails, or does not end in time."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *stories]
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=STORY_SECONDS_MAX, check=False)
-    except subprocess.TimeoutExpired:
+    done = run_pytest(folder, stories, STORY_SECONDS_MAX)
+    if done is None:
         return True
     if done.returncode > 1:
         raise Unusable(f"pytest could not run {' '.join(stories)}:\n{done.stdout}{done.stderr}")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import Kill, Unusable, sum_up, tell
+from tests.mutants.__main__ import Kill, sum_up, tell
 from tests.mutants.copies import ROOT, Mismatch, check_fits, make_copy
+from tests.mutants.judging import Unusable
 from tests.mutants.mutant import Edit
 
 

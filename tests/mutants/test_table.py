@@ -6,13 +6,15 @@ import ast
 
 import pytest
 
+from tests.conformance.rows import ROWS
 from tests.mutants.copies import ROOT, Mismatch, mutate
 from tests.mutants.mutant import Edit, Mutant
+from tests.mutants.row_mutants import ROW_MUTANTS, RowMutant
 from tests.mutants.table import LISTED, MUTANTS
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.trap)
-def test_every_snippet_stands_exactly_once_and_its_replacement_is_python(mutant: Mutant) -> None:
+@pytest.mark.parametrize("mutant", [*MUTANTS, *ROW_MUTANTS], ids=lambda mutant: mutant.why)
+def test_every_snippet_stands_exactly_once_and_its_replacement_is_python(mutant: Mutant | RowMutant) -> None:
     texts: dict[str, str] = {}
     for edit in mutant.edits:
         text = texts.get(edit.file) or (ROOT / edit.file).read_text(encoding="utf-8")
@@ -27,6 +29,10 @@ def test_every_story_exists(mutant: Mutant) -> None:
         file, _, name = story.partition("::")
         functions = [node.name for node in ast.parse((ROOT / file).read_text()).body if isinstance(node, ast.FunctionDef)]
         assert name in functions
+
+
+def test_every_row_of_a_mutant_is_a_row() -> None:
+    assert {mutant.row for mutant in ROW_MUTANTS} <= set(ROWS)
 
 
 def test_each_trap_has_one_mutant() -> None:

@@ -23,6 +23,8 @@ from tests.harness.stories import SETTLED, SOON, verdict
 WINDOW = 20_000
 #: Bytes of a message: a tenth of a window.
 SIZE = WINDOW // 10
+#: Bytes that an application may have waiting for credit.
+SEND_CREDIT = 2 * WINDOW
 
 
 def site(names: str, windows: Mapping[str, int] | None = None) -> Script:
@@ -32,7 +34,7 @@ def site(names: str, windows: Mapping[str, int] | None = None) -> Script:
         local = Local(site, Address.make(rng), name, rng)
         base = SiteConfig(site=site).protocols
         flow = replace(base.flow_control, window_bytes=(windows or {}).get(name, WINDOW))
-        batching = BatchingConfig(batch_count_max=1, send_credit_bytes=2 * WINDOW)
+        batching = BatchingConfig(batch_count_max=1, send_credit_bytes=SEND_CREDIT)
         config = SiteConfig(site=site, protocols=replace(base, flow_control=flow, batching=batching))
         return Process(local, build_stack(local, config), physical, world.schedule, world.network, world.seed, True)
 
@@ -69,6 +71,30 @@ def send_all(script: Script, name: str, texts: Iterable[str], to: str | None = N
 
 def refused(script: Script, name: str) -> int:
     return sum(len(event.frames) for event in script[name].events if isinstance(event, Undeliverable))
+
+
+# -- fairness ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.conforms("SEQ-5")
+@pytest.mark.parametrize("other", ["B", "C"])
+def test_what_others_send_does_not_wait_behind_all_that_the_coordinator_has_to_say(other: str) -> None:
+    """A sends whenever it may. What the other one sends comes after no more than A may have under way and in its queue."""
+    script = site("ABC")
+    [word] = words("b", 1)
+    backlog, sent = words("a", 400), 0
+    for step in range(100):
+        while sent < len(backlog) and script["A"].batching.writable:
+            script.send("A", backlog[sent])
+            sent += 1
+        if step == 0:
+            script.send(other, word)
+        script.run(0.0001)
+    script.everywhere("ABC", word)
+    orders = [script.delivered(name) for name in "ABC"]
+    assert len({tuple(order[: order.index(word)]) for order in orders}) == 1
+    assert orders[0].index(word) <= (WINDOW + SEND_CREDIT) // SIZE
+    verdict(script)
 
 
 # -- strangers ---------------------------------------------------------------------------------------------------------

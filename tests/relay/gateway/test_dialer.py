@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
+import pytest
+
 from relay.gateway.connections import Place
 from relay.gateway.dialer import Dialer
 from sitestack.model.address import Physical
@@ -34,10 +36,12 @@ def refuse(calls: Dialer, since: float, until: float) -> dict[Place, list[float]
     return times
 
 
+@pytest.mark.conforms("REL-11")
 def test_a_new_relay_calls_every_address_at_once() -> None:
     assert dialer().due(0.0) == [("SFO", D), ("SFO", E), ("SFO", F)]
 
 
+@pytest.mark.conforms("USR-2")
 def test_who_does_not_answer_is_called_less_and_less_often() -> None:
     for times in refuse(dialer(), 0.0, 60.0).values():
         pauses = [after - before for before, after in pairwise(times)]
@@ -46,6 +50,7 @@ def test_who_does_not_answer_is_called_less_and_less_often() -> None:
         assert all(pause >= 0.5 * RETRY_S_MAX for pause in pauses[6:])
 
 
+@pytest.mark.conforms("REL-12")
 def test_after_a_lost_link_the_successor_is_looked_for_in_haste_and_then_as_ever() -> None:
     calls = dialer()
     calls.due(0.0)
@@ -61,6 +66,7 @@ def test_after_a_lost_link_the_successor_is_looked_for_in_haste_and_then_as_ever
         assert len(times) < 30
 
 
+@pytest.mark.conforms("USR-2")
 def test_an_address_whose_call_is_underway_is_not_called_again() -> None:
     calls = dialer()
     calls.due(0.0)
@@ -68,6 +74,7 @@ def test_an_address_whose_call_is_underway_is_not_called_again() -> None:
     assert calls.deadline() is None
 
 
+@pytest.mark.conforms("REL-11")
 def test_who_relays_no_more_calls_nobody() -> None:
     calls = dialer()
     calls.stop()
@@ -76,6 +83,7 @@ def test_who_relays_no_more_calls_nobody() -> None:
     assert calls.deadline() is None
 
 
+@pytest.mark.conforms("USR-2")
 def test_after_a_link_that_the_other_side_refused_the_pauses_grow_on() -> None:
     """A stale relay has its HELLO answered each time, and refused: that is no reason to call in haste."""
     calls, now, times = dialer(), 0.0, []

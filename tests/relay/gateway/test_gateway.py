@@ -21,6 +21,7 @@ def said(member: Member) -> list[str]:
     return [event.sentence for event in member.events if isinstance(event, Misconfigured)]
 
 
+@pytest.mark.conforms("REL-14")
 @pytest.mark.parametrize("seed", range(100))
 def test_two_sites_that_call_each_other_at_once_keep_one_and_the_same_connection(seed: int) -> None:
     """R25: a hundred times, with the bytes in every order; what was under way on the loser is not lost."""
@@ -45,6 +46,7 @@ def test_two_sites_that_call_each_other_at_once_keep_one_and_the_same_connection
     assert sorted(a.words) == sorted(d.words) == ["n", "s"]
 
 
+@pytest.mark.conforms("USR-2")
 def test_all_addresses_are_called_until_the_site_is_linked_and_again_after_it_was_lost() -> None:
     world, nyc, _ = two_sites(1)
     world.part("NYC", "SFO")
@@ -134,6 +136,7 @@ def test_a_site_speaks_for_itself_only(frame: Header) -> None:
     assert nyc.relay.words == []
 
 
+@pytest.mark.conforms("REL-5", "REL-8")
 def test_what_has_been_here_before_does_not_come_in_again() -> None:
     """X6, R12: whatever the numbers say."""
     _world, nyc = alone()
@@ -143,6 +146,7 @@ def test_what_has_been_here_before_does_not_come_in_again() -> None:
     assert puppet.open
 
 
+@pytest.mark.conforms("USR-2")
 def test_no_hello_in_time_closes_the_connection() -> None:
     """C17."""
     world, nyc = alone()
@@ -162,6 +166,7 @@ def test_anything_before_hello_closes_the_connection() -> None:
     assert nyc.relay.drops["bridge_hello"] == 1
 
 
+@pytest.mark.conforms("USR-2")
 def test_a_silent_link_is_closed_after_three_heartbeats_and_bulk_counts_as_life() -> None:
     """F24: a half-open connection is found by heartbeats, not by the kernel."""
     world, nyc, sfo = two_sites(1)
@@ -175,6 +180,7 @@ def test_a_silent_link_is_closed_after_three_heartbeats_and_bulk_counts_as_life(
     assert sfo.relay.drops["link_silent"] == 1
 
 
+@pytest.mark.conforms("USR-2")
 def test_heartbeats_keep_an_idle_link() -> None:
     world, nyc, _sfo = two_sites(1)
     world.run(1)
@@ -192,6 +198,7 @@ def test_at_most_so_many_connections() -> None:
     assert nyc.relay.drops["bridge_refused"] == 1
 
 
+@pytest.mark.conforms("USR-2")
 def test_strangers_that_say_nothing_do_not_keep_a_relay_from_calling_out() -> None:
     """Nor do calls take the places of those that call."""
     world, nyc, _sfo = two_sites(1, gateway={"connections_max": 2})
@@ -216,6 +223,7 @@ def places_taken(member: Member) -> tuple[int, int | None]:
     return found.now, found.bound
 
 
+@pytest.mark.conforms("REL-2")
 def test_who_does_not_relay_hangs_up() -> None:
     world, nyc = alone()
     nyc.members[1].say(BridgeConnected(77, None))
@@ -234,6 +242,7 @@ def test_more_than_may_wait_closes_the_link() -> None:
     assert nyc.relay.drops["bridge_overrun"] == 1
 
 
+@pytest.mark.conforms("REL-11")
 def test_the_role_is_told_when_it_changes() -> None:
     world, nyc, sfo = two_sites(2)
     world.run(1)
@@ -245,6 +254,7 @@ def test_the_role_is_told_when_it_changes() -> None:
     assert [event.sites for event in sfo.relay.events if isinstance(event, Role)][-1] == ("NYC",)
 
 
+@pytest.mark.conforms("REL-14")
 def test_a_change_of_lineage_makes_the_links_anew() -> None:
     """Links are keyed by lineage: the other part of a split site may continue the old one."""
     world, nyc, sfo = two_sites(3)

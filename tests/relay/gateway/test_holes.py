@@ -17,6 +17,8 @@ from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 from tests.harness.relay.puppet import D, E, F, batch, remote_view
 
+pytestmark = pytest.mark.conforms("REL-13")
+
 #: What a peer hears of one origin: a number, or the first and last of a gap.
 Told = int | tuple[int, int]
 

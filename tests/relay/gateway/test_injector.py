@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from relay.gateway.injector import Injector
 from relay.replica.entries import Trim
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down
 from tests.harness.relay.puppet import D, batch
+
+pytestmark = pytest.mark.conforms("REL-14")
 
 
 def cast(injector: Injector) -> list[int]:

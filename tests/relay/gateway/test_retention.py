@@ -12,6 +12,8 @@ from tests.harness.relay.member import Member, places
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World, sites_of
 
+pytestmark = pytest.mark.conforms("REL-13")
+
 AGE_S = 60.0
 
 
@@ -48,7 +50,6 @@ def held_for(site: FakeSite) -> tuple[str, ...]:
     return sites
 
 
-@pytest.mark.conforms("REL-13")
 def test_a_coordinator_without_peers_takes_nothing_from_who_joins_through_it() -> None:
     world, nyc, sites = begin("SFO")
     m = join(nyc, "M")
@@ -69,7 +70,6 @@ def test_a_coordinator_without_peers_takes_nothing_from_who_joins_through_it() -
     assert len(z.layer.state.buffer) == 0
 
 
-@pytest.mark.conforms("REL-13")
 def test_a_coordinator_that_lacks_one_peer_drops_nothing_that_this_one_lacks() -> None:
     world, nyc, sites = begin("LON", "SFO")
     m, b = join(nyc, "M", "SFO"), nyc.join("B")

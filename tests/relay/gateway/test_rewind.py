@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from relay.replica.entries import SiteVector
 from relay.replica.held_entries import HeldEntry
 from tests.harness.relay.puppet import D, E, remote_view
 from tests.relay.gateway.test_holes import Link, holding
+
+pytestmark = pytest.mark.conforms("REL-14")
 
 
 def test_what_was_acknowledged_behind_a_hole_leaves_the_window_with_the_rewind() -> None:

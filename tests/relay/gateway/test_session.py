@@ -52,6 +52,7 @@ def greet(link: LinkSession, now: float = 0.0) -> None:
     link.accept(None, SiteVector())
 
 
+@pytest.mark.conforms("REL-14")
 def test_nothing_but_hello_leaves_before_the_peer_is_accepted() -> None:
     link = session(entries=3)
     assert frames(b"".join(drain(link))) == [hello()]
@@ -76,6 +77,7 @@ def test_a_chunk_is_never_larger_than_configured_and_the_next_waits_for_it() -> 
     assert numbers(frames(b"".join(chunks))) == list(range(1, 21))
 
 
+@pytest.mark.conforms("USR-2")
 def test_an_idle_link_says_so_and_a_busy_one_need_not() -> None:
     link = session(LinkConfig(heartbeat_s=1.0))
     greet(link)
@@ -92,6 +94,7 @@ def test_an_idle_link_says_so_and_a_busy_one_need_not() -> None:
 @pytest.mark.parametrize(
     ("greeted", "now", "reason"), [(False, 2.0, "hello_timeout"), (True, 2.0, None), (True, 3.0, "silent"), (False, 1.9, None)]
 )
+@pytest.mark.conforms("USR-2")
 def test_a_peer_that_does_not_speak_is_given_up(greeted: bool, now: float, reason: str | None) -> None:
     link = session(LinkConfig(hello_s=2.0, timeout_s=3.0))
     if greeted:
@@ -99,6 +102,7 @@ def test_a_peer_that_does_not_speak_is_given_up(greeted: bool, now: float, reaso
     assert link.overdue(now) == reason
 
 
+@pytest.mark.conforms("REL-14")
 def test_a_peer_that_says_hello_and_no_state_is_given_up() -> None:
     link = session(LinkConfig(hello_s=2.0, timeout_s=3.0))
     link.receive(encode(hello(site="NYC")), 1.5)
@@ -109,6 +113,7 @@ def test_a_peer_that_says_hello_and_no_state_is_given_up() -> None:
     assert link.overdue(4.5) == "hello_timeout"
 
 
+@pytest.mark.conforms("USR-2")
 def test_a_chunk_that_the_kernel_does_not_take_closes_the_link() -> None:
     """F24, C17."""
     link = session(LinkConfig(write_s=10.0, timeout_s=1e6))
@@ -135,6 +140,7 @@ def test_a_connection_has_one_hello(second: Hello) -> None:
         link.receive(encode(second), 0.0)
 
 
+@pytest.mark.conforms("REL-17")
 def test_a_farewell_does_not_tear_a_frame_apart() -> None:
     link = session(entries=1, size=3_000)
     assert frames(link.farewell("leaving")) == [Bye("leaving")]
@@ -143,6 +149,7 @@ def test_a_farewell_does_not_tear_a_frame_apart() -> None:
     assert link.farewell("leaving") == b"", "half a frame is out: the peer sees the end only"
 
 
+@pytest.mark.conforms("REL-34")
 def test_unicasts_and_the_stream_share_a_chunk() -> None:
     link = session(entries=30)
     greet(link)
@@ -157,6 +164,7 @@ def test_unicasts_and_the_stream_share_a_chunk() -> None:
     assert len(numbers(sent)) > 3
 
 
+@pytest.mark.conforms("REL-34")
 def test_more_unicasts_than_may_wait_are_refused() -> None:
     link = session(LinkConfig(unicast_bytes_max=1_000))
     unicast = RemoteUnicast(0, 0, batch(1))

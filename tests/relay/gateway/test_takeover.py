@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from relay.events import Dial, Misconfigured
 from relay.gateway.wire import Ack, Bye, Hello, State, encode
 from relay.replica.buffer import BufferConfig, Entry
 from relay.replica.entries import Acked, LinkUp, RemoteView, SiteVector
 from relay.replica.state import ReplicatedState
-from sitestack.model.events import Disconnect
+from sitestack.model.events import Disconnect, ViewInstalled
 from sitestack.model.view import ViewId
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, Puppet, acked, alone, batch, data, hello, numbers, remote_view
 from tests.harness.relay.world import leave, two_sites
 
+pytestmark = pytest.mark.conforms("REL-14")
 
-@pytest.mark.conforms("REL-14")
+
 def test_the_replay_is_what_lies_strictly_above_the_state_per_origin() -> None:
     """R1: "forwards buffered messages with lower numbers" is the wrong way round; R2: one number does not do."""
     world, nyc = alone()
@@ -144,6 +146,7 @@ def test_a_stale_epoch_is_refused_also_by_the_next_relay() -> None:
     assert Puppet(nyc).greet(epoch=5).open
 
 
+@pytest.mark.conforms("REL-4")
 def test_another_lineage_has_epochs_and_a_link_of_its_own() -> None:
     """R10: two parts of a split site may both relay; a common member's messages are still delivered once."""
     _world, nyc = alone()
@@ -157,6 +160,7 @@ def test_another_lineage_has_epochs_and_a_link_of_its_own() -> None:
     assert acked(other.heard()) == 3
 
 
+@pytest.mark.conforms("REL-4")
 def test_a_replay_on_a_second_link_is_dropped_while_the_first_copy_is_still_on_its_way() -> None:
     world, nyc = alone()
     first = Puppet(nyc).greet(epoch=1)
@@ -239,6 +243,7 @@ def test_entries_swallowed_by_a_flush_are_cast_again_in_order() -> None:
     assert "relay_hole" not in nyc.relay.drops
 
 
+@pytest.mark.conforms("REL-11")
 def test_who_coordinates_no_more_casts_nothing() -> None:
     world, nyc = alone()
     puppet = Puppet(nyc).greet()
@@ -251,6 +256,53 @@ def test_who_coordinates_no_more_casts_nothing() -> None:
     assert nyc.stray == 0
     assert old.layer.gateway.waiting == 0
     assert not old.pipes
+
+
+@pytest.mark.conforms("REL-11")
+@pytest.mark.parametrize("answered", [True, False])
+def test_who_ceases_to_coordinate_hangs_up_and_listens_no_more_and_its_successor_opens_the_bridge(answered: bool) -> None:
+    """The view is there at once, whether or not anybody answers the successor's calls."""
+    world, nyc, sfo = two_sites()
+    world.run(1)
+    old, new = nyc.members[:2]
+    if not answered:
+        world.part("NYC", "SFO")
+    nyc.block()
+    nyc.members.append(nyc.members.pop(0))
+    nyc.install()
+    assert [member.of(ViewInstalled)[-1].view for member in nyc.members] == [nyc.view] * 3
+    world.settle()
+    assert (old.listening, dict(old.pipes), new.listening) == (False, {}, True)
+    world.heal()
+    world.run(10)
+    assert [member.listening for member in nyc.members] == [True, False, False]
+    assert [len(member.pipes) for member in nyc.members] == [1, 0, 0]
+    assert sfo.relay.layer.gateway.linked("NYC")
+
+
+@pytest.mark.conforms("REL-17")
+def test_a_farewell_is_believed_before_the_connection_ends_and_its_successor_is_called_and_asked_at_once() -> None:
+    """BYE shortens detection: neither the end of the connection nor its silence is waited for. And it is no alarm."""
+    world, nyc = alone()
+    leaving = Puppet(nyc).greet()
+    leaving.say(RemoteView("SFO", remote_view(1, D, E)))
+    nyc.relay.send("before")
+    world.settle()
+    shown, drops = nyc.members[1].global_views(), dict(nyc.relay.drops)
+    calls: list[Dial] = []
+    world.watch = lambda member, event: calls.append(event) if isinstance(event, Dial) else None
+    leaving.say(Bye("leaving"))
+    assert not leaving.open
+    world.run(0.1)
+    assert calls, "the next relay is expected within moments"
+    successor = Puppet(nyc)
+    successor.say(hello(epoch=2, relay=E))
+    assert [type(frame) for frame in successor.heard()][:2] == [Hello, State]
+    successor.say(State({"NYC": SiteVector({})}))
+    assert numbers(successor.heard()) == [1], "what the one that left may not have handed on"
+    assert nyc.relay.drops == drops
+    assert not [event for event in nyc.relay.events if isinstance(event, Misconfigured)]
+    assert nyc.members[1].global_views() == shown, "its site is where it was"
 
 
 @pytest.mark.conforms("REL-17")

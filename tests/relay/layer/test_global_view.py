@@ -121,6 +121,7 @@ def test_a_site_without_a_link_goes_down_once_after_the_grace_time_and_comes_bac
         assert last(member).down == ()
 
 
+@pytest.mark.conforms("REL-22")
 def test_a_link_that_comes_up_while_the_site_is_taken_down_brings_it_back() -> None:
     world, nyc = alone()
     first = Puppet(nyc).greet()
@@ -153,6 +154,7 @@ def test_a_view_whose_message_is_lost_arrives_with_the_next_link() -> None:
     assert shown(nyc.members[1])[-1] == "G@SFO"
 
 
+@pytest.mark.conforms("REL-20")
 def test_no_message_arrives_before_the_view_that_knows_its_origin() -> None:
     """R20, G5: views are entries of the stream like the messages."""
     world, nyc, sfo = two_sites(2)
@@ -169,6 +171,7 @@ def test_no_message_arrives_before_the_view_that_knows_its_origin() -> None:
         assert ProxyUUID(joiner.address, "NYC") in views[-1].members
 
 
+@pytest.mark.conforms("REL-21")
 def test_a_late_view_of_a_lost_part_does_not_flip_the_site() -> None:
     """R10, R19: views of two lineages; the newer one stands for the site."""
     _world, nyc = alone()
@@ -184,6 +187,7 @@ def test_a_late_view_of_a_lost_part_does_not_flip_the_site() -> None:
     assert nyc.members[2].words == ["1"], "its messages count all the same"
 
 
+@pytest.mark.conforms("REL-21")
 def test_of_two_views_on_their_way_at_once_the_newer_one_stays() -> None:
     _world, nyc = alone()
     old = Puppet(nyc).greet(epoch=5)
@@ -200,6 +204,7 @@ def test_of_two_views_on_their_way_at_once_the_newer_one_stays() -> None:
         assert member.drops["relay_view_duplicate"] == 1
 
 
+@pytest.mark.conforms("REL-21")
 def test_a_site_that_died_and_came_back_with_lower_numbers_is_shown_when_the_old_one_is_down() -> None:
     """F29: views of the new process group begin at 1."""
     world, nyc = alone()
@@ -214,6 +219,7 @@ def test_a_site_that_died_and_came_back_with_lower_numbers_is_shown_when_the_old
     assert last(nyc.members[1]).down == ()
 
 
+@pytest.mark.conforms("REL-19")
 def test_the_global_view_comes_right_after_the_view_of_this_site() -> None:
     world, nyc, _sfo = two_sites(2)
     world.run(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, HeldChunk, HeldRequest, RemoteGap, UnicastReply
 from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address
@@ -17,6 +19,7 @@ def unicast_to(member: Address) -> Batch:
     return Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"x"]), member, "NYC")
 
 
+@pytest.mark.conforms("REL-34")
 def test_a_unicast_that_is_not_its_senders_own_is_not_forwarded() -> None:
     """A member may not speak for another one."""
     _world, nyc = alone()
@@ -27,6 +30,7 @@ def test_a_unicast_that_is_not_its_senders_own_is_not_forwarded() -> None:
         assert relay.layer.up(frame, 0.0) == [Dropped("relay_malformed")]
 
 
+@pytest.mark.conforms("REL-34")
 def test_a_unicast_for_somebody_else_is_not_delivered() -> None:
     _world, nyc = alone()
     relay, other = nyc.relay, nyc.members[1]
@@ -45,6 +49,7 @@ def test_a_buffer_is_handed_to_who_shows_its_token_and_taken_from_who_was_asked(
         assert relay.layer.up(frame, 0.0) == [Dropped("relay_handover")]
 
 
+@pytest.mark.conforms("REL-13")
 def test_a_gap_that_two_relays_report_is_settled_once() -> None:
     """The second of two copies that are in the stream already: the first has settled it."""
     _world, nyc = alone()
@@ -58,6 +63,7 @@ def test_a_gap_that_two_relays_report_is_settled_once() -> None:
         assert member.drops["relay_gap_settled"] == 1
 
 
+@pytest.mark.conforms("REL-34")
 def test_a_reply_for_which_the_link_has_no_room_is_counted() -> None:
     """The origin asks again, since it hears nothing."""
     _world, nyc = alone(unicast_bytes_max=200)
@@ -83,6 +89,7 @@ def test_a_relay_of_another_peer_than_the_one_that_was_called_is_refused() -> No
     assert nyc.relay.drops["hello_wrong_site"] == 1
 
 
+@pytest.mark.conforms("REL-14")
 def test_a_chunk_that_is_not_taken_closes_the_link() -> None:
     """F24, where the link is: the kernel of the other end has hung."""
     world, nyc = alone(write_s=5.0)

@@ -81,6 +81,7 @@ def test_in_a_mesh_of_three_sites_each_gets_everything_once() -> None:
                 assert [text for text in member.words if text.startswith(name)] == [f"{name}{n}" for n in range(5)]
 
 
+@pytest.mark.conforms("REL-4")
 def test_site_only_messages_stay_and_leave_no_hole() -> None:
     world, nyc, sfo = two_sites()
     world.run(1)
@@ -143,6 +144,7 @@ def test_without_a_link_the_site_goes_on_and_everything_is_relayed_later() -> No
         assert member.words == [f"{n}" for n in range(50)]
 
 
+@pytest.mark.conforms("REL-4")
 def test_who_was_there_before_thousands_of_others_is_still_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """One relay may see more senders of another site come and go than it remembers; those that live are not forgotten."""
     monkeypatch.setattr("relay.replica.vectors.ORIGINS_MAX", 8)

@@ -98,6 +98,15 @@ async def test_bytes_go_both_ways_and_each_write_is_confirmed() -> None:
         assert nyc.bridge.statistics().received_bytes == sfo.bridge.statistics().sent_bytes == len(large)
 
 
+@pytest.mark.conforms("USR-2")
+async def test_at_both_ends_the_kernel_gives_up_a_connection_whose_other_machine_answers_nothing() -> None:
+    """Where the other machine is gone without a word, nothing but this ends a connection that has bytes to send."""
+    async with linked(unanswered_timeout_s=2.5) as (nyc, to_sfo, sfo, to_nyc):
+        for site, number in ((nyc, to_sfo), (sfo, to_nyc)):
+            stream = site.bridge._connections[number].stream
+            assert stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2_500
+
+
 async def test_a_write_that_the_peer_does_not_read_is_not_confirmed_and_does_not_stop_the_reading() -> None:
     async with linked() as (nyc, to_sfo, sfo, to_nyc):
         connection = nyc.bridge._connections[to_sfo]

@@ -16,6 +16,8 @@ from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, Puppet, alone, data, numbers, remote_view
 from tests.harness.relay.world import sites_of, two_sites
 
+pytestmark = pytest.mark.conforms("REL-13")
+
 
 def held(member: Member) -> list[int]:
     buffer = member.layer.state.buffer
@@ -23,7 +25,6 @@ def held(member: Member) -> list[int]:
     return [entry.batch.first for entry in entries if entry.batch is not None]
 
 
-@pytest.mark.conforms("REL-13")
 def test_beyond_the_budget_a_gap_with_exact_numbers_and_then_everything_else() -> None:
     """R21, F22: by count."""
     world, nyc, sfo = two_sites(3, buffer=BufferConfig(budget_entries=8))
@@ -213,6 +214,7 @@ def test_gaps_are_acknowledged_like_what_they_stand_for() -> None:
     assert sfo.relay.layer.state.remotes["NYC"].admitted[nyc.relay.address] == 20
 
 
+@pytest.mark.conforms("REL-29")
 def test_a_state_that_knows_nothing_more_of_us_after_a_total_loss_gets_what_is_held() -> None:
     """F29: all of SFO dies and comes back: new members, no memory; the buffer of NYC may be trimmed already."""
     world, nyc = alone()

@@ -52,6 +52,7 @@ def test_it_does_not_count_as_lag_of_the_site_and_is_told_apart() -> None:
         assert len(member.layer.state.buffer) == 5
 
 
+@pytest.mark.conforms("REL-13")
 def test_it_goes_by_age_and_the_lineage_is_forgotten() -> None:
     world, nyc, _ = lose_the_first_of_two(BufferConfig(budget_age_s=60.0))
     nyc.relay.send("x")
@@ -64,6 +65,7 @@ def test_it_goes_by_age_and_the_lineage_is_forgotten() -> None:
     assert {len(member.layer.state.buffer) for member in nyc.members} == {0}
 
 
+@pytest.mark.conforms("REL-24")
 def test_a_part_that_is_known_from_the_replay_of_another_alone_stays_for_the_grace_time() -> None:
     """G3: it never had a link of its own here. Hidden at once, and shown by the next replay, the site would flicker."""
     world, nyc = alone(2)
@@ -113,6 +115,7 @@ def test_a_part_that_is_shown_is_not_forgotten_before_it_goes_down() -> None:
     assert {len(member.layer.state.remotes["SFO"].lineages) for member in nyc.members} == {1}
 
 
+@pytest.mark.conforms("REL-14")
 def test_a_link_that_came_up_while_it_was_being_forgotten_is_held_for() -> None:
     world, nyc, sfo = two_sites(2)
     world.run(1)
@@ -218,6 +221,7 @@ def test_a_lineage_that_is_known_no_more_does_not_come_back_with_an_older_view(g
         assert each.show(remote_view(5, D))
 
 
+@pytest.mark.conforms("REL-21")
 def test_a_replay_of_views_that_are_older_than_what_was_shown_is_not_sequenced() -> None:
     world, nyc = alone(2, BufferConfig(budget_age_s=15.0))
     old = Puppet(nyc).greet()

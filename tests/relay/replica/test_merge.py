@@ -62,6 +62,7 @@ def test_both_parts_relay_and_neither_hears_the_other() -> None:
         assert len(view.members) == 8
 
 
+@pytest.mark.conforms("REL-4")
 def test_what_only_one_part_could_not_relay_is_relayed_after_the_merge_and_not_delivered_in_the_other() -> None:
     world, nyc, sfo = two_sites(4)
     world.run(1)
@@ -81,6 +82,7 @@ def test_what_only_one_part_could_not_relay_is_relayed_after_the_merge_and_not_d
     assert all(not text.startswith("one") for text in sfo.members[3].words)
 
 
+@pytest.mark.conforms("REL-4")
 def test_what_one_part_missed_is_sent_again_and_the_other_does_not_deliver_it_twice() -> None:
     world, nyc, sfo = two_sites(4)
     world.run(1)
@@ -106,6 +108,7 @@ def test_what_one_part_missed_is_sent_again_and_the_other_does_not_deliver_it_tw
     assert joiner.words == ["4"]
 
 
+@pytest.mark.conforms("REL-4")
 def test_what_a_part_was_about_to_sequence_is_sent_again_with_the_rest() -> None:
     world, nyc, sfo = two_sites(4)
     world.run(1)
@@ -300,6 +303,7 @@ class SplitHistory:
             self.other = None
 
 
+@pytest.mark.conforms("REL-4")
 @pytest.mark.parametrize("seed", range(60))
 def test_a_random_history_of_splits_repeats_nothing_and_accounts_for_everything(seed: int) -> None:
     """M4: X1, X2 and X5 hold over a split with both parts relaying, followed by a merge."""

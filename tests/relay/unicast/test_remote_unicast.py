@@ -47,6 +47,7 @@ def forwarded(steps: list[Step]) -> list[tuple[int, int, int]]:
 # -- the origin's part ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.conforms("REL-27")
 def test_what_is_not_acknowledged_is_forwarded_again_in_order_with_back_off() -> None:
     sender = UnicastSender(RemoteUnicastConfig(retry_s=1.0, retry_s_max=4.0))
     assert forwarded([sender.send(TARGET, unicast(n), 0.0) for n in (1, 2)]) == [(0, 0, 1), (1, 0, 2)]
@@ -57,6 +58,7 @@ def test_what_is_not_acknowledged_is_forwarded_again_in_order_with_back_off() ->
     assert times == [1.0, 3.0, 7.0, 11.0, 15.0, 19.0]
 
 
+@pytest.mark.conforms("REL-34")
 def test_an_acknowledgement_settles_all_up_to_it() -> None:
     sender = UnicastSender(RemoteUnicastConfig())
     for n in (1, 2, 3):
@@ -84,6 +86,7 @@ def test_a_batch_that_was_never_on_its_way_was_certainly_not_delivered() -> None
     assert sender.deadline() is None
 
 
+@pytest.mark.conforms("REL-34")
 def test_one_attempt_without_an_answer_makes_it_uncertain() -> None:
     sender = UnicastSender(RemoteUnicastConfig(give_up_s=30.0))
     sender.send(TARGET, unicast(1), 0.0)
@@ -93,6 +96,7 @@ def test_one_attempt_without_an_answer_makes_it_uncertain() -> None:
     assert failure == Unreachable(TARGET, 1, 1, Failure.TIMEOUT, Certainty.UNKNOWN)
 
 
+@pytest.mark.conforms("REL-34")
 def test_a_target_that_is_no_member_ends_the_wait_at_once() -> None:
     sender = UnicastSender(RemoteUnicastConfig())
     sender.send(TARGET, unicast(1), 0.0)
@@ -104,6 +108,7 @@ def test_a_target_that_is_no_member_ends_the_wait_at_once() -> None:
     assert sender.pending_bytes == 0
 
 
+@pytest.mark.conforms("REL-34")
 def test_what_does_not_fit_is_reported_at_once_and_leaves_no_hole() -> None:
     sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=20))
     for n in (1, 2):
@@ -114,6 +119,7 @@ def test_what_does_not_fit_is_reported_at_once_and_leaves_no_hole() -> None:
     assert forwarded([sender.send(TARGET, unicast(4, 6), 0.0)]) == [(2, 0, 4)]
 
 
+@pytest.mark.conforms("REL-34")
 def test_who_leaves_says_of_every_unicast_on_its_way_that_nobody_will_know() -> None:
     sender = UnicastSender(RemoteUnicastConfig())
     sender.send(TARGET, unicast(1), 0.0)
@@ -128,6 +134,7 @@ def test_who_leaves_says_of_every_unicast_on_its_way_that_nobody_will_know() -> 
 # -- the target's part ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.conforms("REL-9")
 def test_the_target_delivers_in_order_and_once() -> None:
     receiver = UnicastReceiver("SFO", E)
     assert receiver.receive(0, unicast(1))
@@ -141,6 +148,7 @@ def test_the_target_delivers_in_order_and_once() -> None:
     assert receiver.take_replies() == [ack(3)], "the answer was lost: say it again"
 
 
+@pytest.mark.conforms("REL-34")
 def test_a_batch_that_was_given_up_leaves_no_hole_and_never_arrives_later() -> None:
     receiver = UnicastReceiver("SFO", E)
     assert receiver.receive(0, unicast(1))
@@ -148,6 +156,7 @@ def test_a_batch_that_was_given_up_leaves_no_hole_and_never_arrives_later() -> N
     assert not receiver.receive(1, unicast(2))
 
 
+@pytest.mark.conforms("REL-7")
 def test_senders_are_told_apart_by_site_and_uuid() -> None:
     receiver = UnicastReceiver("SFO", E)
     other = Batch("LAX", D, Scope.UNICAST, 1, 1, pack_body([b""]), E, "SFO")
@@ -179,6 +188,7 @@ def test_unicasts_survive_the_failover_of_either_relay(when: int) -> None:
     assert c.layer.unicasts.sender.pending_bytes == 0
 
 
+@pytest.mark.conforms("REL-27")
 def test_a_new_relay_gets_them_at_once_and_not_after_a_while() -> None:
     world, nyc, sfo = two_sites(3, unicast=RemoteUnicastConfig(retry_s=4.0))
     world.run(1)
@@ -241,6 +251,7 @@ def test_unicasts_find_their_way_to_and_from_both_parts_of_a_split_site() -> Non
     assert [member.layer.unicasts.sender.deadline() for member in (here, sfo.members[1], other.members[1])] == [None] * 3
 
 
+@pytest.mark.conforms("REL-34")
 def test_a_member_that_its_part_cannot_be_asked_for_is_tried_again() -> None:
     """The other part of its site answers that it has no such member; it lives all the same."""
     world, nyc, sfo = two_sites(4)
@@ -261,6 +272,7 @@ def test_a_member_that_its_part_cannot_be_asked_for_is_tried_again() -> None:
     assert failures(nyc.members[1]) == []
 
 
+@pytest.mark.conforms("REL-27")
 def test_who_relays_no_more_answers_not_me() -> None:
     _world, nyc = alone()
     other = nyc.members[1]
@@ -279,6 +291,7 @@ def test_a_proxy_of_this_site_is_a_member_of_this_site() -> None:
     assert nyc.members[2].sources == [nyc.members[1].address]
 
 
+@pytest.mark.conforms("REL-26")
 def test_unicasts_before_the_first_link_wait_for_it() -> None:
     world, nyc, sfo = two_sites(2)
     nyc.members[1].send("early", dest=proxy(sfo.members[1]))
@@ -305,6 +318,7 @@ def test_a_unicast_for_nobody_of_ours_does_not_come_in() -> None:
     assert nyc.relay.drops["foreign_site"] == 4
 
 
+@pytest.mark.conforms("REL-34")
 def test_a_full_link_queue_is_said_and_tried_again() -> None:
     world, nyc, sfo = two_sites(2)
     world.run(1)
@@ -319,6 +333,7 @@ def test_a_full_link_queue_is_said_and_tried_again() -> None:
     assert failures(nyc.relay) == []
 
 
+@pytest.mark.conforms("REL-9")
 def test_during_a_block_nothing_of_it_is_lost() -> None:
     world, nyc, sfo = two_sites()
     world.run(1)

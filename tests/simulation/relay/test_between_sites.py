@@ -49,6 +49,33 @@ def test_what_the_kernel_took_and_nobody_got_is_sent_again() -> None:
     verdict(script)
 
 
+@pytest.mark.conforms("REL-29")
+@pytest.mark.parametrize("order", ["ABC", "CBA"])
+def test_when_a_whole_site_dies_under_load_the_other_one_has_all_that_was_relayed_and_shows_only_itself(order: str) -> None:
+    """What any of its messages leaves behind is the same at every member, without a hole, and nothing else is lost by it."""
+    script = two_sites()
+    sent = {name: numbered(name.lower(), 1, 20) for name in "ABC"}
+    for row in zip(*sent.values(), strict=True):
+        for name, word in zip("ABC", row, strict=True):
+            script.send(name, word)
+        script.run(0.01)
+    for name in order:
+        script.kill(name)
+    early = [word for words in sent.values() for word in words[: -round(ACROSS / 0.01)]]
+    script.linked(*"DEF")
+    assert {view.down for name in "DEF" if (view := script.relay(name).global_view) is not None} == {("NYC",)}
+    say(script, "E", "still here")
+    script.everywhere("DEF", "still here")
+    orders = [script.delivered(name) for name in "DEF"]
+    assert orders[0] == orders[1] == orders[2]
+    assert set(early) <= set(orders[0])
+    for words in sent.values():
+        arrived = [word for word in orders[0] if word in words]
+        assert arrived == words[: len(arrived)]
+    assert [script.gaps(name) for name in "DEF"] == [[], [], []]
+    verdict(script)
+
+
 @pytest.mark.conforms("REL-9", "REL-33")
 def test_a_unicast_goes_to_the_site_of_its_target_and_to_no_other() -> None:
     """R17: on the bridge it names a member, and the site in which that member is."""

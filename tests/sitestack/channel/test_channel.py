@@ -95,7 +95,8 @@ async def test_a_name_is_generated_from_the_host_and_every_connect_gets_a_new_ad
     assert first.name.startswith(f"{os.uname().nodename}-")
     assert first.name != second.name
     assert first.address != second.address
-    assert make_local("NYC", "B").name == "B"
+    assert make_local("NYC", "B").name == make_local("NYC", "B").name == "B"
+    assert len({make_local("NYC", "").name for _ in range(100)}) > 90, "of 65536 random parts"
 
 
 # -- sending ---------------------------------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ def test_no_destination_means_multicast_and_is_one_packet() -> None:
     assert make().down(EVERYBODY, 0.0) == [Transmit(None, EVERYBODY)]
 
 
+@pytest.mark.conforms("LA-5")
 def test_a_frame_for_a_physical_address_bypasses_the_cache() -> None:
     frame = Frame(A, Physical("host", 7), (), None, True)
     assert make().down(frame, 0.0) == [Transmit(Physical("host", 7), frame)]
@@ -126,6 +127,7 @@ def test_all_queues_together_are_bounded_and_the_longest_wait_loses() -> None:
     assert 4_000 < level.high <= 5_000
 
 
+@pytest.mark.conforms("LA-9")
 def test_not_everybody_can_be_asked_for_at_a_time() -> None:
     resolver = make(ResolverConfig(waiting_members_max=1))
     assert asked(resolver.down(to_b(1), 0.0)) == [B]
@@ -155,6 +157,7 @@ def test_without_multicast_a_stranger_hears_that_others_are_looked_for_and_no_me
     assert [to for to, _ in sent(resolver.down(EVERYBODY, 0.0))] == [place("B"), place("C")]
 
 
+@pytest.mark.conforms("LA-4")
 def test_a_predecessor_at_the_same_place_costs_no_second_copy() -> None:
     resolver = fan_out()
     resolver.down(set_b(1), 0.0)
@@ -178,6 +181,7 @@ def test_a_fan_out_asks_for_the_members_of_the_view_until_it_has_them() -> None:
     assert [to for to, _ in sent(resolver.down(EVERYBODY, now))] == [place("B"), place("C")]
 
 
+@pytest.mark.conforms("LA-9")
 def test_a_frame_waits_its_full_time_however_long_the_member_was_looked_for_before() -> None:
     resolver = fan_out()
     resolver.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
@@ -189,6 +193,7 @@ def test_a_frame_waits_its_full_time_however_long_the_member_was_looked_for_befo
     assert sent(resolver.down(set_b(1), 24.0)) == [(place("B"), 1)]
 
 
+@pytest.mark.conforms("LA-9")
 def test_with_multicast_nobody_is_asked_for_without_need() -> None:
     assert make().up(ViewInstalled(view_of(1, "AB"), None), 0.0) == []
 
@@ -225,6 +230,7 @@ def test_a_removed_member_is_not_brought_back_by_an_old_address() -> None:
     assert sent(resolver.down(set_b(4), 119.0)) == [(place("B"), 1)]
 
 
+@pytest.mark.conforms("LA-11")
 def test_who_is_in_the_view_is_alive_so_its_removal_is_taken_back() -> None:
     resolver = fan_out()
     resolver.down(set_b(3), 0.0)
@@ -233,6 +239,7 @@ def test_who_is_in_the_view_is_alive_so_its_removal_is_taken_back() -> None:
     assert sent(resolver.up(ViewInstalled(view_of(1, "AB"), None), 0.1)) == [(place("B"), 1)]
 
 
+@pytest.mark.conforms("LA-5")
 def test_the_cache_is_bounded_and_keeps_the_view() -> None:
     resolver = make(ResolverConfig(contacts_max=3, multicast=False))
     resolver.down(set_b(1), 0.0)

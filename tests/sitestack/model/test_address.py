@@ -16,6 +16,7 @@ addresses = st.binary(min_size=16, max_size=16).map(Address)
 proxies = st.builds(ProxyUUID, addresses, st.sampled_from(["NYC", "SFO"]), st.none() | addresses)
 
 
+@pytest.mark.conforms("LA-27")
 def test_an_address_has_sixteen_bytes() -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         Address(b"short")
@@ -59,6 +60,7 @@ def test_addresses_and_proxies_sort_together_in_one_way(some: list[Address]) -> 
     assert sorted(some) == backwards
 
 
+@pytest.mark.conforms("REL-7")
 @given(proxies)
 def test_a_proxy_survives_pickling_with_its_relay(proxy: ProxyUUID) -> None:
     copy = pickle.loads(pickle.dumps(proxy))

@@ -15,6 +15,7 @@ def contact(member: Address, version: int) -> Contact:
     return Contact(member, "m", (Physical("host", version),), version)
 
 
+@pytest.mark.conforms("LA-5")
 @given(st.permutations(range(1, 7)))
 def test_in_whatever_order_statements_arrive_the_newest_wins(versions: list[int]) -> None:
     """A1."""
@@ -35,6 +36,7 @@ def test_what_was_removed_is_refused_for_the_time_of_the_tombstone() -> None:
     assert contacts.put(contact(A, 3), 150.0)
 
 
+@pytest.mark.conforms("LA-11")
 def test_a_removal_covers_what_was_said_up_to_its_version() -> None:
     contacts = AddressCache(10, 150.0)
     assert not contacts.remove(A, 0.0, 5)
@@ -45,6 +47,7 @@ def test_a_removal_covers_what_was_said_up_to_its_version() -> None:
     assert not contacts.put(contact(A, 6), 0.0)
 
 
+@pytest.mark.conforms("LA-5")
 def test_when_full_the_one_heard_of_longest_ago_makes_room_but_no_pinned_one() -> None:
     contacts = AddressCache(2, 150.0)
     contacts.put(contact(A, 1), 0.0)
@@ -59,6 +62,7 @@ def test_when_full_the_one_heard_of_longest_ago_makes_room_but_no_pinned_one() -
     assert [each.address for each in contacts.all()] == [C, B]
 
 
+@pytest.mark.conforms("LA-11")
 def test_tombstones_are_bounded() -> None:
     contacts = AddressCache(3, 150.0)
     for number in range(10):
@@ -68,6 +72,7 @@ def test_tombstones_are_bounded() -> None:
     assert contacts.tombstones == 1
 
 
+@pytest.mark.conforms("LA-1")
 @given(st.text())
 def test_every_name_becomes_printable_and_short(name: str) -> None:
     """C25."""
@@ -90,5 +95,6 @@ def test_every_name_becomes_printable_and_short(name: str) -> None:
         ((Physical("a", 1),) * 9, False),
     ],
 )
+@pytest.mark.conforms("LA-6")
 def test_a_contact_has_a_few_addresses_that_can_be_printed(places: tuple[Physical, ...], good: bool) -> None:
     assert is_reachable(Contact(A, "a", places, 1)) == good

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import trio
 
+from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, TransportConfig, find_problems
 from sitestack.layers.discovery import DiscoveryConfig
@@ -71,6 +72,19 @@ async def test_a_transport_sleeps_until_something_arrives() -> None:
                 await a.wait()
                 taken += a.receive()
         assert taken == [(b"x", place(b))]
+
+
+@pytest.mark.conforms("LA-8")
+async def test_an_external_address_is_what_others_are_told_and_answer_to() -> None:
+    with transports(1) as (b,):
+        outside = replace(CONFIG, external_host="198.51.100.7", external_port=7000)
+        with transports(1, outside) as (a,):
+            assert place(a) == Physical("198.51.100.7", 7000)
+            a.send([(place(b), b"question")])
+            assert await arriving(b, a, count=1) == [(b"question", place(a))]
+            b.send([(place(a), b"answer")])
+            assert await arriving(a, b, count=1) == [(b"answer", place(b))]
+            assert b.statistics().connections_made == 0, "there is a connection with who is told to be there"
 
 
 @pytest.mark.conforms("LA-29")
@@ -212,6 +226,7 @@ def test_a_site_over_tcp_needs_initial_hosts() -> None:
     assert problem.startswith("discovery.initial_hosts: without multicast")
 
 
+@pytest.mark.conforms("LA-13", "LA-29")
 async def test_a_site_over_tcp_forms_delivers_and_survives_its_coordinator() -> None:
     with transports(1) as (probe,):
         port = place(probe).port
@@ -228,10 +243,18 @@ async def test_a_site_over_tcp_forms_delivers_and_survives_its_coordinator() -> 
             await c.send(bytes(200_000))
             taken = [await take(channel, 1_001) for channel in (a, b, c)]
             assert taken[0] == taken[1] == taken[2]
+            before = tcp_of(b)
             await a.leave()
             await wait_for_view(b, 2)
             await c.send(b"on")
             assert [message.payload for message in await take(b, 1)] == [b"on"]
-            numbers = b.statistics().transport
-            assert isinstance(numbers, TcpStatistics)
-            assert numbers.received_datagrams > 0
+            numbers = tcp_of(b)
+            assert numbers.received_datagrams > before.received_datagrams > 0
+            made = (numbers.connections_made, numbers.connections_taken, numbers.reaped, numbers.broken)
+            assert made == (before.connections_made, before.connections_taken, 0, before.broken), "a view closes none"
+
+
+def tcp_of(channel: Channel) -> TcpStatistics:
+    numbers = channel.statistics().transport
+    assert isinstance(numbers, TcpStatistics)
+    return numbers

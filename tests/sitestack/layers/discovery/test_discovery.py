@@ -88,6 +88,7 @@ def test_a_process_without_view_answers_that_it_knows_no_coordinator() -> None:
     assert header == IAmHere(contact_of("A", 2), None, None, "", ())
 
 
+@pytest.mark.conforms("LA-12")
 def test_requests_are_repeated_and_end_in_order_of_address() -> None:
     discovery = make("B")
     times, effects = [0.0], discovery.down(FindMembers(), 0.0)
@@ -109,6 +110,7 @@ def test_a_search_ends_soon_after_a_coordinator_has_spoken_for_itself() -> None:
     assert discovery.deadline() == 0.02 + DiscoveryConfig().settle_s
 
 
+@pytest.mark.conforms("LA-11")
 def test_who_leaves_meanwhile_is_not_found() -> None:
     discovery = make("C")
     discovery.down(FindMembers(), 0.0)
@@ -126,6 +128,7 @@ def test_who_starts_at_the_same_time_counts_by_its_request() -> None:
     assert discovery.expire(1.0) == [Up(Found((Peer(A, "A", None, None),)))]
 
 
+@pytest.mark.conforms("LA-12")
 def test_a_requester_is_answered_at_most_once_per_interval() -> None:
     discovery = make()
     answers = [datagrams(hear(discovery, "B", request("B", n), n / 1_000)) for n in range(1, 251)]
@@ -271,6 +274,7 @@ def test_who_has_is_answered_by_the_member_itself_and_the_asker_is_learnt() -> N
     assert drops(hear(discovery, "C", WhoHas(A, contact_of("C", 2)))) == ["not_answered"]
 
 
+@pytest.mark.conforms("LA-12")
 @pytest.mark.parametrize(("name", "answers"), [("A", True), ("C", True), ("D", False)])
 def test_the_first_members_tell_of_the_view(name: str, answers: bool) -> None:
     discovery = make(name)
@@ -326,6 +330,7 @@ def test_after_a_merge_the_coordinator_introduces_everybody() -> None:
     assert "".join(each.name for each in header.contacts) == "ABCD"
 
 
+@pytest.mark.conforms("LA-11")
 def test_other_members_forget_who_left_and_say_nothing() -> None:
     discovery = make("B")
     hear(discovery, "C", IHave((contact_of("C", 1),)))
@@ -334,6 +339,7 @@ def test_other_members_forget_who_left_and_say_nothing() -> None:
     assert (cached(effects), datagrams(effects)) == ([RemovePhysical(C)], [])
 
 
+@pytest.mark.conforms("LA-28")
 def test_a_joiner_is_given_the_contacts_of_the_view() -> None:
     giver, joiner = make("A"), make("D")
     for name in "BCX":

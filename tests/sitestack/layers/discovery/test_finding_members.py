@@ -83,6 +83,7 @@ def test_a_later_joiner_is_known_to_all_once_it_is_in_the_view() -> None:
         assert group.knows(name) == "ABCDEF".replace(name, "")
 
 
+@pytest.mark.conforms("LA-12")
 def test_everybody_starts_at_once_and_all_know_the_same_candidates() -> None:
     group = Hosts()
     for name in "DBCA":
@@ -92,6 +93,7 @@ def test_everybody_starts_at_once_and_all_know_the_same_candidates() -> None:
     assert [group.found(name) for name in "ABCD"] == ["BCD", "ACD", "ABD", "ABC"]
 
 
+@pytest.mark.conforms("LA-12")
 def test_lost_requests_and_answers_are_made_good_by_the_next() -> None:
     group = Hosts()
     group.site("AB")
@@ -125,6 +127,7 @@ def test_what_waits_for_an_unknown_member_arrives_in_order_once(multicast: bool)
     assert "B -> c:1: IHave" in lines
 
 
+@pytest.mark.conforms("LA-9")
 def test_who_has_is_asked_again_when_it_is_lost_and_given_up_in_the_end() -> None:
     group = Hosts()
     group.start("A", find=False)
@@ -134,6 +137,7 @@ def test_who_has_is_asked_again_when_it_is_lost_and_given_up_in_the_end() -> Non
     assert group["A"].stack.drops == {"unresolved": 1}
 
 
+@pytest.mark.conforms("LA-20")
 def test_a_member_known_to_one_other_only_is_found_through_it() -> None:
     group = Hosts(multicast=False, discovery=DiscoveryConfig(initial_hosts=(place("C"),)))
     for name in "ABC":
@@ -220,6 +224,7 @@ def test_a_late_invalidate_does_not_hurt_a_member_that_came_back() -> None:
     assert group.received("C") == [("B", 1)]
 
 
+@pytest.mark.conforms("LA-5")
 @pytest.mark.parametrize("multicast", [True, False])
 def test_an_excluded_member_that_lives_can_be_reached_again(multicast: bool) -> None:
     """Both sides hold a tombstone of the other; the newest word of the one looked for wins over it."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers.batching import BatchingConfig
-from sitestack.layers.sequencer import Forward, Sequenced, SequencerConfig
+from sitestack.layers.sequencer import Forward, Sequenced, Sequencer, SequencerConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Stable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
@@ -109,6 +109,17 @@ def test_the_coordinator_casts_its_own_batch_without_a_unicast_to_itself() -> No
     assert sequencer.down(own, 0.0) == [Down(replace(own, headers=(Sequenced(),)))]
 
 
+@pytest.mark.conforms("SEQ-4")
+def test_the_counters_say_what_multicasts_have_cost() -> None:
+    group = OrderedGroup("ABC", ONE_EACH)
+    group.send("A", *numerals(1))
+    group.send("B", *numerals(1, 2))
+    group.settle()
+    counted = [group[name].layer(Sequencer).statistics() for name in "ABC"]
+    assert [(each.forwarded, each.sequenced, each.delivered) for each in counted] == [(0, 3, 3), (2, 0, 3), (0, 0, 3)]
+    assert {(each.duplicates, each.holes, each.resends) for each in counted} == {(0, 0, 0)}
+
+
 @pytest.mark.conforms("SEQ-6")
 def test_every_forwarded_batch_is_multicast_once_under_its_own_sender_and_numbers() -> None:
     group = OrderedGroup("ABC", ONE_EACH)
@@ -179,6 +190,7 @@ def test_what_arrives_before_its_predecessor_is_never_delivered_ahead_of_it() ->
         assert group[name].drops == {"order_hole": 1}
 
 
+@pytest.mark.conforms("SEQ-9")
 def test_a_batch_that_was_cut_in_another_way_the_second_time_is_dropped_whole() -> None:
     group = OrderedGroup("AB")
     for first, count in ((1, 3), (2, 4), (4, 1)):
@@ -208,7 +220,8 @@ def test_what_does_not_come_back_is_forwarded_again_in_order() -> None:
     assert group["C"].payloads("B") == numerals(1, 2, 3)
 
 
-def test_forwarding_again_slows_down_and_a_delivery_makes_it_eager_again() -> None:
+@pytest.mark.conforms("SEQ-3")
+def test_forwarding_again_slows_down_and_a_delivery_of_an_own_one_makes_it_eager_again() -> None:
     sequencer = sequencer_of("B")
     sequencer.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
     sequencer.down(Frame(address("B"), None, (), batch_of("B", 1)), 0.0)
@@ -220,12 +233,15 @@ def test_forwarding_again_slows_down_and_a_delivery_makes_it_eager_again() -> No
         dues.append(due)
         assert firsts(sequencer.expire(due)) == [1, 2]
     assert dues == [2.0, 6.0, 14.0, 30.0, 62.0, 94.0, 126.0]
-    sequencer.up(Frame(address("A"), None, (Sequenced(),), batch_of("B", 1), False, 1), 130.0)
+    sequencer.up(Frame(address("A"), None, (Sequenced(),), batch_of("A", 1), False, 1), 129.0)
+    assert sequencer.deadline() == 158.0, "what others send says nothing of the own ones"
+    sequencer.up(Frame(address("A"), None, (Sequenced(),), batch_of("B", 1), False, 2), 130.0)
     assert sequencer.deadline() == 132.0
     assert sequencer.expire(131.0) == []
     assert firsts(sequencer.expire(132.0)) == [2]
 
 
+@pytest.mark.conforms("SEQ-3")
 def test_what_only_waits_for_credit_is_not_forwarded_again() -> None:
     sequencer = sequencer_of("B")
     sequencer.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
@@ -289,6 +305,7 @@ def test_in_fifo_order_the_origin_casts_by_itself_and_sends_again_after_a_view()
     assert group.table("B") == (0, 0)
 
 
+@pytest.mark.conforms("SEQ-11")
 def test_in_fifo_order_nobody_forwards_and_nobody_writes_into_anothers_stream() -> None:
     group = OrderedGroup("ABC", FIFO)
     group.do("A", Up(Frame(address("B"), address("A"), (Forward(),), batch_of("B", 1))))

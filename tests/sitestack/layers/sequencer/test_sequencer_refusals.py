@@ -54,6 +54,7 @@ def test_nonsense_is_dropped_and_counted(frame: Frame, reason: str) -> None:
     assert sequencer.up(frame, 0.0) == [Dropped(reason)]
 
 
+@pytest.mark.conforms("SEQ-21")
 def test_the_coordinator_drops_forwards_during_a_block_since_their_senders_still_hold_them() -> None:
     group = OrderedGroup("ABC")
     group.send("B", b"m")

@@ -43,6 +43,7 @@ def test_those_that_left_are_remembered_up_to_a_bound_and_the_first_that_left_is
     assert sequencer.give_state() == SequencerState({address("D"): (2, 1), address("E"): (2, 1), address("A"): (1, 1)})
 
 
+@pytest.mark.conforms("SEQ-9")
 def test_the_state_is_the_same_at_every_member_whatever_came_first() -> None:
     states = []
     for origins in ("BC", "CB"):
@@ -55,6 +56,7 @@ def test_the_state_is_the_same_at_every_member_whatever_came_first() -> None:
     assert states == [[address("A"), B, C], [address("A"), B, C]]
 
 
+@pytest.mark.conforms("SEQ-9")
 def test_a_joiner_continues_from_the_others_numbers() -> None:
     group = OrderedGroup("AB", ONE_EACH)
     group.send("B", *numerals(1, 2, 3))
@@ -69,6 +71,7 @@ def test_a_joiner_continues_from_the_others_numbers() -> None:
     assert group["C"].drops == {}
 
 
+@pytest.mark.conforms("SEQ-9")
 def test_the_state_for_a_joiner_travels_as_bytes() -> None:
     state = SequencerState({address("B"): (4, 2), address("A"): (1, 7)})
     codec = Codec(SITE, Sequencer.HEADERS)

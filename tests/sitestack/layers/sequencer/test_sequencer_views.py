@@ -180,10 +180,11 @@ def test_without_the_flush_the_same_story_ends_in_two_orders() -> None:
     assert group["B"].delivered != group["C"].delivered
 
 
-@pytest.mark.conforms("SEQ-22")
+@pytest.mark.conforms("SEQ-22", "SEQ-21")
 def test_nothing_is_forwarded_before_the_first_view_nor_during_a_block() -> None:
     sequencer = sequencer_of("B")
     assert sequencer.down(Frame(B, None, (), batch_of("B", 1)), 0.0) == []
+    assert sequencer.deadline() is None, "nobody is there to forward it to, however long it takes"
     assert sequencer.up(ViewInstalled(view_of(1, "AB"), None, blocked=True), 0.0) == []
     assert firsts(sequencer.up(ViewInstalled(view_of(2, "AB"), view_of(1, "AB")), 0.0)) == [1]
     sequencer.up(Blocked(), 0.0)
@@ -194,6 +195,7 @@ def test_nothing_is_forwarded_before_the_first_view_nor_during_a_block() -> None
     assert firsts(sequencer.up(ViewInstalled(view_of(3, "AB"), view_of(2, "AB")), 0.0)) == [1, 2]
 
 
+@pytest.mark.conforms("SEQ-21")
 def test_a_view_that_is_only_caught_up_with_stays_blocked() -> None:
     group = OrderedGroup("AB", ONE_EACH)
     group.send("A", b"before")
@@ -218,10 +220,21 @@ def test_a_view_that_is_only_caught_up_with_stays_blocked() -> None:
 @pytest.mark.parametrize("order", ["total", "fifo"])
 @pytest.mark.parametrize("seed", range(20))
 def test_order_agreement_and_completeness_survive_random_crashes_and_delays(seed: int, order: str) -> None:
+    check_a_random_history(seed, order, "ABCDE")
+
+
+@pytest.mark.conforms("SEQ-10")
+@pytest.mark.parametrize("members", [2, 3, 4, 6, 7, 8, 9, 10])
+def test_sites_of_all_sizes_agree_on_one_order(members: int) -> None:
+    check_a_random_history(members, "total", "ABCDEFGHIJ"[:members])
+
+
+def check_a_random_history(seed: int, order: str, names: str) -> None:
+    """Members send, are slow, and crash, at random; those that are left have the same in the same order, without a hole."""
     rng = random.Random(seed)
     config = SequencerConfig(order="total" if order == "total" else "fifo")
-    group = OrderedGroup("ABCDE", Configs(BatchingConfig(batch_bytes_max=40, window_bytes=120), config))
-    alive = "ABCDE"
+    group = OrderedGroup(names, Configs(BatchingConfig(batch_bytes_max=40, window_bytes=120), config))
+    alive = names
     counts = dict.fromkeys(alive, 0)
     for _ in range(120):
         act = rng.random()
@@ -250,7 +263,7 @@ def test_order_agreement_and_completeness_survive_random_crashes_and_delays(seed
     reference = group[alive[0]]
     for name in alive:
         assert group[name].payloads(name) == numerals(*range(1, counts[name] + 1)), "complete and in order"
-        for sender in "ABCDE":
+        for sender in names:
             assert group[name].payloads(sender) == reference.payloads(sender)
         if order == "total":
             assert group[name].delivered == reference.delivered

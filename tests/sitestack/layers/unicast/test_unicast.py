@@ -85,6 +85,7 @@ def test_a_hole_is_asked_for_once_it_is_not_just_reordering() -> None:
     assert group["B"].texts["A"] == ["1", "2", "3", "4", "5", "6"]
 
 
+@pytest.mark.conforms("U2-17")
 def test_after_progress_the_next_hole_is_asked_for_without_delay() -> None:
     layer = layer_of(UnicastConfig(ask_interval_s=0.02, ask_interval_s_max=10.0))
     for n in (1, 3, 5):
@@ -103,6 +104,7 @@ def test_after_progress_the_next_hole_is_asked_for_without_delay() -> None:
     assert layer.flush(now + 0.02) == [Down(Frame(A, B, (UnicastAck(1, 1, 3, ((4, 4),)),), unreliable=True))]
 
 
+@pytest.mark.conforms("U2-17")
 def test_with_every_acknowledgement_lost_the_retransmissions_become_rare() -> None:
     group = Talkers()
     group.wire.rule = lose(lambda packet: isinstance(packet.header, UnicastAck))
@@ -112,6 +114,7 @@ def test_with_every_acknowledgement_lost_the_retransmissions_become_rare() -> No
     assert group["B"].texts["A"] == ["1"]
 
 
+@pytest.mark.conforms("U2-17")
 def test_a_new_message_does_not_wait_for_what_an_old_one_has_got_used_to() -> None:
     group = Talkers()
     group.wire.rule = lose(lambda packet: isinstance(packet.header, UnicastAck))
@@ -129,6 +132,7 @@ def test_a_new_message_does_not_wait_for_what_an_old_one_has_got_used_to() -> No
     assert group["B"].texts["A"] == ["1", "2"]
 
 
+@pytest.mark.conforms("U2-17")
 def test_a_lost_first_message_comes_again_without_being_asked_for() -> None:
     """The receiver may have no window: were each question for the first lost as well, all the others would wait for long."""
     group = Talkers()
@@ -145,6 +149,7 @@ def test_a_lost_first_message_comes_again_without_being_asked_for() -> None:
     assert group["B"].texts["A"] == ["1", "2", "3"]
 
 
+@pytest.mark.conforms("U2-17")
 def test_an_acknowledgement_is_sent_once_a_turn() -> None:
     layer = layer_of()
     for n in (1, 2, 3):
@@ -154,6 +159,7 @@ def test_an_acknowledgement_is_sent_once_a_turn() -> None:
     assert layer.flush(0.0) == []
 
 
+@pytest.mark.conforms("U2-17")
 def test_a_retransmission_is_the_very_frame() -> None:
     layer = layer_of()
     (sent,) = layer.down(unicast_of("A", "B", 1, b"x"), 0.0)
@@ -163,6 +169,7 @@ def test_a_retransmission_is_the_very_frame() -> None:
     assert again.event is sent.event
 
 
+@pytest.mark.conforms("U2-5")
 def test_a_first_message_that_comes_later_in_the_turn_costs_nothing() -> None:
     """Trap U10: what came before it waits, and nobody is asked."""
     layer = layer_of()
@@ -215,6 +222,7 @@ def test_a_delayed_first_of_the_old_connection_never_resets_the_window() -> None
     assert not any(isinstance(packet.header, SendFirst) for packet in group.wire.sent[packets:])
 
 
+@pytest.mark.conforms("U2-18")
 def test_delivered_but_unacknowledged_messages_are_not_delivered_again_by_a_new_window() -> None:
     """Traps U4 and U5: whichever side closes, the mids are remembered."""
     for closing in ("A", "B", "AB", "BA", "AAB"):
@@ -231,6 +239,7 @@ def test_delivered_but_unacknowledged_messages_are_not_delivered_again_by_a_new_
         assert group.levels("A")["window_frames"].now == 0
 
 
+@pytest.mark.conforms("U2-17")
 def test_an_acknowledgement_of_an_earlier_window_is_ignored() -> None:
     """Trap U6: connection and receiver window both have to be the present ones."""
     layer = layer_of()
@@ -243,6 +252,7 @@ def test_an_acknowledgement_of_an_earlier_window_is_ignored() -> None:
     assert layer.levels()["window_frames"].now == 2
 
 
+@pytest.mark.conforms("U2-5")
 def test_a_receiver_that_forgot_everything_is_acknowledged_again() -> None:
     """The number of a window grows although the peer was forgotten in between; else its acks would look stale."""
     group = Talkers("ABC", config=UnicastConfig(peers_max=1))
@@ -259,6 +269,7 @@ def test_a_receiver_that_forgot_everything_is_acknowledged_again() -> None:
     assert group.levels("A")["window_frames"].now == 0
 
 
+@pytest.mark.conforms("U2-5")
 def test_the_start_is_asked_for_at_most_once_per_interval() -> None:
     """Trap U7."""
     group = Talkers()
@@ -273,6 +284,7 @@ def test_the_start_is_asked_for_at_most_once_per_interval() -> None:
     assert kinds(group, "A", UnicastData) <= 101 + 2
 
 
+@pytest.mark.conforms("U2-5")
 def test_a_receiver_without_a_window_is_told_where_to_start_although_nothing_is_unacknowledged() -> None:
     """Trap U9."""
     group = Talkers()
@@ -296,6 +308,7 @@ def test_a_receiver_without_a_window_is_told_where_to_start_although_nothing_is_
     ]
 
 
+@pytest.mark.conforms("U2-5")
 def test_a_receiver_that_lost_its_tombstone_skips_what_it_had_acknowledged() -> None:
     """A delayed first message opens a window far behind; the sender says that what is missing there is settled."""
     layer = layer_of(UnicastConfig(peers_max=1))
@@ -308,6 +321,7 @@ def test_a_receiver_that_lost_its_tombstone_skips_what_it_had_acknowledged() -> 
     assert layer.flush(0.1)[0] == Down(Frame(A, B, (UnicastAck(1, 1, 9, ()),), unreliable=True))
 
 
+@pytest.mark.conforms("U2-5")
 def test_a_request_for_what_is_settled_is_answered_with_where_to_go_on() -> None:
     layer = layer_of()
     for n in (1, 2, 3):
@@ -319,6 +333,7 @@ def test_a_request_for_what_is_settled_is_answered_with_where_to_go_on() -> None
     assert answer.event.headers[-1] == UnicastData(1, 3, 3, True)
 
 
+@pytest.mark.conforms("U2-18")
 def test_mids_leap_over_what_was_given_up_and_never_fall() -> None:
     """A sender that is made anew must not use mids that the peer already has: they would look like duplicates."""
     group = Talkers(config=UnicastConfig(idle_s=1.0, tombstone_s=1000.0))

@@ -56,6 +56,7 @@ def test_a_peer_that_does_not_exist_is_given_up_and_costs_nothing_afterwards() -
     assert group["A"].stack.deadline() is None
 
 
+@pytest.mark.conforms("U2-4")
 def test_idle_connections_are_forgotten_and_reopen_by_themselves() -> None:
     group = Talkers()
     group.send("A", "B", "1")
@@ -68,6 +69,7 @@ def test_idle_connections_are_forgotten_and_reopen_by_themselves() -> None:
     assert group.statistics("B").tombstones == 0
 
 
+@pytest.mark.conforms("U2-11")
 @pytest.mark.parametrize(("back", "given_up"), [(False, True), (True, False)])
 def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, given_up: bool) -> None:
     group = Talkers()
@@ -91,6 +93,7 @@ def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, gi
 # -- bounds ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.conforms("U2-18")
 def test_beyond_the_window_frames_wait_in_order() -> None:
     config = UnicastConfig(window_frames_max=10, window_bytes_max=5 * (FRAME_COST_BYTES + 100))
     group = Talkers(config=config)
@@ -107,6 +110,7 @@ def test_beyond_the_window_frames_wait_in_order() -> None:
     assert after["queue_bytes"].high == levels["queue_bytes"].now
 
 
+@pytest.mark.conforms("U2-18")
 def test_a_small_frame_does_not_overtake_a_large_one_that_waits_for_room() -> None:
     group = Talkers(config=UnicastConfig(window_bytes_max=3_000))
     texts = ["x" * 1_500, "y" * 1_500, "z"]
@@ -115,6 +119,7 @@ def test_a_small_frame_does_not_overtake_a_large_one_that_waits_for_room() -> No
     assert group["B"].texts["A"] == texts
 
 
+@pytest.mark.conforms("U2-18")
 def test_a_frame_larger_than_the_window_goes_alone() -> None:
     group = Talkers(config=UnicastConfig(window_bytes_max=1_000, reorder_bytes_max=1_000))
     group.send("A", "B", "x" * 5_000, "y" * 5_000)
@@ -123,6 +128,7 @@ def test_a_frame_larger_than_the_window_goes_alone() -> None:
     assert [text[0] for text in group["B"].texts["A"]] == ["x", "y"]
 
 
+@pytest.mark.conforms("U2-18")
 def test_a_frame_beyond_the_queue_is_refused_and_reported() -> None:
     config = UnicastConfig(window_frames_max=1, queue_bytes_max=2 * (FRAME_COST_BYTES + 5))
     group = Talkers(config=config)
@@ -133,6 +139,7 @@ def test_a_frame_beyond_the_queue_is_refused_and_reported() -> None:
     assert group["B"].texts["A"] == ["1", "2", "3"]
 
 
+@pytest.mark.conforms("U2-17")
 def test_beyond_the_receive_window_frames_are_dropped_and_come_again() -> None:
     group = Talkers(config=UnicastConfig(reorder_frames_max=4))
     group.wire.rule = lose(lambda packet: packet.text == "0")
@@ -147,6 +154,7 @@ def test_beyond_the_receive_window_frames_are_dropped_and_come_again() -> None:
     assert group.levels("B")["reorder_bytes"].now == 0
 
 
+@pytest.mark.conforms("U2-17")
 def test_a_frame_that_waits_already_is_not_counted_twice() -> None:
     layer = layer_of()
     layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
@@ -158,6 +166,7 @@ def test_a_frame_that_waits_already_is_not_counted_twice() -> None:
     assert layer.levels()["reorder_bytes"].now == 0
 
 
+@pytest.mark.conforms("U2-17")
 def test_a_request_is_answered_up_to_a_bound() -> None:
     layer = layer_of(UnicastConfig(resend_bytes_max=3 * (FRAME_COST_BYTES + 5)))
     for n in range(1, 11):
@@ -166,6 +175,7 @@ def test_a_request_is_answered_up_to_a_bound() -> None:
     assert len(effects) == 3
 
 
+@pytest.mark.conforms("U2-11")
 def test_strangers_do_not_fill_the_memory() -> None:
     layer = layer_of(UnicastConfig(peers_max=8))
     for n in range(100):
@@ -177,6 +187,7 @@ def test_strangers_do_not_fill_the_memory() -> None:
     assert layer.statistics().tombstones == 0
 
 
+@pytest.mark.conforms("U2-11")
 def test_the_peer_that_was_silent_longest_is_forgotten() -> None:
     group = Talkers("ABCD", config=UnicastConfig(peers_max=2))
     for source in "BCBD":
@@ -210,6 +221,7 @@ def test_the_peer_that_was_silent_longest_is_forgotten() -> None:
         (SendFirst(2), "unicast_stale_send_first"),
     ],
 )
+@pytest.mark.conforms("U2-15")
 def test_hostile_headers_are_counted_and_change_nothing(header: Header, reason: str) -> None:
     layer = layer_of()
     layer.down(unicast_of("A", "B", 1, b"x"), 0.0)
@@ -227,6 +239,7 @@ def test_a_hostile_request_costs_no_more_than_an_honest_one(missing: tuple[tuple
     assert len(layer.up(control(UnicastAck(1, 1, 0, missing)), 0.0)) <= 32
 
 
+@pytest.mark.conforms("U2-18")
 def test_after_a_refused_frame_nothing_is_taken_until_the_queue_is_empty() -> None:
     """The refused one may be a piece of a larger frame, of which the last and smaller piece must not be taken."""
     config = UnicastConfig(window_frames_max=1, queue_bytes_max=2 * (FRAME_COST_BYTES + 10))
@@ -239,6 +252,7 @@ def test_after_a_refused_frame_nothing_is_taken_until_the_queue_is_empty() -> No
     assert group["B"].texts["A"] == ["1", "2", "5", "6"]
 
 
+@pytest.mark.conforms("U2-17")
 def test_thousands_of_silent_peers_are_walked_over_seldom_and_each_is_still_sent_to() -> None:
     """Strangers that ask once: one of them is always due, and each walk looks at all of them."""
     layer, peers = Unicast(local_of("A"), UnicastConfig()), 4 * MANY_PEERS

@@ -14,7 +14,7 @@ from sitestack.layers.unicast import UnicastConfig
 from sitestack.layers.unicast.headers import UnicastAck, UnicastData
 from sitestack.model.message import Scope
 from tests.harness.talkers import Talkers
-from tests.harness.wire import Fate, Faults, Packet, lose
+from tests.harness.wire import Fate, Faults, Packet, keep, lose
 
 pytestmark = pytest.mark.conforms("U2-18")
 
@@ -128,6 +128,19 @@ def test_what_is_given_up_is_told_to_the_sender() -> None:
     group.send("A", "B", "urgent", scope=Scope.OOB)
     group.run(120)
     assert group["A"].undeliverable == ["urgent"]
+
+
+def test_what_was_delivered_early_is_forgotten_when_its_sender_has_given_it_up() -> None:
+    """B never gets the message before it; what B remembers must not fill up with such mids."""
+    group = behind_a_hole()
+    group.wire.rule = lose(lambda packet: True)
+    group.run(70)
+    assert group["A"].undeliverable == ["two", "urgent"]
+    group.wire.rule = keep
+    group.send("A", "B", "four")
+    group.run(1)
+    assert group["B"].texts == {"A": ["one", "urgent", "four"]}
+    assert group.levels("B")["early_delivered"].now == 0
 
 
 def test_one_that_fits_into_no_datagram_keeps_its_place_and_whole_ones_pass_between_its_pieces() -> None:

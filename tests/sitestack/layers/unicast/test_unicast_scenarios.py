@@ -225,7 +225,7 @@ def test_issue_at_the_end_a_first_message_sent_again_does_not_reset_the_window()
     assert group["B"].drops == {"unicast_duplicate": 1}
 
 
-@pytest.mark.conforms("U2-0")
+@pytest.mark.conforms("U2-0", "U2-10")
 @pytest.mark.parametrize("closing", ["", "A", "B", "AB"])
 def test_motivation_a_one_sided_view_change_heals(closing: str) -> None:
     """A sees {A,B} but B sees only {B}: nothing is stuck and nothing discarded in either direction, whoever reset what."""

@@ -1,0 +1,29 @@
+"""Drawn mutants that change nothing that anybody could see: each with its reason. They are not drawn again."""
+
+from __future__ import annotations
+
+#: (file, the line above, the line, what it was replaced by), without white space around them -> why nobody can notice.
+EQUIVALENT: dict[tuple[str, str, str, str], str] = {
+    **{
+        (
+            "relay/gateway/acknowledgements.py",
+            '"""Forget what was not cast. Nothing is lost: the first ACK of each new link says again all that is stable '
+            'there."""',
+            "self._collected.clear()",
+            replacement,
+        ): "what was acknowledged stays true; a relay that is back in office casts it, and `take` leaves out what is known"
+        for replacement in ("pass", "return")
+    },
+    (
+        "relay/gateway/gateway.py",
+        "buffer, after = self._state.buffer, self._trimming",
+        "return buffer.age_due(after) if self._floor() > max(buffer.first, after + 1) else None",
+        "return buffer.age_due(after) if self._floor() > max(buffer.first, after + 2) else None",
+    ): "counts only while a Trim is on its way, and for one entry; when it is back, `buffer.first` is `after + 1`",
+    (
+        "sitestack/layers/discovery/directory.py",
+        "known = self.contacts.get(member)",
+        "if member == self.address or (known is not None and contact.version <= known.version):",
+        "if member == self.address or (known is not None and contact.version < known.version):",
+    ): "`AddressCache.put` refuses the same version once more, and nothing is said of it",
+}
