@@ -26,6 +26,8 @@ DELIVERY_S_MAX = 10.0
 BLOCKED_S_MAX = 6.0
 #: Seconds more, of both, for each further fault that begins or ends in that time: one more detection.
 DETECTION_S = 4.0
+#: Seconds more where so many datagrams are lost or damaged: the two longest waits between repetitions of a unicast.
+REPEAT_S, LOSSY = 4.0, 0.1
 MINUTE_S = 60.0
 #: Seconds after the end of all faults in which everybody can send, and is heard by everybody (T3).
 WHOLE_S_MAX = 30.0
@@ -99,8 +101,9 @@ class Liveness:
         """Seconds for each fault but one that begins or ends in a site; and late copies show a dead process as alive."""
         times = [self._nemesis.began + at for fault in self._plan.faults for at in _times(fault, site)]
         further = max(0, sum(start - DETECTION_S <= at <= end for at in times) - 1)
-        late_s = self._plan.duplication_late_s if self._plan.duplication else 0.0
-        return DETECTION_S * further + late_s
+        plan = self._plan
+        late_s = plan.duplication_late_s if plan.duplication else 0.0
+        return DETECTION_S * further + late_s + REPEAT_S * (plan.loss + plan.corruption > LOSSY)
 
     def _stayed_together(self, part: _Part, sender: Process, receiver: Process, start: float, end: float) -> bool:
         """Whether both were up for all of the time that is allowed, and nobody parted them, or held them up as it may."""

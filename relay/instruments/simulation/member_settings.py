@@ -30,7 +30,7 @@ def uneven(config: SiteConfig, rng: random.Random) -> SiteConfig:
         stability=stability,
         nakack=nakack,
         flow_control=replace(flow, window_bytes=min(window_bytes, flow.window_bytes)),
-        unicast=replace(protocols.unicast, retransmit_interval_s=rng.choice((0.05, 0.1, 0.4))),
+        unicast=replace(protocols.unicast, retransmit_interval_s=rng.choice((0.05, 0.1, 0.2))),
         batching=replace(protocols.batching, batch_count_max=rng.choice((1, protocols.batching.batch_count_max))),
     )
     transport = replace(config.transport, datagram_bytes_max=rng.choice((1_400, 9_000, 60_000)))
