@@ -1,8 +1,8 @@
 """Path MTU discovery: finds out how large a datagram may be to reach a member, and has larger ones cut for it.
 
     NAKACK, UNICAST      what was sent to B again and again does not arrive     down: PathDoubt(B)
-    me -> B              Probe(60,000), Probe(8,900), Probe(1,400), Probe(1,200)   each alone in a datagram of that size
-    B -> me              ProbeAnswer(1,400), ProbeAnswer(1,200)
+    me -> B              Probe(1,200), Probe(1,400), Probe(8,900), Probe(60,000)   each alone in a datagram of that size
+    B -> me              ProbeAnswer(1,200), ProbeAnswer(1,400)
     me                   datagrams to B, and multicasts, are cut into slices of 1,400 bytes from now on
 
 A network that swallows large datagrams (a tunnel, a firewall that drops IP fragments, a switch without jumbo frames) lets
@@ -40,8 +40,8 @@ class PathMtuConfig:
 
     #: How often the probes of a search are sent; the largest size that was answered is then what passes.
     attempts: int = 4
-    #: The time between two of these.
-    attempt_interval_s: float = 0.1
+    #: The time between the first two of these; it doubles each time, as the probes themselves may fill a narrow wire.
+    attempt_interval_s: float = 0.05
     #: Least time between two searches for one member.
     search_interval_s: float = 2.0
     #: How often a limit is looked at again: the network may have been mended.
@@ -165,9 +165,11 @@ class PathMtu(Layer):
         return self._probe(member, search, now)
 
     def _probe(self, member: Address, search: _Search, now: float) -> list[Effect]:
+        """Send the sizes that were not answered, the smallest first: where the largest fills a queue they have passed."""
+        search.due = now + self._config.attempt_interval_s * 2**search.attempts
         search.attempts += 1
-        search.due = now + self._config.attempt_interval_s
-        return [Down(SendAlone(self._padded(member, search.number, size))) for size in self._sizes]
+        sizes = [size for size in reversed(self._sizes) if size not in search.answered]
+        return [Down(SendAlone(self._padded(member, search.number, size))) for size in sizes]
 
     def _padded(self, member: Address, number: int, size: int) -> Frame:
         """A probe whose datagram has exactly `size` bytes, as long as that leaves more than 255 bytes of padding."""
