@@ -176,3 +176,17 @@ def test_parts_that_merge_hold_for_what_either_was_held_for() -> None:
     nyc.merge(other)
     world.run(1)
     assert held_for(nyc) == ("LON", "SFO")
+
+
+@pytest.mark.conforms("REL-15")
+def test_the_configuration_of_who_has_left_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay.gateway.retention.ADDRESSES_MAX", 1)
+    world, nyc, _ = begin("LON", "SFO")
+    join(nyc, "C", "SFO")
+    nyc.kill(nyc.relay)
+    m = join(nyc, "M", "SFO")
+    world.run(1)
+    nyc.kill(m)
+    join(nyc, "D", "SFO")
+    world.run(AGE_S + 1)
+    assert held_for(nyc) == ("SFO",), "what D has said counts, so nobody is left who wants LON"
