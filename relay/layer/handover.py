@@ -63,12 +63,20 @@ class Giver:
         return HeldChunk(token, end, HeldEntries.of([buffer.at(each) for each in range(start, end)]), self._left(end))
 
     def _first_unknown(self, known: Known) -> int:
-        buffer = self._buffer
-        for position in range(buffer.first, buffer.end):
-            batch = buffer.at(position).batch
-            if batch is not None and not known.has(batch.origin, batch.first, batch.last):
-                return position
-        return buffer.end
+        """Where to begin. What is known mostly comes first; where it does not, something known is sent, or something is not.
+
+        Anybody may ask, and a walk through a large buffer would take long.
+        """
+        low, high = self._buffer.first, self._buffer.end
+        while low < high:
+            middle = place = (low + high) // 2
+            while place >= low and (batch := self._buffer.at(place).batch) is None:
+                place -= 1  # views are few, and tell nothing
+            if place < low or (batch is not None and known.has(batch.origin, batch.first, batch.last)):
+                low = middle + 1
+            else:
+                high = place
+        return low
 
     def _left(self, position: int) -> int:
         return self._buffer.held_from(position)[1] if position < self._buffer.end else 0

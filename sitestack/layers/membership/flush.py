@@ -135,7 +135,8 @@ class Flush:
             upto, holders = self._cut(part)
             for member in part.survivors:
                 collect = self.merges or (member == part.representative and bool(self.joiners))
-                messages.append((member, Prepare(part.view.id, view, upto, holders, collect, (), self.known)))
+                known = self.known if collect else ()
+                messages.append((member, Prepare(part.view.id, view, upto, holders, collect, (), known)))
         return messages
 
     def _cut(self, part: Part) -> tuple[dict[Address, int], dict[Address, Address]]:

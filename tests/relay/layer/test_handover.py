@@ -5,14 +5,18 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
+import pytest
+
 from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, Giver, Taker
-from relay.replica.buffer import Buffer, BufferConfig
+from relay.replica.buffer import Buffer, BufferConfig, Entry
 from relay.replica.entries import HeldChunk, HeldRequest
 from sitestack.model.address import Address
 from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import View, ViewId
 
 A, B, J = (Address(bytes([number]) * 16) for number in (1, 2, 9))
 BODY = 25_000
+VIEW = View(ViewId(1, A), ViewId(1, A), (A,), ("A",))
 
 
 def batch(number: int, size: int = BODY) -> Batch:
@@ -98,6 +102,29 @@ def test_it_goes_on_with_the_next_coordinator_where_the_last_one_died() -> None:
     assert have(taker) == list(range(1, 31))
     assert fetch(taker, giver_of(buffer_of(*numbers)), B) == 25
     assert taker.bytes.high == 100 * len(batch(1).body), "nothing was fetched twice"
+
+
+def test_to_find_where_to_begin_costs_little_whatever_the_buffer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may ask."""
+    buffer = Buffer(BufferConfig())
+    for number in range(1, 10_001):
+        buffer.append(None, VIEW, 0.0) if number % 1_000 == 0 else None
+        buffer.append(batch(number, 1), None, 0.0)
+    looked = 0
+
+    def at(position: int) -> Entry:
+        nonlocal looked
+        looked += 1
+        return look(position)
+
+    look = buffer.at
+    monkeypatch.setattr(buffer, "at", at)
+    for last in (0, 1, 999, 1_000, 5_432, 9_999, 10_000):
+        looked = 0
+        chunk = giver_of(buffer).answer(J, HeldRequest(0, 0, ((A, 1, last),) if last else ()))
+        assert chunk is not None
+        assert looked < 50
+        assert chunk.position == buffer.end or look(chunk.position).batch == batch(last + 1, 1)
 
 
 def test_what_was_trimmed_meanwhile_is_passed_over() -> None:
