@@ -58,7 +58,13 @@ HANDOVER = (
     Mutant(
         "HAND-token",
         "whoever asks in a joiner's name has it sent the buffer",
-        (Edit("relay/layer/handover.py", "        if request.token and request.token != expected:\n", "        if False:\n"),),
+        (
+            Edit(
+                "relay/layer/handover.py",
+                "        if request.token and request.token != self._tokens.get(joiner):\n",
+                "        if False:\n",
+            ),
+        ),
         ("tests/relay/layer/test_handover.py::test_a_chunk_costs_the_token_of_the_one_before",),
     ),
 )

@@ -69,4 +69,4 @@ def test_a_planted_bug_shrinks_to_the_fault_that_shows_it(monkeypatch: pytest.Mo
     small = shrink(plan, lambda candidate: SeedRun(candidate).result().violations)
     assert SeedRun(small).result().violations
     assert len(small.faults) <= len(plan.faults) // 2
-    assert any(isinstance(fault, Kill | Leave | Pause | Split) for fault in small.faults)
+    assert any(isinstance(fault, Kill | Leave | Pause | Split | Hole) for fault in small.faults)

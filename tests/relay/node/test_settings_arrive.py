@@ -48,6 +48,7 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "membership": ("Membership",),
     "membership.leader": ("Leader",),
     "membership.merge": ("Merging",),
+    "membership.quarantine": ("Quarantine",),
     # Opening and joining read them where they are, in the channel's own configuration.
     "channel": ("NodeConfig",),
     "protocols.batching": ("Batching",),
@@ -63,6 +64,7 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "protocols.unicast": ("Unicast",),
     "protocols.nakack": ("NakAck",),
     "protocols.failure_detection": ("FailureDetection",),
+    "protocols.path_mtu": ("PathMtu",),
     "protocols.resolver": ("Resolver",),
     # The bridge is made of it when the member runs.
     "relay.bridge": ("RelayChannel",),
