@@ -110,9 +110,10 @@ class ChannelConfig:
     #: How often these names are looked up again: members move.
     resolve_interval_s: float = 10.0
     #: What becomes of a member whose application takes nothing while more than `protocols.flow_control.backlog_bytes_max` waits
-    #: for it, and so all senders of its site: it leaves (exclude), or they wait without limit (slow).
-    backlog_policy: Literal["exclude", "slow"] = "exclude"
-    #: How long its site waits for it before it leaves.
+    #: for it, and so all senders of its site: it leaves (exclude), it stays and its application is told what it will not get
+    #: (gap), or all wait without limit (slow).
+    backlog_policy: Literal["exclude", "gap", "slow"] = "exclude"
+    #: How long its site waits for it before that.
     backlog_hold_s: float = 10.0
 
 

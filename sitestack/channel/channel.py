@@ -326,10 +326,8 @@ class Channel(Generic[X_co]):
                 if listener is not None:
                     owner = f"{self.name} in {self.site}"
                     self._watcher = Watcher(self.address, owner, listener, self.hand_in, nursery)
-                settings = self.config.channel
-                if settings.backlog_policy == "exclude":
-                    guard = BacklogGuard(self._receive_end, self._gate, settings.backlog_hold_s, self._exclude)
-                    nursery.start_soon(guard.run, name=f"backlog of {self.name} in {self.site}")
+                guard = BacklogGuard(self._receive_end, self._gate, self.config.channel, self._exclude)
+                nursery.start_soon(guard.run, name=f"backlog of {self.name} in {self.site}")
                 await self._driver.run()
                 nursery.cancel_scope.cancel()
 

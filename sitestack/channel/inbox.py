@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from sitestack.model.address import Address
 from sitestack.model.fast_frozen import fast_frozen
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
-from sitestack.model.message import Batch, Message, MessageId
+from sitestack.model.message import Batch, Message, MessageId, Scope
 from sitestack.model.roster import NOBODY, Roster
 from sitestack.model.view import View, ViewId
 
@@ -59,6 +60,14 @@ class Mark:
     view: ViewId
 
 
+def _gap_of(item: object) -> Gap | None:
+    """The gap that stands for a delivery, or that stood for some already; None for another item."""
+    if isinstance(item, Delivery):
+        batch = item.batch
+        return Gap(batch.site, batch.origin, batch.first, batch.last, GapReason.BACKLOG, batch.scope)
+    return item if isinstance(item, Gap) and item.reason is GapReason.BACKLOG else None
+
+
 class Inbox(Generic[E]):
     """Batches and other events in the order of their delivery.
 
@@ -66,7 +75,7 @@ class Inbox(Generic[E]):
     """
 
     def __init__(self) -> None:
-        self._items: deque[Delivery | E] = deque()
+        self._items: deque[Delivery | E | Gap] = deque()
         self.backlog_bytes = Level(None)
         self._abandoned = False
 
@@ -79,7 +88,7 @@ class Inbox(Generic[E]):
         self._items.append(item)
         self.backlog_bytes.add(cost_bytes(item))
 
-    def take(self) -> Delivery | E:
+    def take(self) -> Delivery | E | Gap:
         """Remove and return the oldest item; there must be one."""
         item = self._items.popleft()
         self.backlog_bytes.now -= cost_bytes(item)
@@ -91,6 +100,28 @@ class Inbox(Generic[E]):
         self._items.clear()
         self.backlog_bytes.now = 0
 
+    def skip(self) -> None:
+        """Put gaps in the place of all deliveries: one for each run of consecutive numbers between two views."""
+        items: list[Delivery | E | Gap] = []
+        runs: dict[tuple[str, Address, Scope], int] = {}
+        for item in self._items:
+            gap = _gap_of(item)
+            if gap is None:
+                items.append(item)
+                if isinstance(item, View):
+                    runs.clear()
+                continue
+            key = (gap.site, gap.origin, gap.scope)
+            place = runs.get(key)
+            before = None if place is None else items[place]
+            if place is not None and isinstance(before, Gap) and before.last + 1 == gap.first:
+                items[place] = replace(before, last=gap.last)
+            else:
+                runs[key] = len(items)
+                items.append(gap)
+        self._items = deque(items)
+        self.backlog_bytes.now = 0
+
     def restart(self, mark: Mark) -> None:
         """Drop what the state at this mark contains; the mark is the next item to be taken.
 
@@ -98,7 +129,7 @@ class Inbox(Generic[E]):
         """
         if self._abandoned:
             return
-        before: list[Delivery | E] = []
+        before: list[Delivery | E | Gap] = []
         while (item := self.take()) != mark:
             if not isinstance(item, Mark | View) and not (isinstance(item, Delivery) and item.batch.target is None):
                 before.append(item)

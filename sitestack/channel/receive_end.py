@@ -40,6 +40,8 @@ class ReceiveEnd:
         self._taken_messages = 0
         #: How many items the application has asked for.
         self.takes = 0
+        #: Whether what waited became a gap, and nothing was taken since: whoever takes nothing is waited for once.
+        self.has_skipped = False
         self._closed = False
         #: The error that iterating raises when nothing can be taken any more; None for a normal end.
         self._failure: LocalError | None = None
@@ -58,6 +60,7 @@ class ReceiveEnd:
         """
         inbox = self._inbox
         self.takes += 1
+        self.has_skipped = False
         self._taker = trio.lowlevel.current_task()
         if self._taken_messages >= TAKE_MESSAGES:
             self._taken_messages = 0
@@ -114,6 +117,12 @@ class ReceiveEnd:
         """
         self._failure = self._failure or failure
         self._inbox.abandon()
+        self._report_backlog()
+
+    def skip(self) -> None:
+        """Put gaps in the place of what waits, so that senders go on."""
+        self.has_skipped = True
+        self._inbox.skip()
         self._report_backlog()
 
     def close(self) -> None:

@@ -23,6 +23,8 @@ class GapReason(StrEnum):
     NOT_HELD = "not_held"
     #: Another part of this site delivered them while the site was split, or this member was excluded.
     OTHER_PART = "other_part"
+    #: The application took nothing for so long that its site went on without waiting for it (`channel.backlog_policy: gap`).
+    BACKLOG = "backlog"
     #: A word of a later version.
     OTHER = "other"
 
@@ -36,7 +38,8 @@ class Gap(Event):
     """Messages `first` to `last` of an origin, which will never be delivered here.
 
     Those of another site, always of scope ALL, were dropped there (R21, X5); those of this site, which the sequencer reports
-    right after a merge view, another part of the site has delivered (S21).
+    right after a merge view, another part of the site has delivered (S21). Those of any sender and scope that this very member
+    delivered, and its application did not take in time, have the reason `backlog`; they are not in the journal as gaps.
     """
 
     in_stream: ClassVar[bool] = True

@@ -125,7 +125,7 @@ class SeedVerdict:
             self._nemesis.covered["left with messages on their way"] += bool(unsaid)
             if missing > unsaid:
                 said.append(f"S16 {_label(process)}: left, never saw {missing} of its messages, and spoke of {unsaid}")
-            if unsaid and stop.t / 1e9 - told < BatchingConfig().stop_timeout_s:
+            if unsaid and stop.t < int((told + BatchingConfig().stop_timeout_s) * 1e9):
                 said.append(f"S16 {_label(process)}: left {unsaid} messages behind after {stop.t / 1e9 - told:.3f} s")
         return said
 

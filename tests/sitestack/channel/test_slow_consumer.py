@@ -14,12 +14,13 @@ from trio.testing import MockClock
 from sitestack.channel.channel import Channel
 from sitestack.config import SiteConfig
 from sitestack.model.errors import SlowConsumer
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Message
 from tests.harness.channels import members
 from tests.sitestack.channel.test_channel_backlog import with_backlog
 
 
-def with_policy(policy: Literal["exclude", "slow"]) -> SiteConfig:
+def with_policy(policy: Literal["exclude", "gap", "slow"]) -> SiteConfig:
     config = with_backlog()
     return replace(config, channel=replace(config.channel, backlog_policy=policy, backlog_hold_s=4.0))
 
@@ -122,3 +123,33 @@ async def _first_message(channel: Channel) -> AsyncIterator[Message]:
         if isinstance(event, Message):
             yield event
             return
+
+
+async def test_with_the_policy_gap_it_stays_and_is_told_exactly_what_it_does_not_get(autojump_clock: MockClock) -> None:
+    async with flooded(with_policy("gap")) as site:
+        await trio.sleep(20)
+        assert 4.0 <= site.longest_s < 4.0 + 2.0, "the others have waited once"
+        assert len(site.a.view.members) == 3
+        assert site.c.levels()["backlog_bytes"].now < 200_000
+        numbers, gaps = [], []
+        with trio.move_on_after(5):
+            async for event in site.c:
+                match event:
+                    case Message():
+                        numbers.append(event.id.n)
+                    case Gap():
+                        gaps.append((event.first, event.last))
+                        assert (event.reason, event.origin) == (GapReason.BACKLOG, site.a.address)
+                        numbers += range(event.first, event.last + 1)
+        assert numbers == list(range(1, len(numbers) + 1)), "every number once and in order, as a message or in a gap"
+        assert len(numbers) > site.sent - 100
+        assert 1 <= len(gaps) <= 2, "one gap, however often it was looked at"
+
+
+async def test_who_takes_again_is_waited_for_again(autojump_clock: MockClock) -> None:
+    async with flooded(with_policy("gap")) as site:
+        await trio.sleep(20)
+        site.longest_s = 0.0
+        await anext(site.c)
+        await trio.sleep(20)
+        assert 3.0 <= site.longest_s < 4.0 + 2.0
