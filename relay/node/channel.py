@@ -32,6 +32,7 @@ from sitestack.channel.open import (
 from sitestack.channel.state_handover import SharedState
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.journal.recorder import Recorder
+from sitestack.layers.flow_control import FlowControl
 from sitestack.model.errors import unwrapped
 from sitestack.model.events import Event, OtherParameters, Unreached
 from sitestack.model.level import Level
@@ -77,6 +78,7 @@ class RelayChannel(Channel[BetweenSites]):
             SlowSite: self._log_slow,
         }
         shown = frozenset[type[Event]]({GlobalView, Unreachable})
+        [self._flow_control] = [layer for layer in stack.layers if isinstance(layer, FlowControl)]
         super().__init__(local, stack, transport, config, recorder, state, Extension(handlers, shown, self._bridged))
         self._bridge_config = config.relay.bridge
         self._bridge: Bridge | None = None
@@ -108,6 +110,10 @@ class RelayChannel(Channel[BetweenSites]):
         """Everything that has a bound or is empty at rest: the bridge's too."""
         assert self._bridge is not None, "a channel runs as long as its block"
         return {**super().levels(), **{f"bridge.{name}": level for name, level in self._bridge.levels().items()}}
+
+    def waited_for(self) -> dict[str, int]:
+        """The logical names of the members that this one's messages wait for, and the bytes that each of them has taken."""
+        return {self.view.name_of(member): taken for member, taken in self._flow_control.waited_for().items()}
 
     @asynccontextmanager
     async def _bridged(self, hand_in: Callable[[Event], None]) -> AsyncIterator[None]:

@@ -24,6 +24,7 @@ from relay.node.lines import LineSink, LineSource
 from relay.node.log_output import LogOutput
 from relay.node.loop_watch import LoopWatch
 from relay.node.settings import NodeConfig
+from relay.node.slow_members import SlowMembers
 from relay.node.status import Identity, NodeStatistics, NodeStatus
 from relay.node.status_socket import answer_status, open_status_socket, run_directory, socket_path
 from sitestack.channel.inbox import Delivery
@@ -92,6 +93,7 @@ class _Node:
         self._events: EventOutput | None = None
         self._store: JournalStore | None = None
         self._role: Role | None = None
+        self._slow = SlowMembers()
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
 
     def describe(self) -> dict[str, Any]:
@@ -169,6 +171,7 @@ class _Node:
             "log": log and f"cannot be written: {log}",
             "status socket": _refused(self.status_door),
             "http": _refused(self.http_door),
+            "senders": "" if channel is None else self._slow.look(channel.waited_for(), trio.current_time()),
         }
         return [f"{where}: {error}." for where, error in errors.items() if error]
 

@@ -299,6 +299,16 @@ class FlowControl(Layer):
             self._count_queued(frame, -1)
         return frames
 
+    def waited_for(self) -> dict[Address, int]:
+        """The members that frames wait for, and the bytes that each has consumed: for multicasts those furthest behind."""
+        if self._blocked:
+            return {}
+        found = {each: account.unicasts.acknowledged for each, account in self._accounts.items() if account.unicasts.queue}
+        if self._casts.queue and self._view is not None:
+            totals = {each: self._accounts[each].cast_acknowledged for each in self._view.members}
+            found.update({each: total for each, total in totals.items() if total <= self._casts.acknowledged})
+        return found
+
     def statistics(self) -> FlowControlStatistics:
         return FlowControlStatistics(self._waits, self._credits_sent, self._credits_received, len(self._accounts))
 

@@ -18,8 +18,25 @@ class DeafChannel:
     listen_error = ""
     excluded = None
 
+    def __init__(self) -> None:
+        self.waits: dict[str, int] = {}
+
+    def waited_for(self) -> dict[str, int]:
+        return self.waits
+
     def statistics(self) -> object:
         raise AssertionError("all numbers were asked for")
+
+
+async def test_a_member_that_takes_nothing_while_senders_wait_for_it_is_named(autojump_clock: object) -> None:
+    node, channel = _Node(NodeConfig(site="NYC", name="A"), NodeOptions()), DeafChannel()
+    channel.waits = {"C": 1_000}
+    with capture_logs() as log:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node._watch, cast(RelayChannel, cast(Any, channel)))
+            await trio.sleep(10)
+            nursery.cancel_scope.cancel()
+    assert [line["event"] for line in log] == ["senders: wait for C, which takes nothing."]
 
 
 async def test_what_stops_working_is_said_once_without_all_statistics(autojump_clock: object) -> None:

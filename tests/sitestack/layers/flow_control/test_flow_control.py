@@ -82,6 +82,25 @@ def test_a_sender_is_never_more_than_a_window_and_a_frame_ahead_of_the_slowest_r
     assert flow.levels()["ahead_bytes"].high == 10_000
 
 
+def test_those_that_frames_wait_for_are_named_with_what_they_have_consumed() -> None:
+    flow = flow_of()
+    for n in range(1, 11):
+        flow.down(frame(n), 0.0)
+    assert flow.waited_for() == {}, "nothing waits"
+    flow.down(frame(11), 0.0)
+    assert flow.waited_for() == {A: 0, B: 0, C: 0}
+    flow.up(credits_from(A, 10_000), 0.0)
+    assert flow.waited_for() == {B: 0, C: 0}
+    for n in range(1, 12):
+        flow.down(frame(n, dest=B), 0.0)
+    flow.up(credits_from(B, 10_000, 1_000), 0.0)
+    assert flow.waited_for() == {C: 0}
+    flow.down(frame(12, dest=B), 0.0)
+    assert flow.waited_for() == {B: 1_000, C: 0}
+    flow.up(Blocked(), 0.0)
+    assert flow.waited_for() == {}, "all wait for the view"
+
+
 def test_with_nothing_on_its_way_one_frame_passes_however_large_it_is() -> None:
     flow = flow_of()
     assert sent(flow.down(frame(1, size=1_000_000), 0.0)) == [1]
