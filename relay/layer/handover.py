@@ -28,7 +28,8 @@ from sitestack.model.message import Batch
 CHUNK_BYTES = 64 * 1024
 #: Joiners that are handed something at a time; beyond, the one that asked longest ago begins anew.
 JOINERS_MAX = 1_024
-#: Seconds after the last chunk for which a member keeps what it has fetched, should the merge not come.
+#: Seconds for which a member keeps what it has fetched after the last chunk, or after it has said so, should no merge come. A
+#: joiner keeps it until its first view, since whoever lets it in has been told.
 KEPT_S = 60.0
 #: Tokens are below this.
 TOKENS = 1 << 62
@@ -107,7 +108,7 @@ class Taker:
         self._kept_until = 0.0
 
     def deadline(self) -> float | None:
-        """When what was fetched is not kept any more: nobody has taken this member in."""
+        """When what a member has fetched is not kept any more: the merge has not come."""
         return self._kept_until if self._batches or self._errand is not None else None
 
     def expire(self, now: float) -> None:
@@ -116,17 +117,21 @@ class Taker:
         if due is not None and now >= due:
             self.clear()
 
+    def keep(self, now: float) -> None:
+        """What has arrived is needed for a while yet: somebody is told of it."""
+        self._kept_until = max(self._kept_until, now + KEPT_S)
+
     def begin(self, coordinator: Address, known: HeldRuns, now: float) -> HeldRequest:
         """Begin to fetch from this coordinator what is not `known`."""
         self._errand = _Errand(coordinator)
-        self._kept_until = now + KEPT_S
+        self.keep(now)
         return HeldRequest(0, 0, known.runs)
 
     def take(self, chunk: HeldChunk, now: float) -> HeldRequest | None:
         """Keep a chunk of the coordinator that it `fetches_from`; returns the next request, or None when nothing more is."""
         errand = self._errand
         assert errand is not None, "a chunk that nobody asked for"
-        self._kept_until = now + KEPT_S
+        self.keep(now)
         for entry in chunk.entries:
             batch = entry.batch
             if batch is not None and (batch.origin, batch.first) not in self._batches and batch.body:

@@ -298,12 +298,15 @@ class RelayLayer(Layer):
 
     def expire(self, now: float) -> list[Effect]:
         """Forward unicasts again or give them up. Deadlines of the links are met in `flush`, so that runs too."""
-        self._taker.expire(now)
+        if self.state.view is not None:
+            self._taker.expire(now)
         return [*self.unicasts.expire(now), *self.flush(now)]
 
     def deadline(self) -> float | None:
         """Time (s) at which links, unicasts or a leave are due, the first of them; at once when `flush` has work."""
-        dues = [self._waiting_since, self.gateway.deadline(), self.unicasts.deadline(), self._leave_due, self._taker.deadline()]
+        dues = [self._waiting_since, self.gateway.deadline(), self.unicasts.deadline(), self._leave_due]
+        if self.state.view is not None:
+            dues.append(self._taker.deadline())
         return min([due for due in dues if due is not None], default=None)
 
     def statistics(self) -> RelayStatistics:
@@ -323,6 +326,7 @@ class RelayLayer(Layer):
 
     def give_known(self) -> Header | None:
         """What this member holds, or has fetched, which another part of the site need not hand over."""
+        self._taker.keep(self._now)
         return self._known()
 
     def _known(self) -> HeldRuns:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, Giver, Taker
+from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, KEPT_S, Giver, Taker
 from relay.replica.buffer import Buffer, BufferConfig, Entry
-from relay.replica.entries import HeldChunk, HeldRequest
+from relay.replica.entries import HeldChunk, HeldRequest, RelayState
 from sitestack.model.address import Address
+from sitestack.model.frame import Frame
+from sitestack.model.handover_events import Fetched, Offered
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
+from sitestack.stack.layer import Down
+from tests.harness.relay.member import Member
+from tests.harness.relay.world import sites_of
 
 A, B, J = (Address(bytes([number]) * 16) for number in (1, 2, 9))
 BODY = 25_000
@@ -158,6 +164,43 @@ def test_a_site_that_writes_as_fast_as_the_joiner_fetches_is_not_caught_up_with(
             buffer.append(batch(number), None, 0.0)
         assert number < 1_000
     assert 190 < len(have(taker)) < 220, "twice what there was at first"
+
+
+def test_a_member_forgets_what_it_has_fetched_when_the_merge_does_not_come() -> None:
+    taker = Taker(1 << 30)
+    fetch(taker, giver_of(buffer_of(*range(1, 11))))
+    assert taker.deadline() == KEPT_S
+    taker.keep(20.0)
+    taker.expire(KEPT_S)
+    assert have(taker) == list(range(1, 11))
+    taker.expire(20.0 + KEPT_S)
+    assert (have(taker), taker.deadline()) == ([], None)
+
+
+def test_a_joiner_keeps_it_however_long_it_is_not_let_in() -> None:
+    """Its coordinator has been told what it has, and leaves that out of the state that comes with the first view."""
+    world, sites = sites_of({"NYC": 1, "SFO": 1})
+    world.part("NYC", "SFO")
+    nyc = sites["NYC"]
+    for n in range(5):
+        nyc.relay.send(str(n))
+    joiner = Member(nyc, "J", 1)
+    (asked,) = joiner.layer.up(Offered(nyc.relay.address), 0.0)
+    while isinstance(asked, Down) and isinstance(asked.event, Frame):
+        frame = replace(asked.event, source=joiner.address)
+        (told,) = nyc.relay.layer.up(frame, 0.0)
+        assert isinstance(told, Down)
+        assert isinstance(told.event, Frame)
+        asked = joiner.layer.up(told.event, 0.0)[-1]
+    assert isinstance(asked, Down)
+    assert isinstance(asked.event, Fetched)
+    for hour in range(1, 4):
+        joiner.layer.expire(3_600.0 * hour)
+    state = nyc.relay.layer.give_rest(asked.event.known)
+    assert isinstance(state, RelayState)
+    assert not any(state.entries.bodies)
+    joiner.layer.take_state(state)
+    assert list(joiner.layer.state.buffer.give()) == list(nyc.relay.layer.state.buffer.give())
 
 
 def test_what_is_kept_is_bounded() -> None:
