@@ -14,6 +14,8 @@ class PathDoubt(Event):
     """Travels down from NAKACK and UNICAST: what was sent to this process again and again does not seem to arrive."""
 
     member: Address
+    #: Whether it has ever answered this member. Anybody may name an address; only who answers from there is sent more.
+    answers: bool
 
 
 @dataclass(frozen=True, slots=True)

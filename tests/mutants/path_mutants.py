@@ -13,7 +13,7 @@ PATH_MTU = (
         (
             Edit(
                 "sitestack/layers/nakack/layer.py",
-                "        if request.in_vain:\n            effects.append(Down(PathDoubt(requester)))\n",
+                "        if request.in_vain:\n            effects.append(Down(PathDoubt(requester, True)))\n",
                 "",
             ),
         ),
@@ -25,7 +25,7 @@ PATH_MTU = (
         (
             Edit(
                 "sitestack/layers/unicast/sender.py",
-                "[Down(PathDoubt(self._peer))] if now >= self._moved_at + self._config.doubt_s else []",
+                "[Down(PathDoubt(self._peer, self._answers))] if now >= self._moved_at + self._config.doubt_s else []",
                 "[]",
             ),
         ),

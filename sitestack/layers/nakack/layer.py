@@ -282,7 +282,7 @@ class NakAck(Layer):
         if self._answers.exhausted:
             effects.append(Dropped("nak_busy"))
         if request.in_vain:
-            effects.append(Down(PathDoubt(requester)))
+            effects.append(Down(PathDoubt(requester, True)))
         return effects
 
     # -- views and flushes -----------------------------------------------------------------------------------------

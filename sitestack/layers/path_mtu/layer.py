@@ -102,7 +102,9 @@ class PathMtu(Layer):
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Begin a search for a member that large frames do not seem to reach."""
-        return self._doubt(event.member, now) if isinstance(event, PathDoubt) else [Down(event)]
+        if not isinstance(event, PathDoubt):
+            return [Down(event)]
+        return self._doubt(event.member, now) if event.answers or event.member in self._members() else []
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         """Answer probes, take answers, follow the view: what is multicast must pass to all its members."""

@@ -52,6 +52,8 @@ class Sender:
         #: When the peer is given up; put off by every acknowledgement that moves the window.
         self.give_up_at = 0.0
         self._active_at = 0.0
+        #: Whether something was ever acknowledged, on whichever connection.
+        self._answers = False
         #: When the window moved last, or began.
         self._moved_at = 0.0
         self.retransmitted = 0
@@ -129,7 +131,7 @@ class Sender:
         if header.seqno >= self._next_seqno:
             return [Dropped("unicast_malformed")]
         self._acked_window = header.window
-        self._opened = True
+        self._opened = self._answers = True
         self._active_at = now
         effects: list[Effect] = []
         if self._forget_to(header.seqno):
@@ -222,7 +224,7 @@ class Sender:
         first = [] if self._opened or len(self.window) == 1 else [Down(self._first())]
         self.retransmitted += 1
         # What is stuck for so long may be too large for the way: acknowledgements and heartbeats pass where it does not.
-        doubt = [Down(PathDoubt(self._peer))] if now >= self._moved_at + self._config.doubt_s else []
+        doubt = [Down(PathDoubt(self._peer, self._answers))] if now >= self._moved_at + self._config.doubt_s else []
         return [*doubt, *first, Down(self.window[self._next_seqno - 1])]
 
     def deadline(self) -> float:

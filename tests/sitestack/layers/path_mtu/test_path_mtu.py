@@ -38,7 +38,7 @@ def answer(layer: PathMtu, member: Address, search: int, size: int, now: float) 
 
 def search(layer: PathMtu, member: Address, passes: tuple[int, ...], now: float) -> list[Effect]:
     """A search in which datagrams of these sizes are answered; returns what came of it."""
-    effects = layer.down(PathDoubt(member), now)
+    effects = layer.down(PathDoubt(member, True), now)
     while asked := probes(effects):
         effects = [
             effect for each in asked if each.size in passes for effect in answer(layer, member, each.search, each.size, now)
@@ -51,7 +51,7 @@ def search(layer: PathMtu, member: Address, passes: tuple[int, ...], now: float)
 
 
 def test_a_probe_is_a_datagram_of_exactly_its_size() -> None:
-    (effects, sizes) = layer_of().down(PathDoubt(B), 0.0), []
+    (effects, sizes) = layer_of().down(PathDoubt(B, True), 0.0), []
     for each in effects:
         assert isinstance(each, Down)
         assert isinstance(each.event, SendAlone)
@@ -76,7 +76,7 @@ def test_the_largest_size_that_was_answered_is_the_limit_for_the_member_and_for_
 
 def test_a_lost_probe_is_sent_again_and_one_answer_to_the_full_size_ends_the_search() -> None:
     layer = layer_of()
-    layer.down(PathDoubt(B), 0.0)
+    layer.down(PathDoubt(B, True), 0.0)
     assert answer(layer, B, 1, 1_200, 0.01) == []
     again = probes(layer.expire(0.1))
     assert [each.size for each in again] == [1_400, 8_900, 60_000], "what was answered is not asked again"
@@ -93,10 +93,10 @@ def test_no_answer_at_all_says_nothing_about_sizes() -> None:
 
 def test_doubts_cost_one_search_in_a_while() -> None:
     layer = layer_of(search_interval_s=2.0)
-    assert len(probes(layer.down(PathDoubt(B), 0.0))) == 4
-    assert layer.down(PathDoubt(B), 1.9) == []
-    assert len(probes(layer.down(PathDoubt(C), 1.9))) == 4
-    assert len(probes(layer.down(PathDoubt(B), 2.0))) == 4
+    assert len(probes(layer.down(PathDoubt(B, True), 0.0))) == 4
+    assert layer.down(PathDoubt(B, True), 1.9) == []
+    assert len(probes(layer.down(PathDoubt(C, True), 1.9))) == 4
+    assert len(probes(layer.down(PathDoubt(B, True), 2.0))) == 4
 
 
 def test_a_limit_is_looked_at_again_and_goes_when_the_full_size_passes() -> None:
@@ -143,7 +143,7 @@ def test_multicasts_are_limited_by_the_members_of_the_view() -> None:
 def test_answers_that_were_not_asked_for_are_dropped() -> None:
     layer = layer_of()
     assert answer(layer, B, 1, 60_000, 0.0) == [Dropped("probe_answer")]
-    layer.down(PathDoubt(B), 0.0)
+    layer.down(PathDoubt(B, True), 0.0)
     assert answer(layer, B, 2, 60_000, 0.0) == [Dropped("probe_answer")]
     assert answer(layer, B, 1, 64_000, 0.0) == [Dropped("probe_answer")]
     assert answer(layer, C, 1, 60_000, 0.0) == [Dropped("probe_answer")]
@@ -158,12 +158,19 @@ def test_what_is_remembered_is_bounded_and_the_oldest_limit_is_lifted(most: int)
     assert {name: level.now for name, level in layer.levels().items()} == {"searches": most, "narrow_paths": most}
 
 
+def test_who_has_never_answered_is_sent_no_probes_unless_it_is_a_member() -> None:
+    """Otherwise a small datagram in another's name would have a lot sent to it."""
+    layer = layer_of()
+    assert layer.down(PathDoubt(X, False), 0.0) == []
+    assert len(probes(layer.down(PathDoubt(B, False), 0.0))) == 4
+
+
 def test_datagrams_of_the_least_size_are_never_searched_for() -> None:
-    assert layer_of(datagram_bytes_max=1_200).down(PathDoubt(B), 0.0) == []
+    assert layer_of(datagram_bytes_max=1_200).down(PathDoubt(B, True), 0.0) == []
 
 
 def test_who_has_left_searches_no_more() -> None:
     layer = layer_of()
-    layer.down(PathDoubt(B), 0.0)
+    layer.down(PathDoubt(B, True), 0.0)
     layer.up(Left(), 0.05)
     assert layer.deadline() is None

@@ -10,6 +10,7 @@ from sitestack.layers.unicast import Unicast, UnicastConfig
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection
 from sitestack.model.frame import Destination, Frame, Header
+from sitestack.model.path_events import PathDoubt
 from sitestack.stack.layer import Down, Dropped, Up
 from tests.harness.addresses import address, local_of
 from tests.harness.messages import unicast_of
@@ -360,3 +361,15 @@ def test_the_same_seed_gives_the_same_packets() -> None:
         return group.wire.sent
 
     assert run() == run()
+
+
+def test_a_peer_that_acknowledges_nothing_is_doubted_and_it_is_said_whether_it_ever_did() -> None:
+    """Large datagrams may not get through to it; but nothing large is sent to who has never answered."""
+    layer = layer_of()
+    layer.down(unicast_of("A", "B", 1, b"x"), 0.0)
+    assert Down(PathDoubt(B, False)) not in layer.expire(0.2), "too early"
+    assert Down(PathDoubt(B, False)) in layer.expire(1.0)
+    layer.up(Frame(B, A, (UnicastAck(1, 1, 1, ()),), unreliable=True), 1.1)
+    layer.down(unicast_of("A", "B", 2, b"x"), 1.2)
+    layer.down(CloseConnection(B), 1.2)
+    assert Down(PathDoubt(B, True)) in layer.expire(3.0)
