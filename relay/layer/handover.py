@@ -31,6 +31,9 @@ JOINERS_MAX = 1_024
 #: Seconds for which a member keeps what it has fetched after the last chunk, or after it has said so, should no merge come. A
 #: joiner keeps it until its first view, since whoever lets it in has been told.
 KEPT_S = 60.0
+#: Seconds after which a member fetches no more from a coordinator that has not answered at all. There may be a hole between them,
+#: which is no reason not to merge; what the member lacks it is handed then.
+OPENING_S = 3.0
 #: Tokens are below this.
 TOKENS = 1 << 62
 
@@ -92,6 +95,7 @@ class _Errand:
     """What is fetched from one coordinator: the bytes there were at first and were left at last, and those fetched."""
 
     coordinator: Address
+    begun: float
     there: int | None = None
     left: int | None = None
     fetched: int = 0
@@ -108,14 +112,21 @@ class Taker:
         self._kept_until = 0.0
 
     def deadline(self) -> float | None:
-        """When what a member has fetched is not kept any more: the merge has not come."""
+        """When a coordinator has not answered, or what a member has fetched is not kept any more: the merge has not come."""
+        if self._errand is not None and self._errand.there is None:
+            return self._errand.begun + OPENING_S
         return self._kept_until if self._batches or self._errand is not None else None
 
-    def expire(self, now: float) -> None:
-        """Forget what was fetched long ago."""
+    def expire(self, now: float) -> bool:
+        """Forget what was fetched long ago; True when nothing more is fetched from a coordinator that has not answered."""
         due = self.deadline()
-        if due is not None and now >= due:
-            self.clear()
+        if due is None or now < due:
+            return False
+        if self._errand is not None and self._errand.there is None:
+            self._errand = None
+            return True
+        self.clear()
+        return False
 
     def keep(self, now: float) -> None:
         """What has arrived is needed for a while yet: somebody is told of it."""
@@ -123,7 +134,7 @@ class Taker:
 
     def begin(self, coordinator: Address, known: HeldRuns, now: float) -> HeldRequest:
         """Begin to fetch from this coordinator what is not `known`."""
-        self._errand = _Errand(coordinator)
+        self._errand = _Errand(coordinator, now)
         self.keep(now)
         return HeldRequest(0, 0, known.runs)
 

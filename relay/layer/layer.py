@@ -298,8 +298,8 @@ class RelayLayer(Layer):
 
     def expire(self, now: float) -> list[Effect]:
         """Forward unicasts again or give them up. Deadlines of the links are met in `flush`, so that runs too."""
-        if self.state.view is not None:
-            self._taker.expire(now)
+        if self.state.view is not None and self._taker.expire(now):
+            return [Down(Fetched((self._known(),)))]
         return [*self.unicasts.expire(now), *self.flush(now)]
 
     def deadline(self) -> float | None:

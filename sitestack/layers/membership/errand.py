@@ -36,11 +36,11 @@ class Errand:
         return self._tell(done=False)
 
     def fetched(self) -> list[Effect]:
-        """Go on with the next source; tell the leader when there is none left."""
+        """Go on with the next source, and tell the leader so, or that there is none left."""
         if self._leader is None:
             return []
         if self._sources:
-            return [Up(Offered(self._sources.pop()))]
+            return [Up(Offered(self._sources.pop())), *self._tell(done=False)]
         effects = self._tell(done=True)
         self.end()
         return effects

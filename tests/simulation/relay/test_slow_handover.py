@@ -166,6 +166,27 @@ def test_what_the_parts_were_given_since_the_split_is_fetched_before_they_merge(
     assert all(layer(script, name, RelayLayer).levels()["fetched_bytes"].now == 0 for name in "ABCG")
 
 
+def test_a_hole_between_a_member_and_the_coordinator_of_another_part_does_not_keep_them_apart() -> None:
+    """All hear the leader, which is what a merge needs; what the member cannot fetch it is handed in the merge."""
+    script = holding("G")
+    script.start("NYC", "G")
+    script.view(*"ABCG", within=10.0)
+    apart = script.hold("AB", "CG", Header), script.hold("CG", "AB", Header)
+    script.view("A", "B")
+    script.view("C", "G")
+    leads = min("AC", key=lambda name: script[name].local.address)
+    plain, other = ("B", "C") if leads == "A" else ("G", "A")
+    script.send(other, "in one part")
+    script.run(1.0)
+    hole = frozenset([script.hosts[plain].host]), frozenset([script.hosts[other].host])
+    script.world.network.cuts.append(hole)
+    for silence in apart:
+        silence.stop()
+    script.view(*"ABCG", within=25.0)
+    script.run(2.0)
+    assert all(buffer_of(script, name) == buffer_of(script, "A") for name in "BCG")
+
+
 def span(script: Sites) -> tuple[int, int]:
     buffer = layer(script, "A", RelayLayer).state.buffer
     return buffer.first, buffer.end

@@ -108,8 +108,8 @@ def test_what_is_said_of_another_survey_or_twice_is_dropped() -> None:
 def test_a_member_fetches_from_the_coordinators_of_the_other_parts_one_after_the_other() -> None:
     d = Coordinator("D", view_of(2, "CD"), fetches=True)
     errand = d.merging.errand
-    assert d.merging.fetch(A, MergeFetch(1, (A, C, E)), 1.0) == [Up(Offered(E))]
-    assert errand.fetched() == [Up(Offered(A))]
+    assert d.merging.fetch(A, MergeFetch(1, (A, C, E)), 1.0) == [Up(Offered(E)), d.says(A, FETCHING)]
+    assert errand.fetched() == [Up(Offered(A)), d.says(A, FETCHING)]
     assert errand.fetched() == [d.says(A, DONE)]
     assert errand.fetched() == []
     assert errand.fetching(2.0) == []
