@@ -31,8 +31,8 @@ JOINERS_MAX = 1_024
 #: Seconds for which a member keeps what it has fetched after the last chunk, or after it has said so, should no merge come. A
 #: joiner keeps it until its first view, since whoever lets it in has been told.
 KEPT_S = 60.0
-#: Seconds after which a member fetches no more from a coordinator that has not answered at all. There may be a hole between them,
-#: which is no reason not to merge; what the member lacks it is handed then.
+#: Seconds after which a member fetches no more from a coordinator that has not answered at all. There may be a hole between the
+#: two, which is no reason not to merge; what the member lacks it is handed then.
 OPENING_S = 3.0
 #: Tokens are below this.
 TOKENS = 1 << 62
