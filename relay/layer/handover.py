@@ -102,7 +102,7 @@ class _Errand:
 
 
 class Taker:
-    """The joiner's side: fetches, and keeps what has arrived until the first view."""
+    """The side of a joiner, or of a member before a merge: fetches, and keeps what has arrived until the next view."""
 
     def __init__(self, bytes_max: int) -> None:
         """With more than `bytes_max` it fetches no more; what is missing is handed over with the first view."""

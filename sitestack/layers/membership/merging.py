@@ -4,9 +4,9 @@ A coordinator searches for others from time to time, and soon after a heartbeat 
 each other the one with the lowest address leads. It asks the other coordinators, and then the members of those that agree,
 whether they hear it (`survey.py`). A part of which some member does not answer is left out before anybody is stopped: its
 coordinator is refused, and leads a merge itself if it reaches all members of the one that refused. Then all members fetch what
-the other parts have been given since the split, for which they would wait in the merge. From there on a merge is a
-flush over several views (`flush.py`): the coordinators that agreed pass the leader's flush request on to their own members and
-start nothing else.
+the other parts have been given since the split (`errand.py`), for which they would wait in the merge. From there on a merge is
+a flush over several views (`flush.py`): the coordinators that agreed pass the leader's flush request on to their own members
+and start nothing else.
 
 Only a coordinator that answers for itself counts. To leave the lead to one that is known from others only would mean to wait,
 perhaps for ever, for a process that this one cannot reach.

@@ -14,6 +14,7 @@ from sitestack.model.address import Physical
 from sitestack.model.frame import Header
 from sitestack.sim.network_faults import Packet
 from tests.harness.linked_sites import Sites, two_sites
+from tests.harness.script import WithheldDatagram
 from tests.harness.stories import layer
 
 MIB = 1 << 20
@@ -50,6 +51,17 @@ def holding(spare: str = "") -> Sites:
         script.run(0.2)
     script.everywhere("ABC", *WORDS)
     return script
+
+
+def parted() -> tuple[Sites, tuple[WithheldDatagram, ...]]:
+    """As `holding`, and NYC has split into two parts, until what is withheld is stopped."""
+    script = holding("G")
+    script.start("NYC", "G")
+    script.view(*"ABCG", within=10.0)
+    apart = script.hold("AB", "CG", Header), script.hold("CG", "AB", Header)
+    script.view("A", "B")
+    script.view("C", "G")
+    return script, apart
 
 
 def buffer_of(script: Sites, name: str) -> list[tuple[object, ...]]:
@@ -121,12 +133,7 @@ def test_two_joiners_of_which_one_is_slow_come_in_one_after_the_other() -> None:
 
 
 def test_parts_of_a_site_that_held_a_lot_before_the_split_merge_without_sending_it() -> None:
-    script = holding("G")
-    script.start("NYC", "G")
-    script.view(*"ABCG", within=10.0)
-    apart = script.hold("AB", "CG", Header), script.hold("CG", "AB", Header)
-    script.view("A", "B")
-    script.view("C", "G")
+    script, apart = parted()
     script.send("A", "in one part")
     script.send("G", "in the other")
     script.run(1.0)
@@ -144,12 +151,7 @@ def test_parts_of_a_site_that_held_a_lot_before_the_split_merge_without_sending_
 
 
 def test_what_the_parts_were_given_since_the_split_is_fetched_before_they_merge() -> None:
-    script = holding("G")
-    script.start("NYC", "G")
-    script.view(*"ABCG", within=10.0)
-    apart = script.hold("AB", "CG", Header), script.hold("CG", "AB", Header)
-    script.view("A", "B")
-    script.view("C", "G")
+    script, apart = parted()
     for n in range(6):
         script.send("A", f"{n}" * MIB)
         script.send("G", f"{n + 3}" * MIB)
@@ -168,12 +170,7 @@ def test_what_the_parts_were_given_since_the_split_is_fetched_before_they_merge(
 
 def test_a_hole_between_a_member_and_the_coordinator_of_another_part_does_not_keep_them_apart() -> None:
     """All hear the leader, which is what a merge needs; what the member cannot fetch it is handed in the merge."""
-    script = holding("G")
-    script.start("NYC", "G")
-    script.view(*"ABCG", within=10.0)
-    apart = script.hold("AB", "CG", Header), script.hold("CG", "AB", Header)
-    script.view("A", "B")
-    script.view("C", "G")
+    script, apart = parted()
     leads = min("AC", key=lambda name: script[name].local.address)
     plain, other = ("B", "C") if leads == "A" else ("G", "A")
     script.send(other, "in one part")
