@@ -8,6 +8,8 @@ rest (B3), no old relay was ever believed (R9), nothing merged where nothing was
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from relay.events import SlowSite
 from relay.instruments.simulation.levels_at_rest import unsettled
 from relay.instruments.simulation.liveness import Liveness
@@ -25,6 +27,7 @@ from sitestack.promises import History, check_all, check_introduced, check_unifo
 from sitestack.sim.process import Process
 from sitestack.sim.world import World
 
+K = TypeVar("K")
 #: The most merge views that one member may install after a heal (M3).
 MERGES_MAX = 2
 
@@ -130,14 +133,26 @@ class SeedVerdict:
         return said
 
     def _parted(self) -> dict[str, int]:
-        """Site -> when its second lineage began (ns), for sites that have had more than one."""
+        """Site -> when it first had two parts (ns): a second lineage, or two views after the same one.
+
+        These may name one lineage: two leaders that had the word of a member between them each count it for their half.
+        """
         begun: dict[str, dict[ViewId, int]] = {}
+        followed: dict[tuple[str, ViewId], dict[ViewId, int]] = {}
         for process in self._world.processes:
-            lineages = begun.setdefault(process.local.site, {})
+            site, before = process.local.site, None
+            lineages = begun.setdefault(site, {})
             for record in process.records:
                 if isinstance(record, records.View):
-                    lineages[record.lineage] = min(record.t, lineages.get(record.lineage, record.t))
-        return {site: sorted(lineages.values())[1] for site, lineages in begun.items() if len(lineages) > 1}
+                    _note_first(lineages, record.lineage, record.t)
+                    if before is not None:
+                        _note_first(followed.setdefault((site, before), {}), record.vid, record.t)
+                    before = record.vid
+        parted = {site: sorted(lineages.values())[1] for site, lineages in begun.items() if len(lineages) > 1}
+        for (site, _), views in followed.items():
+            if len(views) > 1:
+                _note_first(parted, site, min(views.values()))
+        return parted
 
     def _gaps(self) -> list[str]:
         """R3, R5, R8: what a budget holds is never declared lost between sites that have been of one lineage until then.
@@ -179,6 +194,10 @@ class SeedVerdict:
                     found.add((process.local.site, event.site))
                     self._nemesis.covered["site too slow"] += event.is_slow
         return found
+
+
+def _note_first(times: dict[K, int], key: K, t: int) -> None:
+    times[key] = min(t, times.get(key, t))
 
 
 def _merges(process: Process, since_ns: int) -> int:
