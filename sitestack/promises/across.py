@@ -9,6 +9,7 @@ from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from sitestack.promises.history import History, by_site
+from sitestack.promises.joiners import find_inherited
 from sitestack.promises.ranges import Ranges, unite_into
 from sitestack.promises.reception import Stream
 from sitestack.promises.violation import Findings, Violation
@@ -18,8 +19,9 @@ def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
     """X4, quiescent runs. A message that any process of another site delivers, the survivors at home deliver too.
 
     A relay sends only what one more member holds, so this is promised as long as no two holders are lost at once. Exempt are
-    messages delivered in a view that two or more members did not leave together with the survivor, and messages of one part
-    of a split site that was lost later.
+    messages delivered in a view that two or more members did not leave together with the survivor, or that a member left with
+    others into a view of its own making; messages of one part of a split site that was lost later; and those in the state that
+    the survivor joined with.
     """
     findings = Findings("X4")
     abroad: dict[Stream, Ranges] = {}
@@ -34,7 +36,7 @@ def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
         for history, view, both in told:
             for other in wanting[view.vid]:
                 if other is not history and _stood_by(other, history, view, by_uuid):
-                    _check_told(findings, history, other, both)
+                    _check_told(findings, history, other, both, members)
     return findings.violations()
 
 
@@ -114,14 +116,24 @@ def _stood_by(survivor: History, history: History, view: records.View, by_uuid: 
     if following is None:
         return True
     lost = [uuid for uuid in view.members if uuid not in by_uuid or not by_uuid[uuid].came_with(view.vid, following)]
-    if history.uuid in lost and history.next_view(view.vid) is not None:
+    if history.uuid in lost and (history.next_view(view.vid) is not None or _left_to_others(history, view, survivor, by_uuid)):
         return False
     return len(lost) <= 1
 
 
-def _check_told(findings: Findings, history: History, other: History, told: dict[Stream, Ranges]) -> None:
+def _left_to_others(leaver: History, view: records.View, survivor: History, by_uuid: dict[Address, History]) -> bool:
+    """Whether a member made a view to follow this one for others than the survivor, who then hold what it had."""
+    made = {vid for each in by_uuid.values() for vid in each.stay_in if vid.creator == leaver.uuid}
+    return any(vid.counter > view.vid.counter and vid not in survivor.stay_in for vid in made)
+
+
+def _check_told(
+    findings: Findings, history: History, other: History, told: dict[Stream, Ranges], members: Sequence[History]
+) -> None:
     for stream, numbers in told.items():
         if missing := _missing(other, stream, numbers):
+            missing -= find_inherited(other, stream, members)
+        if missing:
             what = f"never delivered {stream} {missing}, which {history.label} delivered and another site too"
             findings.add(other.label, str(stream), what)
 

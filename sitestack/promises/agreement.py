@@ -16,6 +16,7 @@ from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
 from sitestack.promises.history import History, Stay, by_site
+from sitestack.promises.joiners import find_inherited
 from sitestack.promises.ranges import Ranges, unite_into
 from sitestack.promises.reception import NumberRun, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
@@ -49,8 +50,8 @@ def check_same_view(histories: Sequence[History]) -> list[Violation]:
 def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
     """L7. Members that go together from V to V' have delivered the same multicasts in V.
 
-    Exempt is a message that a member had dealt with before V (delivered, declared lost, or before its baseline), as
-    after a merge; whether it was right to deliver it earlier is for L6.
+    Exempt is a message that a member had dealt with before V (delivered, declared lost, before its baseline, or in the
+    state that it joined with), as after a merge; whether it was right to deliver it earlier is for L6.
     """
     findings = Findings("L7")
     for members in by_site(histories).values():
@@ -71,6 +72,8 @@ def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
                     if missing and reception is not None:
                         missing -= reception.accounted_before(history.stay_in[vid])
                     if missing:
+                        missing -= find_inherited(history, stream, members)
+                    if missing:
                         what = f"did not deliver {stream} {missing} in {vid}; others did and also went to {next_vid}"
                         damage = _lost(history, stream, missing)
                         findings.add(history.label, f"{vid} {stream}", what, damage)
@@ -80,8 +83,9 @@ def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
 def check_agreement(histories: Sequence[History]) -> list[Violation]:
     """L9, quiescent runs. What a survivor delivers in V, every survivor of its site that was in V delivers.
 
-    Exempt are messages that a member delivered in V which then parted from the survivor, and numbers that a gap or a
-    baseline accounts for. That messages of other sites arrive later all the same is for X5.
+    Exempt are messages that a member delivered in V which then parted from the survivor, numbers that a gap or a baseline
+    accounts for, and those in the state that the survivor joined with. That messages of other sites arrive later all the
+    same is for X5.
     """
     return _check_agreement("L9", histories, by_survivors_only=True)
 
@@ -176,7 +180,7 @@ def _check_agreement(invariant: str, histories: Sequence[History], by_survivors_
             for stay, view in history.placed_stays():
                 for other in wanting[_Step.of(history, view)]:
                     if other is not history:
-                        _check_stay(findings, history, stay, view, other)
+                        _check_stay(findings, history, stay, view, other, members)
     return findings.violations()
 
 
@@ -211,9 +215,13 @@ def _missing(other: History, stream: Stream, received: Ranges) -> Ranges:
     return received - (reception.accounted if is_relayed else reception.delivered | reception.gaps)
 
 
-def _check_stay(findings: Findings, history: History, stay: Stay, view: records.View, other: History) -> None:
+def _check_stay(
+    findings: Findings, history: History, stay: Stay, view: records.View, other: History, members: Sequence[History]
+) -> None:
     for stream, received in stay.received.items():
         if missing := _missing(other, stream, received):
+            missing -= find_inherited(other, stream, members)
+        if missing:
             what = f"never delivered {stream} {missing}, which {history.label} delivered in {view.vid}"
             damage = Damage("lost", other.uuid, stream, missing)
             findings.add(other.label, str(stream), what, damage)

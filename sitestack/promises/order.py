@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sitestack.model.message import Scope
 from sitestack.promises.history import History, by_site, unreached_unicasts
+from sitestack.promises.joiners import find_inherited
 from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Hole, NumberRun, Reception, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
@@ -32,8 +33,8 @@ def check_fifo(histories: Sequence[History]) -> list[Violation]:
     """L3. Per origin of the own site the numbers delivered strictly increase, and nothing between them is missing.
 
     A number may be missing if an earlier gap covers it, or if it was delivered only in views that this process was not
-    in, or only by members that had parted from it. A unicast may be missing if its origin reports it unreached. Messages
-    out of band have no order.
+    in, or only by members that had parted from it, or was in the state that this process joined with. A unicast may be
+    missing if its origin reports it unreached. Messages out of band have no order.
     """
     findings = Findings("L3")
     unreached = unreached_unicasts(histories, "not_delivered", "unknown")
@@ -47,8 +48,8 @@ def check_fifo(histories: Sequence[History]) -> list[Violation]:
                 for hole in reception.holes:
                     if stream.scope is Scope.UNICAST:
                         missing = hole.missing - unreached.get(stream, Ranges())
-                    else:
-                        missing = _owed(history, hole, runs[stream])
+                    elif missing := _owed(history, hole, runs[stream]):
+                        missing -= find_inherited(history, stream, members)
                     _report_hole(findings, history, stream, missing, hole)
     return findings.violations()
 

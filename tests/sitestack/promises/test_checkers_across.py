@@ -51,6 +51,46 @@ def test_when_all_holders_died_at_once_nobody_is_to_blame() -> None:
     assert "X4" not in broken(check(a, b, c, d, crashed="AB"))
 
 
+def test_what_a_joiner_has_in_its_state_reached_it() -> None:
+    """A stood still after it had sent, and delivers its message itself when it is back."""
+
+    def told(held: bool) -> set[str]:
+        a, b, c = Told("NYC", "A").view("1A", "AB"), Told("NYC", "B").view("1A", "AB"), Told("NYC", "C")
+        a.send(1).view("2A", "A", lineage="2A")
+        if held:
+            b.deliver("A", 1)
+        b.view("2B", "B")
+        for each in (b, c):
+            each.view("3B", "BC")
+        for each in (a, b, c):
+            each.view("4A", "ABC", lineage="4A", subs=[("2A", "A"), ("3B", "BC")])
+        a.deliver("A", 1)
+        if not held:
+            b.deliver("A", 1)
+        return broken(check(a, b, c, Told("SFO", "D").view("1D", "D", lineage="1D").deliver("A", 1, site="NYC")))
+
+    assert "X4" not in told(held=True)
+    assert "X4" in told(held=False)
+
+
+def left_behind(maker: str, survivors: str) -> set[str]:
+    """A, which alone had its message at home, left, and C, which came then, died; `maker` named the view without A."""
+    a, b, d = relayed()
+    c = Told("NYC", "C")
+    for each in (b, c):
+        if each.name in survivors:
+            each.view(f"3{maker}", survivors)
+    if "B" not in survivors:
+        b.view("2B", "B", lineage="2B")
+    return broken(check(a, b, c, d, stopped="A", crashed="C"))
+
+
+def test_what_a_leaver_left_with_others_is_theirs_to_tell() -> None:
+    assert "X4" not in left_behind("A", "C")
+    assert "X4" in left_behind("B", "C")
+    assert "X4" in left_behind("A", "BC")
+
+
 def strangers(*told: Told) -> set[str]:
     """The names of what `check_introduced` finds."""
     return {violation.invariant for violation in check_introduced([each.history() for each in told])}

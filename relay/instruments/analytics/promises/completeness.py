@@ -111,7 +111,7 @@ def _misplaced_gaps(runs: DataFrame) -> DataFrame:
 
 def find_owed(holes: DataFrame, received: DataFrame, stays: DataFrame) -> DataFrame:
     """The part of each hole in multicasts of the own site that the process should have delivered: members that it had not
-    parted from did deliver it, or no member did.
+    parted from did deliver it, or no member did. What stood in the state that it joined with is not owed.
     """
     keys = (*RECEPTION, "position")
     pieces = add_came_with(_delivered_by_others(holes, received, stays), stays, "came", "uuid", "vid", "next_vid", "next_kind")
@@ -123,6 +123,7 @@ def find_owed(holes: DataFrame, received: DataFrame, stays: DataFrame) -> DataFr
     judged = settle(pieces.withColumn("shared", F.coalesce(is_shared, F.lit(False))))
     nobodys = subtract_ranges(holes, judged.where("not shared"), keys)
     owed = merge_ranges(judged.where("shared").select(*keys, "first", "last").unionByName(nobodys), keys)
+    owed = subtract_ranges(owed, judged.where("inherited"), keys)
     return owed.join(holes.select(*keys, "before"), list(keys))
 
 
@@ -135,10 +136,13 @@ def find_unreached(events: DataFrame) -> DataFrame:
 def _delivered_by_others(holes: DataFrame, received: DataFrame, stays: DataFrame) -> DataFrame:
     """The parts of the holes that other processes of the site delivered, with the view in which they did.
 
-    `own_vid` is the view in which the hole was passed.
+    `own_vid` is the view in which the hole was passed; `inherited` says that the other process delivered the part before it
+    was in the first view of the process with the hole.
     """
     own = stays.select("uuid", "stay", F.col("vid").alias("own_vid"))
-    placed = holes.join(F.broadcast(own), ["uuid", "stay"], "left")
+    joined = stays.where("previous_vid is null").select("uuid", F.col("vid").alias("first_vid"))
+    placed = holes.join(F.broadcast(own), ["uuid", "stay"], "left").join(F.broadcast(joined), "uuid", "left")
+    entries = stays.select(F.col("uuid").alias("other_uuid"), F.col("vid").alias("first_vid"), F.col("stay").alias("entered"))
     views = stays.select("uuid", "stay", "vid", "members", "next_vid", "next_kind")
     deliveries = received.join(F.broadcast(views), ["uuid", "stay"], "left")
     same = [F.col(f"hole.{name}") == F.col(f"other.{name}") for name in ("site", *STREAM)]
@@ -146,9 +150,14 @@ def _delivered_by_others(holes: DataFrame, received: DataFrame, stays: DataFrame
         placed.alias("hole")
         .join(deliveries.alias("other"), [*same, F.col("hole.uuid") != F.col("other.uuid"), overlap("hole", "other")])
         .select(
-            *[f"hole.{name}" for name in (*RECEPTION, "position", "own_vid")],
+            *[f"hole.{name}" for name in (*RECEPTION, "position", "own_vid", "first_vid")],
             common_first("hole", "other").alias("first"),
             common_last("hole", "other").alias("last"),
             *[f"other.{name}" for name in ("vid", "members", "next_vid", "next_kind")],
+            F.col("other.uuid").alias("other_uuid"),
+            F.col("other.stay").alias("other_stay"),
         )
+        .join(F.broadcast(entries), ["other_uuid", "first_vid"], "left")
+        .withColumn("inherited", F.coalesce(F.col("other_stay") < F.col("entered"), F.lit(False)))
+        .drop("other_uuid", "other_stay", "first_vid", "entered")
     )

@@ -124,6 +124,33 @@ def joiner_owes_what_comes_in_its_view() -> Run:
     return Run((a, b, c), {"L3": "C", "L9": "C"})
 
 
+def paused_sender(held: bool) -> tuple[Told, ...]:
+    """A stood still after it had sent 1, and joins B, and C who came meanwhile; `held`: B had delivered it before C came."""
+    a, b, c = Told("NYC", "A").view("1A", "AB"), Told("NYC", "B").view("1A", "AB"), Told("NYC", "C")
+    a.send(1).view("2A", "A", lineage="2A")
+    if held:
+        b.deliver("A", 1)
+    b.view("2B", "B")
+    for each in (b, c):
+        each.view("3B", "BC")
+    for each in (a, b, c):
+        each.view("4A", "ABC", lineage="4A", subs=[("2A", "A"), ("3B", "BC")])
+    a.deliver("A", 1).send(2)
+    if not held:
+        b.deliver("A", 1)
+    for each in (a, b, c):
+        each.deliver("A", 2)
+    return a, b, c
+
+
+def joiner_has_it_in_its_state() -> Run:
+    return Run(paused_sender(held=True), {})
+
+
+def joiner_owes_what_a_paused_sender_brings_back() -> Run:
+    return Run(paused_sender(held=False), {"L3": "C", "L9": "C"})
+
+
 def nobody_delivered_it() -> Run:
     a, b = members()
     a.send(1).send(2)
@@ -328,6 +355,7 @@ def each_in_a_view_of_its_own() -> Run:
 RUNS: list[Callable[[], Run]] = [
     *(sound, never_sent, other_contents, cut_anew, used_twice, torn_send_of_a_crashed_origin, two_torn_sends),
     *(second_delivery, hole, late, joiner_owes_nothing_from_before, joiner_owes_what_comes_in_its_view, nobody_delivered_it),
+    *(joiner_has_it_in_its_state, joiner_owes_what_a_paused_sender_brings_back),
     *(unicasts_in_order_unless_reported, out_of_band_in_any_order, out_of_band_once_and_all, unicast_for_another),
     *(
         out_of_band_for_another,
