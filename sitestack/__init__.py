@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from sitestack.layers.flow_control import FlowControlConfig as FlowControlConfig
     from sitestack.layers.fragment import FragmentConfig as FragmentConfig
     from sitestack.layers.membership import MembershipConfig as MembershipConfig
-    from sitestack.layers.membership.leader import LeaderTimes as LeaderTimes
+    from sitestack.layers.membership.leader_times import LeaderTimes as LeaderTimes
     from sitestack.layers.membership.merging import MergeTimes as MergeTimes
     from sitestack.layers.membership.quarantine import QuarantineTimes as QuarantineTimes
     from sitestack.layers.nakack import NakAckConfig as NakAckConfig
@@ -92,7 +92,7 @@ _MODULES = {
     "sitestack.layers.flow_control": ("FlowControlConfig",),
     "sitestack.layers.fragment": ("FragmentConfig",),
     "sitestack.layers.membership": ("MembershipConfig",),
-    "sitestack.layers.membership.leader": ("LeaderTimes",),
+    "sitestack.layers.membership.leader_times": ("LeaderTimes",),
     "sitestack.layers.membership.merging": ("MergeTimes",),
     "sitestack.layers.membership.quarantine": ("QuarantineTimes",),
     "sitestack.layers.nakack": ("NakAckConfig",),

@@ -13,6 +13,20 @@ WOKEN = "tests/simulation/relay/test_quarantine.py"
 
 MEMBERSHIP = (
     Mutant(
+        "HOLE-astray",
+        "who did not take the commit, since it had promised another leader, is not asked anew",
+        (
+            Edit(
+                LEADER,
+                "        self._astray = [m for m in members if view is not None and m in view.members]\n",
+                "        self._astray = []\n",
+            ),
+        ),
+        (
+            "tests/sitestack/layers/membership/test_leader.py::test_who_does_not_say_that_it_has_installed_the_view_is_asked_anew_after_a_while",
+        ),
+    ),
+    Mutant(
         "S21",
         "what another part has delivered is not told",
         (

@@ -90,6 +90,10 @@ class Flush:
             return tuple([part.representative for part in self.parts if part.representative not in self.done])
         return tuple([member for member in self.everybody if member not in self.done])
 
+    def unconfirmed(self) -> tuple[Address, ...]:
+        """Those of the committed view that have not said that they installed it."""
+        return tuple([member for member in self.view().members if member not in self.installed])
+
     def names(self, members: tuple[Address, ...]) -> tuple[str, ...]:
         """The logical names of these members or joiners."""
         known = dict(self.joiners)

@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 
 from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.joining import Joining, Phase
-from sitestack.layers.membership.leader import Leader, LeaderTimes
+from sitestack.layers.membership.leader import Leader
+from sitestack.layers.membership.leader_times import LeaderTimes
 from sitestack.layers.membership.merging import MergeTimes, Merging
 from sitestack.layers.membership.participant import Participant
 from sitestack.layers.membership.promises import Promises

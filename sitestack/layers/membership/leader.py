@@ -7,41 +7,17 @@ finds itself excluded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.backoff import Backoff
 from sitestack.layers.membership.entrance import Entrance
 from sitestack.layers.membership.flush import Flush, Part, Stage
+from sitestack.layers.membership.leader_times import LeaderTimes
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import CheckMember, Unreached
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderTimes:
-    """Times and bounds of the leader."""
-
-    #: How long joins, leaves and suspicions are collected before the view changes, so that a storm gives few views (F38). A
-    #: leader that takes over from a dead coordinator does not wait: without a coordinator nothing is sequenced or relayed.
-    batch_s: float = 0.05
-    #: How long a flush waits for a member before it is restarted without that member. Failure detection is usually faster.
-    flush_timeout_s: float = 8.0
-    #: How long members that are ready wait for a joiner, which may have died unnoticed or be busy taking in its state.
-    joiner_timeout_s: float = 4.0
-    #: How long a merge may make no progress before it is given up: every part goes on alone, and a later attempt is made.
-    merge_timeout_s: float = 5.0
-    #: First wait before a join or a merge is tried again that has stopped all members in vain; doubles with each failure.
-    retry_s: float = 8.0
-    #: The longest wait before such a join or merge is tried again.
-    retry_s_max: float = 60.0
-    #: Least time between two reports to the operator that one joiner does not hear the leader.
-    told_interval_s: float = 60.0
-    #: How many joiners may wait for a view; more are ignored and ask again. Also how many failed attempts are remembered.
-    joiners_max: int = 1_024
 
 
 class Leader:
@@ -53,6 +29,8 @@ class Leader:
         #: Members that refuse this process as leader, or do not answer it: the next flush leaves them out.
         self._refusing: list[Address] = []
         self._leavers: list[Address] = []
+        #: Members that did not take the commit of this process's last flush: they are asked anew.
+        self._astray: list[Address] = []
         #: Members that asked to join after this view was installed here: they have not seen the commit that admitted them.
         self._unaware: list[Address] = []
         #: Joiners, and pairs of parts to merge, whose last flush stopped all members in vain.
@@ -216,7 +194,8 @@ class Leader:
         leaving = tuple([m for m in survivors if m in self._leavers])
         if not self._entrance.waiting and len(leaving) == len(survivors):
             leaving = tuple([m for m in leaving if m != self._local.address])  # all leave: the leader stays, and goes last
-        if survivors == view.members and not leaving and not self._entrance.waiting and self._member.blocked_since is None:
+        unchanged = survivors == view.members and not leaving and not self._entrance.waiting
+        if unchanged and not self._astray and self._member.blocked_since is None:
             return []  # there is nothing to change any more
         waiting = self._entrance.waiting
         flush = Flush((Part(view, survivors),), self._propose(view), leaving, waiting, self._entrance.known())
@@ -249,7 +228,8 @@ class Leader:
         """Restart the flush without those that did not answer in time. Failure detection usually notices them much earlier."""
         flush = self._flush
         assert flush is not None, "a deadline without a flush"
-        assert flush.stage is not Stage.COMMITTED, "a committed flush has no deadline"
+        if flush.stage is Stage.COMMITTED:
+            return self._ask_anew(flush.unconfirmed(), now)
         missing = flush.missing()
         effects: list[Effect] = [Dropped("flush_timeout", len(missing))]
         if flush.merges:
@@ -293,12 +273,25 @@ class Leader:
     def rejected(self, source: Address, reject: wire.FlushReject, now: float) -> list[Effect]:
         """Take a refusal. Retry later with a higher proposal, without that member if it refuses this leader altogether."""
         flush = self._flush
-        if flush is None or reject.proposal != flush.proposal or flush.stage is Stage.COMMITTED:
+        if flush is None or reject.proposal != flush.proposal:
             return [Dropped("stale_flush_reject")]
+        if flush.stage is Stage.COMMITTED:
+            self._highest = max(self._highest, reject.promised.counter)
+            return self._ask_anew((source,), now)
         if reject.refused and source not in self._refusing and not flush.merges:
             self._refusing.append(source)
         self._highest = max(self._highest, reject.promised.counter)
         return self._restart(now + self._times.batch_s * 10 * self._local.rng.random())
+
+    def _ask_anew(self, members: tuple[Address, ...], now: float) -> list[Effect]:
+        """Flush once more for members of the view in force that have not installed it.
+
+        They have promised a proposal of another leader, which may have given it up. If it has not, the higher proposal wins.
+        """
+        view = self._member.view
+        self._flush_due = None
+        self._astray = [m for m in members if view is not None and m in view.members]
+        return self._want_change(now, self._times.batch_s * 10 * self._local.rng.random()) if self._astray else []
 
     def _be_patient(self, flush: Flush, now: float) -> None:
         """Extend the deadline of a merge that made progress: the states that its parts exchange can be large."""
@@ -376,7 +369,8 @@ class Leader:
         if flush is None or header.proposal != flush.proposal or flush.stage is not Stage.COMMITTED:
             return False
         flush.installed.append(source)
-        return all(m in flush.installed for m in flush.view().members)
+        self._astray = [m for m in self._astray if m != source]
+        return not flush.unconfirmed()
 
     def view_installed(self, view: View, now: float) -> None:
         """Forget the requests that this view fulfils and keep the rest for the next flush."""
@@ -385,9 +379,10 @@ class Leader:
         self.suspected = [m for m in self.suspected if m in view.members]
         self._refusing = []
         self._unaware = []
-        if self._flush is None or self._flush.proposal != view.id:
+        self._astray = []
+        if self._flush is not None and self._flush.proposal != view.id:
             self._flush = None
-        self._flush_due = None
+        self._flush_due = None if self._flush is None else now + self._times.flush_timeout_s
         self._change_due = None
         if self.leads() and (self._entrance.waiting or self._leavers or self.suspected):
             self._change_due = now + self._times.batch_s

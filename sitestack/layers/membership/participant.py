@@ -140,10 +140,18 @@ class Participant:
         return [self._say(leader, wire.Shared(header.proposal))]
 
     def commit(self, leader: Address, header: wire.Commit) -> list[Effect]:
-        """Install the view, if it is the one that was promised last."""
+        """Install the view, if it is the one that was promised last.
+
+        After a promise to another leader the view may come too late. The leader that counts on this member must know: the other
+        one may have given up.
+        """
         prepare = self._member.ready_for(header.proposal)
         if prepare is None:
-            return [Dropped("stale_commit")]
+            prepared = self._member.prepare
+            if prepared is None or prepared.view.id != header.proposal:
+                return [Dropped("stale_commit")]
+            reject = wire.FlushReject(header.proposal, self._member.promised, False)
+            return [Dropped("stale_commit"), self._say(leader, reject)]
         return [*self.install(prepare.view, prepare.states), self._say(leader, wire.Installed(header.proposal))]
 
     def install(self, view: View, states: tuple[Header, ...], blocked: bool = False) -> list[Effect]:

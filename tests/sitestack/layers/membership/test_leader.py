@@ -9,6 +9,7 @@ from sitestack.layers.membership.headers import (
     FlushRequest,
     Give,
     Given,
+    Installed,
     JoinOffer,
     JoinRequest,
     MergeRefusal,
@@ -18,7 +19,8 @@ from sitestack.layers.membership.headers import (
     Shared,
     SuspectReport,
 )
-from sitestack.layers.membership.leader import Leader, LeaderTimes
+from sitestack.layers.membership.leader import Leader
+from sitestack.layers.membership.leader_times import LeaderTimes
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import Unreached
@@ -178,6 +180,53 @@ def flush_for(leader: Leader, joiner: str, now: float) -> None:
         leader.replied(member, FlushReply(request.proposal, view_of(1, "ABCD").id, None, {}), now + BATCH_S)
     for member in (A, B, C, D):
         leader.prepared(member, Prepared(request.proposal, ()), now + BATCH_S)
+
+
+def committed_without(astray: Address, now: float) -> Leader:
+    """A leads BCD to view 2, without D; one of the others does not say that it has installed it."""
+    leader, view = leader_of("A"), view_of(2, "ABC")
+    leader.suspect((D,), now)
+    leader.expire(now + BATCH_S)
+    leader._member.promise(view.id, now)
+    for member in (A, B, C):
+        leader.replied(member, FlushReply(view.id, view_of(1, "ABCD").id, None, {}), now)
+    for member in (A, B, C):
+        effects = leader.prepared(member, Prepared(view.id, ()), now)
+    assert said(effects, Commit) == [B, C, A]
+    leader._member.install(view)
+    leader.view_installed(view, now)
+    for member in (A, B, C):
+        if member != astray:
+            assert not leader.confirmed(member, Installed(view.id))
+    return leader
+
+
+def test_who_did_not_take_the_commit_since_it_had_promised_another_leader_is_asked_anew() -> None:
+    leader = committed_without(B, 1.0)
+    assert leader.rejected(B, FlushReject(ViewId(2, A), ViewId(5, D), False), 1.1) == []
+    effects = leader.expire(1.1 + 10 * BATCH_S)
+    assert asked(effects) == [A, B, C]
+    assert frames_in(effects, Down)[0].headers == (FlushRequest(ViewId(6, A)),), "above what it has promised"
+
+
+def test_who_does_not_say_that_it_has_installed_the_view_is_asked_anew_after_a_while() -> None:
+    leader = committed_without(C, 1.0)
+    due = 1.0 + LeaderTimes().flush_timeout_s
+    assert leader.deadline() == due
+    leader.expire(due)
+    assert asked(leader.expire(due + 10 * BATCH_S)) == [A, B, C]
+
+
+def test_when_all_have_installed_the_view_nobody_is_asked_anew() -> None:
+    leader = committed_without(C, 1.0)
+    assert leader.confirmed(C, Installed(ViewId(2, A)))
+    due = 1.0 + LeaderTimes().flush_timeout_s
+    assert leader.expire(due) == []
+    assert leader.expire(due + 10 * BATCH_S) == []
+    leader = committed_without(B, 1.0)
+    leader.rejected(B, FlushReject(ViewId(2, A), ViewId(5, D), False), 1.1)
+    leader.confirmed(B, Installed(ViewId(2, A)))
+    assert leader.expire(1.1 + 10 * BATCH_S) == [], "the other leader's flush was not its last word"
 
 
 def test_a_joiner_for_which_all_stood_still_in_vain_is_not_let_in_again_soon() -> None:

@@ -24,7 +24,7 @@ from sitestack.layers.membership.headers import (
     Shared,
     ViewTag,
 )
-from sitestack.layers.membership.leader import LeaderTimes
+from sitestack.layers.membership.leader_times import LeaderTimes
 from sitestack.layers.sequencer import Forward
 from sitestack.model.address import Address
 from sitestack.model.events import Connect, ViewInstalled
@@ -100,6 +100,17 @@ def test_what_belongs_to_nothing_that_goes_on_is_dropped(reason: str, source: Ad
     before = coordinator.statistics()
     assert hear(coordinator, source, header) == [Dropped(reason)]
     assert coordinator.statistics() == before
+
+
+def test_a_commit_after_a_promise_to_another_leader_is_refused_so_that_its_leader_knows() -> None:
+    layer = member("B")
+    view = View(NEXT, VIEW.lineage, VIEW.members, VIEW.names)
+    promise(layer, NEXT)
+    hear(layer, A, prepare(view=view))
+    promised = ViewId(NEXT.counter, C)
+    hear(layer, C, FlushRequest(promised))
+    reject = Down(Frame(B, A, (FlushReject(NEXT, promised, False),)))
+    assert hear(layer, A, Commit(NEXT)) == [Dropped("stale_commit"), reject]
 
 
 def test_the_view_in_force_is_not_prepared_again() -> None:
