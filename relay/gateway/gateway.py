@@ -270,8 +270,10 @@ class Gateway:
 
     def _cast_trim(self, now: float) -> None:
         """Cast a Trim when the budget is exceeded, but never of what a waited-for site lacks: its senders wait instead."""
-        buffer, floor = self._state.buffer, self._floor()
-        position = buffer.excess(now) if floor > buffer.first else None
+        buffer = self._state.buffer
+        if not buffer.is_in_excess(now) or (floor := self._floor()) <= buffer.first:
+            return
+        position = buffer.excess(now)
         if position is not None and min(position, floor - 1) > self._trimming:
             self._trimming = min(position, floor - 1)
             self._injector.cast(Trim(self._trimming))
@@ -300,7 +302,8 @@ class Gateway:
     def _age_due(self) -> float | None:
         """Time (s) at which the oldest entry that may be trimmed is too old; a Trim on its way has dealt with those before."""
         buffer, after = self._state.buffer, self._trimming
-        return buffer.age_due(after) if self._floor() > max(buffer.first, after + 1) else None
+        due = buffer.age_due(after)
+        return due if due is not None and self._floor() > max(buffer.first, after + 1) else None
 
     # -- routes --------------------------------------------------------------------------------------------------------
 

@@ -82,7 +82,6 @@ class Grace:
         """
         waiting: list[tuple[SiteDown, float]] = []
         for site, remote in self._state.remotes.items():
-            survives = any(key[0] == site for key in links)
             for name, lineage in remote.lineages.items():
                 key = (site, name)
                 if key in links:
@@ -90,6 +89,6 @@ class Grace:
                 since = self._since.get(key, self._started)
                 if lineage.view is not None:
                     waiting.append((SiteDown(site, name, False), since + self._grace_s))
-                if survives:
+                if any(linked == site for linked, _ in links):
                     waiting.append((SiteDown(site, name, True), since + self._forget_s))
         return [each for each in waiting if each[0] not in self._cast]

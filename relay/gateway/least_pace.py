@@ -41,6 +41,8 @@ class LeastPace:
     def due(self, now: float) -> list[LinkPace]:
         """The entries to cast now: lineages that became too slow, or keep up again."""
         waiting = self._pace.waits_for()
+        if not waiting and not self._marks and not self._are_slow():
+            return []
         entries: list[LinkPace] = []
         marks, self._marks = self._marks, {}
         for site, remote in self._state.remotes.items():
@@ -63,6 +65,9 @@ class LeastPace:
                     entries.append(LinkPace(site, name, not keeps_up))
                 self._marks[key] = _Mark(now, acked, end) if keeps_up or is_time else mark
         return entries
+
+    def _are_slow(self) -> bool:
+        return any(each.is_slow for remote in self._state.remotes.values() for each in remote.lineages.values())
 
     def deadline(self) -> float | None:
         """Time (s) at which the next measurement ends."""

@@ -78,7 +78,10 @@ class Retention:
 
     def due(self, now: float) -> HeldFor | None:
         """The entry to cast now; None when the list is right, or the entry that corrects it was cast."""
-        sites, wanted = self._state.sites, self._wanted()
+        sites = self._state.sites
+        if self._peers == sites and not (self._others or self._unwanted or self._cast):
+            return None
+        wanted = self._wanted()
         self._unwanted = {site: self._unwanted.get(site, now) for site in sites if site not in wanted}
         kept = [site for site, since in self._unwanted.items() if now < since + self._forget_s]
         entry = HeldFor(tuple(sorted([*wanted, *kept])))

@@ -188,6 +188,14 @@ class Buffer:
         else:
             del self._runs[batch.origin]
 
+    def is_in_excess(self, now: float) -> bool:
+        """True when `excess` finds something: asked at each turn, so it looks at no entry but the oldest."""
+        config = self.config
+        if self.first == self.end:
+            return False
+        is_over = len(self) > config.budget_entries or self.bytes > config.budget_bytes
+        return is_over or now >= self._due(self.at(self.first))
+
     def excess(self, now: float) -> int | None:
         """The position up to which entries must be dropped for the budget to hold; None when it holds.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from relay.events import Baseline
@@ -12,6 +14,7 @@ from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVec
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
+from tests.harness.messages import batch_of
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, Puppet, alone, data, numbers, remote_view
 from tests.harness.relay.world import sites_of, two_sites
@@ -123,7 +126,22 @@ def test_when_an_entry_is_due_by_age_it_is_too_old(age_s: float) -> None:
         due = buffer.age_due(-1)
         assert due is not None
         assert buffer.excess(due) == 0
+        assert buffer.is_in_excess(due)
         assert buffer.age_due(0) is None
+
+
+def test_whether_something_is_in_excess_is_told_by_the_oldest_entry_alone() -> None:
+    rng = random.Random(3)
+    for _ in range(300):
+        config = BufferConfig(budget_entries=rng.randint(1, 12), budget_bytes=rng.randint(1, 2_000), budget_age_s=3.0)
+        buffer, now = Buffer(config), 0.0
+        for n in range(rng.randint(0, 15)):
+            now += rng.random()
+            buffer.append(batch_of("A", n + 1, size=rng.randint(0, 200)), None, now)
+        if rng.random() < 0.3 and len(buffer):
+            buffer.drop_through(rng.randrange(buffer.first, buffer.end))
+        later = now + rng.choice([0.0, 2.0, 4.0])
+        assert buffer.is_in_excess(later) is (buffer.excess(later) is not None)
 
 
 def test_the_budget_that_runs_out_under_a_slow_link_leaves_a_gap_in_its_place() -> None:
