@@ -290,20 +290,19 @@ class Gateway:
         """Time (s) at which `turn` must be called; None when nothing is due."""
         if not self.active:
             return self._waiting_since
-        dues = [
-            self._waiting_since,
-            self._peering.deadline(),
-            self._age_due(),
-            self._least_pace.deadline(),
-            self._retention.deadline(),
-        ]
-        return min([due for due in dues if due is not None], default=None)
+        dues = [self._waiting_since, self._peering.deadline(), self._least_pace.deadline(), self._retention.deadline()]
+        return self._age_due(min([due for due in dues if due is not None], default=None))
 
-    def _age_due(self) -> float | None:
-        """Time (s) at which the oldest entry that may be trimmed is too old; a Trim on its way has dealt with those before."""
+    def _age_due(self, before: float | None) -> float | None:
+        """Time (s) at which the oldest entry that may be trimmed is too old, if that is `before`, which is returned otherwise.
+
+        A Trim on its way has dealt with the entries up to it.
+        """
         buffer, after = self._state.buffer, self._trimming
         due = buffer.age_due(after)
-        return due if due is not None and self._floor() > max(buffer.first, after + 1) else None
+        if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 1):
+            return before
+        return due
 
     # -- routes --------------------------------------------------------------------------------------------------------
 
