@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import trio
 from relay.cli.running import only_cause
 from relay.node.config_file import load_config, print_config
 from relay.node.daemon import NodeOptions, run_node
+from relay.node.lines import STANDARD
 from relay.node.logs import configure_log
 from relay.node.settings import HttpSettings, NodeConfig
 from sitestack.model.address import Physical
@@ -24,7 +26,11 @@ from sitestack.model.errors import ConfigurationError
 @click.option("--name", default="", help="The member's name; else RELAY_NAME, else what CONFIG says.")
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Write a journal into this directory.")
 @click.option("--publish", metavar="FILE|-", help="Multicast each line of a file, or of standard input.")
-@click.option("--events", metavar="FILE|-", help="Write what is heard as JSON lines to a file, or to standard output.")
+@click.option(
+    "--events",
+    metavar="FILE|-",
+    help="Write what is heard to a file, or to standard output: JSON lines, or readable ones on a terminal.",
+)
 @click.option("--status", type=click.Path(path_type=Path), help="The status socket.  [default: in RELAY_RUN_DIRECTORY]")
 @click.option("--http", metavar="[HOST:]PORT", help="Serve health, status and metrics there.  [default host: 127.0.0.1]")
 @click.option("--insecure", is_flag=True, help="Run without keys: whoever reaches the ports can read and send.")
@@ -87,6 +93,7 @@ def _refuse_without_keys(config: NodeConfig, config_file: Path) -> None:
 def _run(config: NodeConfig, publish: str | None, events: str | None, status: Path | None) -> None:
     log = configure_log(config.log)
     try:
-        trio.run(run_node, config, NodeOptions(publish, events, status), log)
+        readable = events == STANDARD and sys.stdout.isatty()
+        trio.run(run_node, config, NodeOptions(publish, events, status, readable), log)
     except BaseExceptionGroup as group:
         raise only_cause(group) from None

@@ -23,6 +23,7 @@ from relay.node.event_output import EventOutput
 from relay.node.lines import LineSink, LineSource
 from relay.node.log_output import LogOutput
 from relay.node.loop_watch import LoopWatch
+from relay.node.readable import ReadableLines
 from relay.node.settings import NodeConfig
 from relay.node.slow_members import SlowMembers
 from relay.node.status import Identity, NodeStatistics, NodeStatus
@@ -53,6 +54,8 @@ class NodeOptions:
     events: str | None = None
     #: Path of the status socket; None: in the run directory, named after site and member.
     status: Path | None = None
+    #: Write events as lines for people instead of JSON; what they say is not logged as well.
+    readable: bool = False
 
 
 async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
@@ -86,6 +89,7 @@ class _Node:
         bytes_max = config.protocols.batching.message_bytes_max
         self._source = None if options.publish is None else LineSource(options.publish, bytes_max)
         self._sink = None if options.events is None else LineSink(options.events)
+        self._readable = options.readable
         secure = not config.security.insecure
         identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure)
         self._status = NodeStatus(identity, trio.current_time())
@@ -202,7 +206,7 @@ class _Node:
 
     async def _listen(self, channel: RelayChannel) -> None:
         """Observe all deliveries and events, and write them as lines, until this member has left."""
-        writer = EventLines(channel.site, channel.address, read_clocks)
+        writer = ReadableLines(channel.site) if self._readable else EventLines(channel.site, channel.address, read_clocks)
         if self._sink is not None:
             self._events = EventOutput(self._sink, writer.lost)
         async for item in channel.batches():
@@ -215,9 +219,10 @@ class _Node:
                 self._log.info("nobody reads the events any more")
                 return
 
-    async def _hear(self, item: Delivery | View | Event, writer: EventLines) -> None:
+    async def _hear(self, item: Delivery | View | Event, writer: EventLines | ReadableLines) -> None:
         self._status.observe(item)
-        self._report(item)
+        if not self._readable:
+            self._report(item)
         if self._events is not None and (lines := writer.lines(item)):
             await self._events.write(lines, trio.current_time())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import socket
 import subprocess
@@ -33,11 +35,13 @@ def configure(directory: Path, **settings: Any) -> Path:
 
 
 @contextmanager
-def node(directory: Path, config: Path, *options: str, log: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
+def node(
+    directory: Path, config: Path, *options: str, log: int = subprocess.PIPE, out: int = subprocess.PIPE
+) -> Iterator[subprocess.Popen[str]]:
     """A running node with pipes, its log perhaps elsewhere; it is gone after the block."""
     command = [sys.executable, "-m", "relay", "node", str(config), "--status", str(directory / "a.sock"), *options]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True)
+    process = subprocess.Popen(command, stdin=pipe, stdout=out, stderr=log, text=True)
     try:
         yield process
     finally:
@@ -77,6 +81,23 @@ def test_lines_in_are_messages_out_and_a_signal_leaves(directory: Path) -> None:
     assert not (directory / "a.sock").exists()
     check = subprocess.run([sys.executable, "-m", "relay", "check", directory / "journal"], capture_output=True, text=True)
     assert check.returncode == 0, check.stdout
+
+
+def test_on_a_terminal_people_read_who_said_what(directory: Path) -> None:
+    ours, terminal = pty.openpty()
+    options = ("--name", "A", "--insecure", "--publish", "-", "--events", "-")
+    with open(ours, "rb", buffering=0) as shown, node(directory, configure(directory), *options, out=terminal) as process:
+        os.close(terminal)
+        say(process, "hello\n")
+        seen = b""
+        while b"A@NYC: hello" not in seen:
+            seen += shown.read(1_000)
+    assert seen.splitlines() == [
+        b"-- NYC is A",
+        b"-- this member coordinates its site",
+        b"-- everywhere: NYC A",
+        b"A@NYC: hello",
+    ]
 
 
 def test_over_http_a_node_tells_the_same_as_over_its_socket(directory: Path) -> None:
