@@ -1,0 +1,93 @@
+"""A member for a while: one that publishes lines and leaves (`relay pub`), one that shows what is said (`relay sub`)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import trio
+
+from relay.node.channel import RelayChannel, open_channel
+from relay.node.lines import LineSink
+from relay.node.readable import ReadableLines
+from relay.node.settings import NodeConfig
+from sitestack.channel.inbox import Delivery
+from sitestack.model.errors import LocalError
+from sitestack.model.gap import Gap
+
+
+@dataclass(slots=True)
+class Published:
+    """What became of the lines."""
+
+    sent: int = 0
+    #: Why lines were refused, a sentence each.
+    refused: list[str] = field(default_factory=list)
+    #: Messages that this member has not seen delivered when it left: they may be lost.
+    uncertain: int = 0
+
+
+async def publish(config: NodeConfig, lines: AsyncIterator[bytes]) -> Published:
+    """Join, multicast every line, wait until all are delivered in this site, and leave. Raises as `open_channel`."""
+    published = Published()
+    async with open_channel(config) as channel, trio.open_nursery() as nursery:
+        nursery.start_soon(_take_all, channel)
+        async for line in lines:
+            try:
+                await channel.send(line)
+            except LocalError as error:
+                published.refused.append(str(error))
+            else:
+                published.sent += 1
+        await channel.leave()
+        drops = channel.statistics().stack["drops"]
+        assert isinstance(drops, dict)
+        published.uncertain = drops.get("unsent_at_stop", 0) + drops.get("uncertain_at_stop", 0)
+        nursery.cancel_scope.cancel()
+    return published
+
+
+async def subscribe(config: NodeConfig, sink: LineSink, readable: bool) -> None:
+    """Join, and write a line for every message until cancelled. Returns when nobody reads any more.
+
+    Raises as `open_channel`.
+    """
+    async with open_channel(config) as channel:
+        writer = ReadableLines(channel.site)
+        async for item in channel.batches():
+            lines = writer.lines(item) if readable else _json_lines(item)
+            if lines:
+                try:
+                    await sink.write(lines)
+                except BrokenPipeError:
+                    return
+
+
+async def _take_all(channel: RelayChannel) -> None:
+    """Take what is delivered: a member that takes nothing stops its site."""
+    async for _ in channel.batches():
+        pass
+
+
+def _json_lines(item: object) -> list[str]:
+    """An object for each message, with its sender, its id and its text, or its bytes in base64; and one for each gap."""
+    match item:
+        case Delivery():
+            return [_message(item, number, payload) for number, payload in enumerate(item.payloads(), item.batch.first)]
+        case Gap(site, origin, first, last, reason, scope):
+            lost = {"site": site, "origin": origin.hex(), "scope": scope.name.lower(), "first": first, "last": last}
+            return [json.dumps({"gap": lost, "reason": reason.value})]
+    return []
+
+
+def _message(delivery: Delivery, number: int, payload: bytes) -> str:
+    batch = delivery.batch
+    about = {"from": delivery.sender.partition("@")[0], "site": batch.site}
+    identity = [batch.site, batch.origin.hex(), batch.scope.name.lower(), number]
+    try:
+        said = {"text": payload.decode()}
+    except UnicodeDecodeError:
+        said = {"base64": base64.b64encode(payload).decode()}
+    return json.dumps({**about, "id": identity, **said}, ensure_ascii=False)
