@@ -14,16 +14,13 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from relay.keys.files import make_directory, read_secret, write_secret
+from relay.keys.certificates import AUTHORITY_CERTIFICATE, AUTHORITY_KEY, make_certificates
+from relay.keys.files import read_secret, write_secret
 from sitestack.config import UNFIT_SITE, can_be_site
 from sitestack.model.errors import ConfigurationError
 from sitestack.seal.key_ring import SECRET_BYTES, KeyRing
 
-AUTHORITY_KEY = "authority.key"
-AUTHORITY_CERTIFICATE = "authority.pem"
 KEY_RING = "site.keys"
-BRIDGE_KEY = "bridge.key"
-BRIDGE_CERTIFICATE = "bridge.pem"
 
 _HEAD = "# The keys of the site: whoever has one can be a member. `relay keys` changes them.\n"
 
@@ -39,8 +36,8 @@ def make_key_directory(directory: Path, sites: Sequence[str], *, force: bool = F
             raise ConfigurationError(f"{site!r} cannot be a site's directory: {why}")
         if not force and (directory / site / KEY_RING).exists():
             raise ConfigurationError(f"{directory / site}: has keys already; name only new sites, or --force new keys on it.")
+    make_certificates(directory, sites, force=force)
     for site in dict.fromkeys(sites):
-        make_directory(directory / site)
         write_key_ring(directory / site, KeyRing.of(new_secret()), replace=force)
 
 

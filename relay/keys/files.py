@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from sitestack.model.errors import ConfigurationError
@@ -12,6 +13,8 @@ DIRECTORY_MODE = 0o700
 SECRET_MODE = 0o600
 #: The largest file of a key directory: a larger one is none.
 FILE_BYTES_MAX = 1 << 16
+_WRITE_BITS = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS_WRITE = "others than its owner can write it"
 
 
 def make_directory(path: Path) -> None:
@@ -62,6 +65,18 @@ def read_secret(path: Path) -> bytes:
     Raises ConfigurationError when it cannot be read, when others can read it, or when others or its group can write it. Its
     group may read a file of somebody else: so does Kubernetes hand a secret to a process that is not root.
     """
+    return _read(path, _why_loose)
+
+
+def read_public(path: Path) -> bytes:
+    """The bytes of a file that everybody may read, but nobody else can have changed.
+
+    Raises ConfigurationError when it cannot be read, or when others or its group can write it.
+    """
+    return _read(path, lambda mode, owner: _OTHERS_WRITE if mode & _WRITE_BITS else "")
+
+
+def _read(path: Path, why_loose: Callable[[int, int], str]) -> bytes:
     try:
         # Without waiting: what is no file, such as a pipe, might never give anything.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -69,7 +84,7 @@ def read_secret(path: Path) -> bytes:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise ConfigurationError(f"{path}: is no file.")
-            if why := _why_loose(status.st_mode, status.st_uid):
+            if why := why_loose(status.st_mode, status.st_uid):
                 raise ConfigurationError(f"{path}: {why}; chmod 600 it, and make new keys if others have had access.")
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
@@ -83,8 +98,8 @@ def _why_loose(mode: int, owner: int) -> str:
     """What is wrong with the mode of a secret file; empty when nothing is."""
     if mode & stat.S_IROTH:
         return "everybody on this machine can read it"
-    if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "others than its owner can write it"
+    if mode & _WRITE_BITS:
+        return _OTHERS_WRITE
     if mode & stat.S_IRGRP and owner == os.geteuid():
         return "its group can read it"
     return ""

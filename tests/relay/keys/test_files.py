@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.keys.files import FILE_BYTES_MAX, make_directory, read_secret, write_secret
+from relay.keys.files import FILE_BYTES_MAX, make_directory, read_public, read_secret, write_secret
 from sitestack.model.errors import ConfigurationError
 
 
@@ -97,3 +97,13 @@ def test_what_cannot_be_a_secret_is_refused(tmp_path: Path) -> None:
         read_secret(tmp_path / "large")
     with pytest.raises(ConfigurationError, match="cannot be written"):
         write_secret(tmp_path / "missing" / "secret", b"one")
+
+
+def test_what_is_public_may_be_read_by_all_and_written_by_its_owner_alone(tmp_path: Path) -> None:
+    file = tmp_path / "authority.pem"
+    write_secret(file, b"one")
+    file.chmod(0o644)
+    assert read_public(file) == b"one"
+    file.chmod(0o664)
+    with pytest.raises(ConfigurationError, match="can write it"):
+        read_public(file)
