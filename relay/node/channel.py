@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -14,6 +15,7 @@ from relay.events import BRIDGE_EFFECTS, BridgeEffect, GlobalView, Misconfigured
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayLayer
 from relay.node.bridge import Bridge, BridgeStatistics
+from relay.node.credentials import LOOK_INTERVAL_S, Credentials
 from relay.node.events import BetweenSites
 from relay.node.settings import NodeConfig, find_problems
 from sitestack.assembly import build_stack
@@ -65,6 +67,7 @@ class RelayChannel(Channel[BetweenSites]):
         config: NodeConfig,
         recorder: Recorder | None,
         state: SharedState | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         handlers: dict[type[Event], Callable[[Any], None]] = {
             **dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge),
@@ -81,6 +84,7 @@ class RelayChannel(Channel[BetweenSites]):
         [self._flow_control] = [layer for layer in stack.layers if isinstance(layer, FlowControl)]
         super().__init__(local, stack, transport, config, recorder, state, Extension(handlers, shown, self._bridged))
         self._bridge_config = config.relay.bridge
+        self._credentials = credentials
         self._bridge: Bridge | None = None
         self._global_view: GlobalView | None = None
         self._role: Role | None = None
@@ -95,10 +99,14 @@ class RelayChannel(Channel[BetweenSites]):
         """The duty of this member in its site; None until it has coordinated."""
         return self._role
 
-    @property
-    def listen_error(self) -> str:
-        """Why this member cannot listen for other sites; empty while it can, or need not."""
-        return "" if self._bridge is None else self._bridge.listen_error
+    def bridge_problems(self) -> dict[str, str]:
+        """By configuration key, a sentence on what of the links does not work at present, or will not work soon."""
+        return {} if self._bridge is None else self._bridge.problems()
+
+    def reread_certificates(self) -> None:
+        """Use the files of the certificates as they are now, which happens every few seconds anyway."""
+        if self._bridge is not None and self._bridge.reread_certificates():
+            log.info("certificates read again", expires_s=self._bridge.statistics().certificate_expires_s)
 
     def statistics(self) -> RelayChannelStatistics:
         """All counters: the bridge's too."""
@@ -120,10 +128,16 @@ class RelayChannel(Channel[BetweenSites]):
         """Run a bridge while this process is a member; data that was written to it still leaves after that."""
         with unwrapped():
             async with trio.open_nursery() as nursery:
-                self._bridge = Bridge(self._bridge_config, hand_in, nursery)
+                self._bridge = Bridge(self._bridge_config, hand_in, nursery, self._credentials)
+                nursery.start_soon(self._watch_certificates)
                 yield
                 await self._bridge.farewell()
                 nursery.cancel_scope.cancel()
+
+    async def _watch_certificates(self) -> None:
+        while True:
+            await trio.sleep(LOOK_INTERVAL_S)
+            self.reread_certificates()
 
     def _act_on_bridge(self, effect: BridgeEffect) -> None:
         assert self._bridge is not None, "effects come from the turns of a member"
@@ -186,8 +200,10 @@ async def open_channel(
     local = make_local(config.site, name or config.name)
     recorder = make_recorder(local, config, journal, RELAY_RECORDS)
     state = shared_state(get_state, set_state)
+    keys = config.security.keys
+    credentials = Credentials(Path(keys), config.site) if keys and config.has_bridge() else None
     relay_layer = RelayLayer(local, config.relay_layer())
     stack = build_stack(local, config, relay_layer=relay_layer, shares_state=state is not None)
     carrier = transport or await open_transport(config)
-    async with member(RelayChannel(local, stack, carrier, config, recorder, state), names) as channel:
+    async with member(RelayChannel(local, stack, carrier, config, recorder, state, credentials), names) as channel:
         yield channel

@@ -142,6 +142,10 @@ class NodeConfig(SiteConfig):
         bridge = self.relay.bridge
         return tuple([site for site in {**bridge.peers, **bridge.via} if site != self.site])
 
+    def has_bridge(self) -> bool:
+        """Whether relays of other sites connect to this one, or are called."""
+        return bool(self.peer_sites()) or self.relay.bridge.bind is not None
+
     def held_bytes_max(self) -> int:
         """Bytes held for other sites at most: the configured ones, or the default."""
         given = self.relay.budget.bytes
@@ -199,8 +203,9 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
         yield f"relay.bridge.bind: {bridge.bind.host!r} {why}"
     if bridge.unanswered_timeout_s > UNANSWERED_S_MAX:
         yield f"relay.bridge.unanswered_timeout_s: must be at most {UNANSWERED_S_MAX}."
-    if bridge.dial_timeout_s == 0:
-        yield "relay.bridge.dial_timeout_s: must be more than 0."
+    for name in ("dial_timeout_s", "handshake_s"):
+        if getattr(bridge, name) == 0:
+            yield f"relay.bridge.{name}: must be more than 0."
     for site in [each for each in bridge.peers if not can_be_site(each)]:
         yield f"relay.bridge.peers: {site!r} cannot be a site: {UNFIT_SITE}"
     for site in [each for each in bridge.via if not can_be_site(each)]:
