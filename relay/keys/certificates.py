@@ -148,7 +148,7 @@ def site_named(uris: Iterable[str]) -> str | None:
     if len(names) != 1:
         return None
     site = unquote(names[0], errors="replace")
-    return site if site_uri(site) == f"{_SCHEME}{names[0]}" else None
+    return site if site and site_uri(site) == f"{_SCHEME}{names[0]}" else None
 
 
 def _builder(

@@ -49,6 +49,7 @@ def test_a_certificate_names_its_site_whatever_that_is_called(site: str) -> None
         ["relay://site/New York"],  # not as `site_uri` writes it, and so not the only spelling of that site
         ["relay://site/%4eYC"],
         ["relay://site/%FF"],
+        ["relay://site/"],
     ],
 )
 def test_a_name_that_is_none_or_not_the_only_one_names_no_site(uris: list[str]) -> None:
