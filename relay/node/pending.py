@@ -14,6 +14,10 @@ import trio
 from relay.node.tls import TlsStream, Unproven, prove
 
 
+class PushedOut(Unproven):
+    """The connection gave way to a newer one."""
+
+
 class Pending:
     """Bounds: `pending_max` connections at a time, a quarter of them from one host, each for `handshake_s`."""
 
@@ -39,7 +43,7 @@ class Pending:
                 return await prove(stream, context, server=True, timeout_s=self._handshake_s)
             finally:
                 self._hosts.pop(scope, None)
-        raise Unproven("it was pushed out by newer callers")
+        raise PushedOut("it gave way to newer callers")
 
     def push_out(self) -> None:
         """Close the oldest pending connection of the host that has the most."""

@@ -9,7 +9,7 @@ import trio
 
 from relay.node.credentials import Credentials
 from relay.node.door import Door
-from relay.node.pending import Pending
+from relay.node.pending import Pending, PushedOut
 from relay.node.tls import TlsStream, Unproven, prove
 from sitestack.model.address import Physical
 
@@ -54,7 +54,8 @@ class Proving:
             return await self.pending.prove(stream, self._credentials.server)
         except Unproven as error:
             self.failed += 1
-            self.door.refuse(str(error))
+            if not isinstance(error, PushedOut):  # the reason why room was needed says more
+                self.door.refuse(str(error))
             raise
 
     async def called(self, stream: trio.SocketStream, site: str, address: Physical) -> tuple[Stream, str | None]:
