@@ -270,7 +270,7 @@ def _link_problems(config: NodeConfig) -> Iterator[str]:
         )
     if link.timeout_s < 2 * link.heartbeat_s:
         yield "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s, or one lost heartbeat cuts the link."
-    for name in ("hello_s", "write_s"):
+    for name in ("hello_s", "write_s", "frame_s"):
         if getattr(link, name) == 0:
             yield f"relay.link.{name}: must be more than 0."
     if 0 < link.chunk_bytes < CHUNK_BYTES_MIN:

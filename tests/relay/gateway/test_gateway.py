@@ -7,13 +7,13 @@ import random
 import pytest
 
 from relay.events import BridgeConnected, Dial, Duty, Misconfigured, Role
-from relay.gateway.wire import Bye, Data, Hello
-from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
+from relay.gateway.wire import HOPS_MAX, Ack, Bye, Data, Hello, RemoteUnicast, Routed, State
+from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
 from sitestack.model.frame import Header
 from sitestack.model.gap import GapReason
-from sitestack.model.message import Scope
+from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.relay.member import Member, places
-from tests.harness.relay.puppet import D, Puppet, alone, data, hello, remote_view
+from tests.harness.relay.puppet import D, E, F, Puppet, alone, data, hello, remote_view
 from tests.harness.relay.world import leave, two_sites
 
 
@@ -123,6 +123,18 @@ def test_the_site_must_be_the_one_that_the_certificate_names(certified: str) -> 
         RemoteGap("LAX", D, 1, 2, GapReason.BUDGET),
         RemoteGap("SFO", D, 2, 1, GapReason.BUDGET),
         RemoteBaseline("NYC", {D: 4}),
+        Data(("LAX", "SFO"), data(1).batch),
+        Data(("SFO",) * (HOPS_MAX + 1), data(1).batch),
+        State({"NYC": SiteVector({D: 1}), "LAX": SiteVector({D: 1})}),
+        Ack({"LAX": SiteVector({D: 1})}),
+        RemoteUnicast(0, 0, Batch("LAX", D, Scope.UNICAST, 1, 1, pack_body([b"no"]), E, "NYC")),
+        RemoteUnicast(0, 0, Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"no"]), E, "LAX")),
+        RemoteUnicast(0, 0, Batch("SFO", D, Scope.ALL, 1, 1, pack_body([b"no"]))),
+        UnicastReply("NYC", E, "LAX", F, 1, 0, None),
+        UnicastReply("LAX", E, "SFO", D, 1, 0, None),
+        Routed("SFO", "NYC", D, 1, 0, ("SFO",), False, b"x"),
+        Routed("LAX", "NYC", D, 1, 0, (), False, b"x"),
+        Routed("LAX", "NYC", D, 1, 0, ("OSL",), False, b"x"),
         hello(),
     ],
 )
