@@ -265,7 +265,7 @@ OF_THE_WHOLE = (
         "a link that is silent is never closed",
         (
             Edit(SESSION, "        if now >= self._heard + config.timeout_s:", "        if False:"),
-            Edit(SESSION, "        dues = [self._heard + config.timeout_s]", "        dues = [self._heard + 1e9]"),
+            Edit(SESSION, "        dues = [self._heard + config.timeout_s, ", "        dues = [self._heard + 1e9, "),
         ),
     ),
     RowMutant(
