@@ -34,7 +34,7 @@ from relay.gateway.gateway import GatewayConfig
 from relay.node.credentials import Credentials
 from relay.node.listener import Listener
 from relay.node.proving import Proving, Stream
-from relay.node.tls import TlsStream, Unproven
+from relay.node.tls import READ_BYTES, TlsStream, Unproven
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.level import Level
@@ -276,7 +276,7 @@ class Bridge:
         """Read until the peer has closed. Data after our own close is read and dropped: unread, it would reset our farewell."""
         dialed, stream, heard = connection.dialed, connection.stream, False
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            async for data in stream:
+            while data := await stream.receive_some(READ_BYTES):
                 self._seen.received_bytes += len(data)
                 if dialed is not None and not heard:
                     self._proving.heard(dialed[0])

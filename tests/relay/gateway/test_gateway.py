@@ -123,6 +123,7 @@ def test_the_site_must_be_the_one_that_the_certificate_names(certified: str) -> 
         RemoteGap("LAX", D, 1, 2, GapReason.BUDGET),
         RemoteGap("SFO", D, 2, 1, GapReason.BUDGET),
         RemoteBaseline("NYC", {D: 4}),
+        Data(("SFO",), data(1, site="LAX").batch),
         Data(("LAX", "SFO"), data(1).batch),
         Data(("SFO",) * (HOPS_MAX + 1), data(1).batch),
         State({"NYC": SiteVector({D: 1}), "LAX": SiteVector({D: 1})}),
