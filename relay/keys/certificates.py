@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from relay.keys.files import make_directory, read_secret, write_secret
+from relay.keys.files import make_directory, read_public, read_secret, write_secret
 from sitestack.model.errors import ConfigurationError
 
 AUTHORITY_KEY = "authority.key"
@@ -90,7 +90,9 @@ def make_certificates(directory: Path, sites: Sequence[str], *, force: bool = Fa
     for site in dict.fromkeys(sites):
         place = directory / site
         make_directory(place)
-        write_secret(place / AUTHORITY_CERTIFICATE, authority.certificate, replace=True)
+        trusted = place / AUTHORITY_CERTIFICATE
+        if not trusted.exists() or authority.certificate not in read_public(trusted):  # else it may trust others too
+            write_secret(trusted, authority.certificate, replace=True)
         if force or not (place / BRIDGE_CERTIFICATE).exists():
             made = make_certificate(authority, site, begins, days)
             write_secret(place / BRIDGE_KEY, made.key, replace=True)

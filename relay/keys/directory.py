@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from relay.keys.certificates import AUTHORITY_CERTIFICATE, AUTHORITY_KEY, make_certificates
+from relay.keys.certificates import AUTHORITY_CERTIFICATE, AUTHORITY_KEY, SITE_DAYS, make_certificates
 from relay.keys.files import read_secret, write_secret
 from sitestack.config import UNFIT_SITE, can_be_site
 from sitestack.model.errors import ConfigurationError
@@ -25,20 +25,28 @@ KEY_RING = "site.keys"
 _HEAD = "# The keys of the site: whoever has one can be a member. `relay keys` changes them.\n"
 
 
-def make_key_directory(directory: Path, sites: Sequence[str], *, force: bool = False) -> None:
+def make_key_directory(directory: Path, sites: Sequence[str], *, force: bool = False, days: float = SITE_DAYS) -> None:
     """Make the secrets of these sites. What other sites and the authority have stays as it is.
 
-    With `force` the secrets that a site has are replaced. Raises ConfigurationError, for what can be seen beforehand before
-    anything is written.
+    With `force` the secrets that a site has are replaced. `days`: how long the certificates are valid. Raises
+    ConfigurationError, for what can be seen beforehand before anything is written.
     """
     for site in sites:
         if why := _why_unfit(site):
             raise ConfigurationError(f"{site!r} cannot be a site's directory: {why}")
         if not force and (directory / site / KEY_RING).exists():
             raise ConfigurationError(f"{directory / site}: has keys already; name only new sites, or --force new keys on it.")
-    make_certificates(directory, sites, force=force)
+    make_certificates(directory, sites, force=force, days=days)
     for site in dict.fromkeys(sites):
         write_key_ring(directory / site, KeyRing.of(new_secret()), replace=force)
+
+
+def renew_certificates(directory: Path, sites: Sequence[str], *, days: float = SITE_DAYS) -> None:
+    """Give sites that have keys new certificates, and nothing else. Raises ConfigurationError."""
+    for site in sites:
+        if not (directory / site / KEY_RING).exists():
+            raise ConfigurationError(f"{directory / site}: has no keys yet, so there is no certificate to renew.")
+    make_certificates(directory, sites, force=True, days=days)
 
 
 def new_secret() -> bytes:

@@ -41,7 +41,7 @@ class Proving:
         if self.door.trouble:
             found["relay.bridge.bind"] = f"the last caller was turned away: {self.door.trouble}"
         if self._credentials is not None and self._credentials.problem:
-            found["security.keys"] = self._credentials.problem
+            found["bridge.pem"] = self._credentials.problem
         return found
 
     async def caller(self, stream: trio.SocketStream) -> tuple[Stream, str | None]:

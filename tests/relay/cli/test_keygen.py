@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from relay.keys.certificates import read_facts
 from relay.keys.directory import read_key_ring
 from tests.relay.cli.conftest import Run
 
@@ -29,6 +30,20 @@ def test_keys_are_made_for_each_site(run: Run, tmp_path: Path) -> None:
     code, out, err = run("keygen", tmp_path / "keys", "--site", "NYC")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert run("keygen", tmp_path / "keys", "--site", "NYC", "--force").code == 0
+
+
+def test_a_certificate_is_renewed_and_the_key_of_the_site_stays(run: Run, tmp_path: Path) -> None:
+    run("keygen", tmp_path, "--site", "NYC", "--days", "10")
+    ring, pem = read_key_ring(tmp_path / "NYC"), (tmp_path / "NYC" / "bridge.pem").read_bytes()
+    facts = read_facts(pem)
+    assert facts.ends - facts.begins == 10 * 86_400
+    assert run("keygen", tmp_path, "--site", "NYC", "--renew").code == 0
+    assert read_key_ring(tmp_path / "NYC") == ring
+    facts = read_facts((tmp_path / "NYC" / "bridge.pem").read_bytes())
+    assert facts.ends - facts.begins == 365 * 86_400
+    code, _, err = run("keygen", tmp_path, "--site", "SFO", "--renew")
+    assert (code, err) == (2, f"{tmp_path}/SFO: has no keys yet, so there is no certificate to renew.\n")
+    assert run("keygen", tmp_path, "--site", "NYC", "--renew", "--force").code == 2
 
 
 def test_a_node_wants_keys_or_to_be_insecure_and_not_both(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,18 @@ def test_a_certificate_is_replaced_only_by_force(tmp_path: Path) -> None:
     assert is_issued_by(der(renewed), (tmp_path / "authority.pem").read_bytes())
 
 
+def test_other_authorities_that_a_site_trusts_stay(tmp_path: Path) -> None:
+    make_certificates(tmp_path, ["NYC"])
+    trusted, other = tmp_path / "NYC" / "authority.pem", make_authority(NOW).certificate
+    both = trusted.read_bytes() + other
+    trusted.write_bytes(both)
+    make_certificates(tmp_path, ["NYC"], force=True)
+    assert trusted.read_bytes() == both
+    trusted.write_bytes(other)
+    make_certificates(tmp_path, ["NYC"], force=True)
+    assert trusted.read_bytes() == (tmp_path / "authority.pem").read_bytes()
+
+
 @pytest.mark.parametrize("missing", ["authority.key", "authority.pem"])
 def test_half_an_authority_is_refused_and_nothing_is_made(tmp_path: Path, missing: str) -> None:
     make_key_directory(tmp_path, ["NYC"])

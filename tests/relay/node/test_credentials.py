@@ -204,7 +204,7 @@ async def test_without_a_valid_certificate_of_its_own_a_relay_neither_calls_nor_
             sfo.bridge.carry_out(Dial("NYC", nyc.address))
             await sfo.hears(DialFailed)
             problems = nyc.bridge.problems()
-            assert set(problems) == {"relay.bridge.bind", "relay.bridge.peers.SFO", "security.keys"}
+            assert set(problems) == {"relay.bridge.bind", "relay.bridge.peers.SFO", "bridge.pem"}
             assert all("the certificate ended on" in sentence for sentence in problems.values())
             write_site(tmp_path / "NYC", signed(OURS, "NYC"), OURS)
             assert nyc.bridge.reread_certificates()
