@@ -269,6 +269,16 @@ OF_THE_WHOLE = (
         ),
     ),
     RowMutant(
+        "REL-36",
+        "whoever connects is let in without a certificate",
+        (Edit("relay/node/tls.py", "    context.verify_mode = ssl.CERT_REQUIRED", "    context.verify_mode = ssl.CERT_NONE"),),
+    ),
+    RowMutant(
+        "REL-36",
+        "whoever answers a call is the site that was called",
+        (Edit("relay/node/proving.py", "            if named != site:", "            if False:"),),
+    ),
+    RowMutant(
         "USR-2",
         "a link that is idle says nothing",
         (Edit(SESSION, "            parts.append(encode(Heartbeat()))", "            self._spoke = now"),),

@@ -113,6 +113,7 @@ async def test_no_site_takes_the_places_of_the_others(key_directory: Path) -> No
 async def test_without_descriptors_whoever_has_proved_nothing_gives_one_back(
     key_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """C18."""
     accept, failures = trio.SocketListener.accept, iter(range(3))
 
     async def fail_at_first(listener: trio.SocketListener) -> trio.SocketStream:

@@ -22,6 +22,8 @@ from tests.harness.certificates import authority, context, signed, signed_for_no
 from tests.harness.relay.puppet import hello
 from tests.harness.sockets import until
 
+pytestmark = pytest.mark.conforms("REL-36")
+
 OURS = authority()
 THEIRS = authority()
 

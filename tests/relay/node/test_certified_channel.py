@@ -23,6 +23,8 @@ from tests.harness.certificates import authority, signed, write_site
 from tests.harness.sockets import free_ports, until
 from tests.relay.node.test_relay_channel import QUICK, sees
 
+pytestmark = pytest.mark.conforms("REL-36")
+
 OLD, NEW = authority(), authority()
 
 

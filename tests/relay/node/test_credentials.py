@@ -116,6 +116,7 @@ def test_a_key_and_a_certificate_that_do_not_fit_change_nothing(directory: Path)
     ],
 )
 def test_files_that_others_could_get_at_are_refused(directory: Path, name: str, mode: int, why: str) -> None:
+    """C21."""
     (directory / name).chmod(mode)
     with pytest.raises(ConfigurationError, match=f"{name}: {why}"):
         Credentials(directory, "NYC")
@@ -149,6 +150,7 @@ def test_a_change_by_way_of_a_symbolic_link_is_seen(tmp_path: Path, directory: P
 
 
 async def test_links_outlast_a_renewal_and_new_ones_take_the_new_certificate(tmp_path: Path) -> None:
+    """C19."""
     old, new = signed(OURS, "SFO", to_day=1), signed(OURS, "SFO", to_day=300)
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
