@@ -13,6 +13,7 @@ import trio
 
 from relay.events import BRIDGE_EFFECTS, BridgeEffect, GlobalView, Misconfigured, Pacing, Role, SlowSite, Unreachable
 from relay.journal.recorder import RELAY_RECORDS
+from relay.keys.directory import read_key_ring
 from relay.layer import RelayLayer
 from relay.node.bridge import Bridge, BridgeStatistics
 from relay.node.credentials import LOOK_INTERVAL_S, Credentials
@@ -25,8 +26,8 @@ from sitestack.channel.open import (
     Journal,
     make_local,
     make_recorder,
+    make_transport,
     member,
-    open_transport,
     require_sound,
     resolve_initial_hosts,
     shared_state,
@@ -35,13 +36,15 @@ from sitestack.channel.state_handover import SharedState
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.flow_control import FlowControl
-from sitestack.model.errors import unwrapped
+from sitestack.model.errors import LocalError, unwrapped
 from sitestack.model.events import Event, OtherParameters, Unreached
 from sitestack.model.level import Level
 from sitestack.model.path_events import NarrowPath
+from sitestack.seal.key_ring import KeyRing
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
+from sitestack.transport.sealed import SealedTransport
 
 log = structlog.get_logger()
 
@@ -112,12 +115,18 @@ class RelayChannel(Channel[BetweenSites]):
         """All counters: the bridge's too."""
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
-        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, self._bridge.statistics())
+        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, site.seal, self._bridge.statistics())
 
     def levels(self) -> dict[str, Level]:
         """Everything that has a bound or is empty at rest: the bridge's too."""
         assert self._bridge is not None, "a channel runs as long as its block"
         return {**super().levels(), **{f"bridge.{name}": level for name, level in self._bridge.levels().items()}}
+
+    def use_keys(self, keys: KeyRing) -> None:
+        """Seal and open with these keys from now on. Raises LocalError for a channel that was opened without keys."""
+        if not isinstance(self.transport, SealedTransport):
+            raise LocalError("a channel that was opened without keys cannot change them")
+        self.transport.use_ring(keys)
 
     def waited_for(self) -> dict[str, int]:
         """The logical names of the members that this one's messages wait for, and the bytes that each of them has taken."""
@@ -200,10 +209,12 @@ async def open_channel(
     local = make_local(config.site, name or config.name)
     recorder = make_recorder(local, config, journal, RELAY_RECORDS)
     state = shared_state(get_state, set_state)
-    keys = config.security.keys
-    credentials = Credentials(Path(keys), config.site) if keys and config.has_bridge() else None
+    directory = Path(config.security.keys) if config.security.keys else None
+    keys = None if directory is None else read_key_ring(directory)
+    credentials = None if directory is None or not config.has_bridge() else Credentials(directory, config.site)
     relay_layer = RelayLayer(local, config.relay_layer())
-    stack = build_stack(local, config, relay_layer=relay_layer, shares_state=state is not None)
-    carrier = transport or await open_transport(config)
+    shares_state, sealed = state is not None, keys is not None
+    stack = build_stack(local, config, relay_layer=relay_layer, shares_state=shares_state, sealed=sealed)
+    carrier = await make_transport(config, keys, stack, transport)
     async with member(RelayChannel(local, stack, carrier, config, recorder, state, credentials), names) as channel:
         yield channel

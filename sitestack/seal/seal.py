@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sitestack.model.address import Physical
 from sitestack.model.level import Level
 from sitestack.seal import envelope
+from sitestack.seal.cipher import make_cipher
 from sitestack.seal.envelope import COUNTER_BYTES, HEADER_BYTES, OVERHEAD_BYTES
 from sitestack.seal.introductions import INTRODUCTION_BYTES, INTRODUCTIONS_PER_S, NO_NONCE, Held, Introduction, Strangers
 from sitestack.seal.key_ring import KeyRing
@@ -129,7 +130,7 @@ class Seal:
 
     def _cipher_of(self, sender_id: bytes, key_and_epoch: bytes) -> AESGCM:
         key = self._ring.keys[key_and_epoch[:4]]
-        return envelope.make_cipher(key.pseudorandom_key, self._cluster, sender_id, key_and_epoch[4:])
+        return make_cipher(key.pseudorandom_key, self._cluster, sender_id, key_and_epoch[4:])
 
     def _mark(self, now: float) -> None:
         """Note what the counter is. When nothing was sealed for long, everything is old."""

@@ -8,29 +8,40 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from sitestack.model.address import Physical
+from sitestack.model.address import Address, Physical
 from sitestack.model.level import Level
 from sitestack.seal.envelope import SENDER_ID_BYTES
 from sitestack.seal.introductions import NONCE_BYTES
 from sitestack.seal.key_ring import KeyRing
+from sitestack.seal.proofs import Proofs
 from sitestack.seal.seal import Seal, SealStatistics
 from sitestack.transport import Transport
+from sitestack.transport.watch import Report, Watcher
 
 
 class SealedTransport:
     """Seals what is sent, and opens what arrives. What cannot be opened is counted, and nobody hears of it."""
 
-    def __init__(self, carrier: Transport, cluster: str, ring: KeyRing, count_drop: Callable[[str, int], None]) -> None:
-        """`carrier` is closed with this transport; `count_drop` is called with a reason and how many were dropped for it."""
+    def __init__(self, carrier: Transport, proofs: Proofs, count_drop: Callable[[str, int], None]) -> None:
+        """`carrier` is closed with this transport; `count_drop` is called with a reason and how many were dropped for it.
+
+        `proofs` are for the connections of the same member; their keys are changed with those of the seal.
+        """
+        self.proofs = proofs
         self._carrier = carrier
         self._count_drop = count_drop
         # A sender id for each opening: after a restart counters begin anew, and none may occur twice with one key.
         self._seal = Seal(
-            cluster, ring, secrets.token_bytes(SENDER_ID_BYTES), lambda: secrets.token_bytes(NONCE_BYTES), trio.current_time()
+            proofs.cluster,
+            proofs.ring,
+            secrets.token_bytes(SENDER_ID_BYTES),
+            lambda: secrets.token_bytes(NONCE_BYTES),
+            trio.current_time(),
         )
 
     def use_ring(self, ring: KeyRing) -> None:
         """Seal and open with the keys of this ring from now on."""
+        self.proofs.ring = ring
         if dropped := self._seal.use_ring(ring):
             self._count_drop("seal_stranger", dropped)
 
@@ -78,3 +89,17 @@ class SealedTransport:
     def levels(self) -> dict[str, Level]:
         """Those of the carrier and of the seal."""
         return {**self._carrier.levels(), **{f"seal.{name}": level for name, level in self._seal.levels().items()}}
+
+
+def seal_statistics(transport: Transport) -> SealStatistics | None:
+    """What the seal of a transport has seen; None without one."""
+    return transport.seal_statistics() if isinstance(transport, SealedTransport) else None
+
+
+def open_watcher(transport: Transport, me: Address, owner: str, report: Report, nursery: trio.Nursery) -> Watcher | None:
+    """The watcher of a member at its transport's listener, with proofs if the transport is sealed; None without a listener."""
+    listener = transport.listener()
+    if listener is None:
+        return None
+    proofs = transport.proofs if isinstance(transport, SealedTransport) else None
+    return Watcher(me, owner, listener, report, nursery, transport.physical(), proofs)
