@@ -13,12 +13,13 @@ import trio
 
 from relay.events import BRIDGE_EFFECTS, BridgeEffect, GlobalView, Misconfigured, Pacing, Role, SlowSite, Unreachable
 from relay.journal.recorder import RELAY_RECORDS
-from relay.keys.directory import read_key_ring
 from relay.layer import RelayLayer
 from relay.node.bridge import Bridge, BridgeStatistics
 from relay.node.credentials import LOOK_INTERVAL_S, Credentials
 from relay.node.events import BetweenSites
+from relay.node.foreign_datagrams import ForeignDatagrams
 from relay.node.settings import NodeConfig, find_problems
+from relay.node.site_keys import SiteKeys
 from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel
 from sitestack.channel.extension import Extension
@@ -36,11 +37,10 @@ from sitestack.channel.state_handover import SharedState
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.flow_control import FlowControl
-from sitestack.model.errors import LocalError, unwrapped
+from sitestack.model.errors import unwrapped
 from sitestack.model.events import Event, OtherParameters, Unreached
 from sitestack.model.level import Level
 from sitestack.model.path_events import NarrowPath
-from sitestack.seal.key_ring import KeyRing
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
@@ -71,6 +71,7 @@ class RelayChannel(Channel[BetweenSites]):
         recorder: Recorder | None,
         state: SharedState | None = None,
         credentials: Credentials | None = None,
+        site_keys: SiteKeys | None = None,
     ) -> None:
         handlers: dict[type[Event], Callable[[Any], None]] = {
             **dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge),
@@ -88,6 +89,8 @@ class RelayChannel(Channel[BetweenSites]):
         super().__init__(local, stack, transport, config, recorder, state, Extension(handlers, shown, self._bridged))
         self._bridge_config = config.relay.bridge
         self._credentials = credentials
+        self._site_keys = site_keys
+        self._foreign = ForeignDatagrams()
         self._bridge: Bridge | None = None
         self._global_view: GlobalView | None = None
         self._role: Role | None = None
@@ -102,12 +105,23 @@ class RelayChannel(Channel[BetweenSites]):
         """The duty of this member in its site; None until it has coordinated."""
         return self._role
 
-    def bridge_problems(self) -> dict[str, str]:
-        """By configuration key, a sentence on what of the links does not work at present, or will not work soon."""
-        return {} if self._bridge is None else self._bridge.problems()
+    def problems(self) -> dict[str, str]:
+        """By configuration key or drop reason, a sentence on what does not work at present, or will not work soon."""
+        return {
+            **({} if self._bridge is None else self._bridge.problems()),
+            "security.keys": "" if self._site_keys is None else self._site_keys.problem,
+            **self._foreign.look(self._stack.drops, trio.current_time()),
+        }
 
-    def reread_certificates(self) -> None:
-        """Use the files of the certificates as they are now, which happens every few seconds anyway."""
+    def reread_keys(self) -> None:
+        """Use the files of the keys and certificates as they are now, which happens every few seconds anyway."""
+        if self._site_keys is not None and (ring := self._site_keys.look()) is not None:
+            assert isinstance(self.transport, SealedTransport), "what has keys is sealed"
+            self.transport.use_ring(ring)
+            log.info("keys read again", in_use=ring.in_use.hex(), keys=[each.hex() for each in ring.keys])
+        self._reread_certificates()
+
+    def _reread_certificates(self) -> None:
         if self._bridge is not None and self._bridge.reread_certificates():
             log.info("certificates read again", expires_s=self._bridge.statistics().certificate_expires_s)
 
@@ -122,12 +136,6 @@ class RelayChannel(Channel[BetweenSites]):
         assert self._bridge is not None, "a channel runs as long as its block"
         return {**super().levels(), **{f"bridge.{name}": level for name, level in self._bridge.levels().items()}}
 
-    def use_keys(self, keys: KeyRing) -> None:
-        """Seal and open with these keys from now on. Raises LocalError for a channel that was opened without keys."""
-        if not isinstance(self.transport, SealedTransport):
-            raise LocalError("a channel that was opened without keys cannot change them")
-        self.transport.use_ring(keys)
-
     def waited_for(self) -> dict[str, int]:
         """The logical names of the members that this one's messages wait for, and the bytes that each of them has taken."""
         return {self.view.name_of(member): taken for member, taken in self._flow_control.waited_for().items()}
@@ -138,15 +146,15 @@ class RelayChannel(Channel[BetweenSites]):
         with unwrapped():
             async with trio.open_nursery() as nursery:
                 self._bridge = Bridge(self._bridge_config, hand_in, nursery, self._credentials)
-                nursery.start_soon(self._watch_certificates)
+                nursery.start_soon(self._watch_keys)
                 yield
                 await self._bridge.farewell()
                 nursery.cancel_scope.cancel()
 
-    async def _watch_certificates(self) -> None:
+    async def _watch_keys(self) -> None:
         while True:
             await trio.sleep(LOOK_INTERVAL_S)
-            self.reread_certificates()
+            self.reread_keys()
 
     def _act_on_bridge(self, effect: BridgeEffect) -> None:
         assert self._bridge is not None, "effects come from the turns of a member"
@@ -210,11 +218,12 @@ async def open_channel(
     recorder = make_recorder(local, config, journal, RELAY_RECORDS)
     state = shared_state(get_state, set_state)
     directory = Path(config.security.keys) if config.security.keys else None
-    keys = None if directory is None else read_key_ring(directory)
+    site_keys = None if directory is None else SiteKeys(directory)
+    keys = None if site_keys is None else site_keys.ring
     credentials = None if directory is None or not config.has_bridge() else Credentials(directory, config.site)
     relay_layer = RelayLayer(local, config.relay_layer())
     shares_state, sealed = state is not None, keys is not None
     stack = build_stack(local, config, relay_layer=relay_layer, shares_state=shares_state, sealed=sealed)
     carrier = await make_transport(config, keys, stack, transport)
-    async with member(RelayChannel(local, stack, carrier, config, recorder, state, credentials), names) as channel:
+    async with member(RelayChannel(local, stack, carrier, config, recorder, state, credentials, site_keys), names) as channel:
         yield channel
