@@ -151,7 +151,7 @@ class _Node:
     def _reread_keys(self) -> None:
         self._log.info("keys are read again")
         if self._channel is not None:
-            self._channel.reread_certificates()
+            self._channel.reread_keys()
 
     async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
         """Leave the site, then give the reader of the events a while for the last ones, but end even if nobody reads."""
@@ -175,7 +175,7 @@ class _Node:
         events = "" if self._events is None else self._events.trouble
         log = "" if self._log_output is None else self._log_output.trouble
         errors = {
-            **({} if channel is None else channel.bridge_problems()),
+            **({} if channel is None else channel.problems()),
             "journal.directory": journal,
             "--events": events and f"cannot be written: {events}",
             "log": log and f"cannot be written: {log}",

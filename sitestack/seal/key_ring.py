@@ -12,12 +12,13 @@ As text, a line each; the lines of a ring say which key is which by its id, whic
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from sitestack.model.errors import ConfigurationError
 
@@ -25,8 +26,7 @@ SECRET_BYTES = 32
 ID_BYTES = 4
 #: The most keys of a ring: a change takes two, and one that was begun and given up a third.
 KEYS_MAX = 8
-#: The largest text of a ring.
-TEXT_BYTES_MAX = 4_096
+_SALT = b"sitestack site key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,18 @@ class SiteKey:
     """One key of a site. Whoever has it is a trusted member."""
 
     secret: bytes = field(repr=False)
+    #: What names the key on the wire and in files: it follows from the key, and the key does not follow from it.
+    id: bytes = field(init=False)
+    #: What all keys for the purposes of a site follow from (HKDF-Extract, RFC 5869).
+    pseudorandom_key: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Raises ConfigurationError for a secret of another size."""
         if len(self.secret) != SECRET_BYTES:
             raise ConfigurationError(f"a key has {SECRET_BYTES} bytes, not {len(self.secret)}.")
-
-    @property
-    def id(self) -> bytes:
-        """What names the key on the wire and in files: it follows from the key, and the key does not follow from it."""
-        return derive(self.secret, b"", b"sitestack key id", ID_BYTES)
+        extracted = hmac.digest(_SALT, self.secret, "sha256")
+        object.__setattr__(self, "pseudorandom_key", extracted)
+        object.__setattr__(self, "id", HKDFExpand(algorithm=SHA256(), length=ID_BYTES, info=b"key id").derive(extracted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,3 @@ def _statements(text: str) -> Iterator[Statement]:
         words = line.split()
         if words and not words[0].startswith("#"):
             yield Statement(number, words)
-
-
-def derive(secret: bytes, salt: bytes, info: bytes, size: int) -> bytes:
-    """A key that follows from a secret, for one purpose (HKDF with SHA-256, RFC 5869)."""
-    return HKDF(algorithm=SHA256(), length=size, salt=salt, info=info).derive(secret)

@@ -27,6 +27,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "relay_malformed": "relay/layer/test_relay_refusals.py::test_a_unicast_that_is_not_its_senders_own_is_not_forwarded",
         "route_foreign": "relay/gateway/test_routes.py::test_pieces_that_make_no_sense_are_dropped",
         "route_loop": "relay/gateway/test_routes.py::test_pieces_that_make_no_sense_are_dropped",
+        "sealed": "sitestack/wire/test_codec.py::test_a_sealed_datagram_is_told_from_nonsense",
         "sequenced_unicast": "sitestack/layers/sequencer/test_sequencer_refusals.py::test_nonsense_is_dropped_and_counted",
         "slice": "sitestack/wire/test_slices.py::test_a_slice_is_no_datagram",
         "to_self": "sitestack/layers/test_resolver.py::test_nothing_is_sent_to_oneself",

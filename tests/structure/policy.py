@@ -11,7 +11,8 @@ OTHER_ROOTS = ("tests",)
 #: The rooms, from the ground up. A room imports only from floors below its own; what shares a floor does not know each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("sitestack/model",),
-    ("sitestack/wire", "sitestack/journal", "sitestack/seal"),
+    ("sitestack/seal",),
+    ("sitestack/wire", "sitestack/journal"),
     ("sitestack/stack", "sitestack/promises"),
     ("sitestack/layers",),
     ("sitestack/config.py",),

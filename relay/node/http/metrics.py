@@ -74,6 +74,11 @@ def _node(status: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge("uptime_seconds", "Since the node was started.", status["uptime_s"])
     yield _one_of("state", "What the node is doing.", _STATES, status["state"])
     yield _one_of("role", "What the node does for its site.", _ROLES, status["role"])
+    yield _gauge(
+        "insecure",
+        "Whether the node runs without keys, so that whoever reaches its ports can read and send.",
+        not status["secure"],
+    )
     yield _gauge("problems", "Things that do not work and are tried again; `relay status` names them.", len(status["problems"]))
     yield _counter("takeovers", "Times that this node became coordinator in place of another.", status["takeovers"])
 

@@ -21,7 +21,7 @@ class DeafChannel:
         self.waits: dict[str, int] = {}
         self.listen_error = ""
 
-    def bridge_problems(self) -> dict[str, str]:
+    def problems(self) -> dict[str, str]:
         return {"relay.bridge.bind": self.listen_error}
 
     def waited_for(self) -> dict[str, int]:
