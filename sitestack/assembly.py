@@ -21,6 +21,7 @@ from sitestack.layers.state_transfer import StateTransfer
 from sitestack.layers.unicast import Unicast
 from sitestack.layers.uniform import Uniform, UniformConfig
 from sitestack.model.errors import ConfigurationError
+from sitestack.seal.envelope import OVERHEAD_BYTES
 from sitestack.stack.layer import Layer, Local
 from sitestack.stack.stack import Stack
 
@@ -42,26 +43,39 @@ NEEDS_BELOW: dict[type[Layer], tuple[type[Layer], ...]] = {
 }
 
 
-def build_stack(local: Local, config: SiteConfig, *, relay_layer: Layer | None = None, shares_state: bool = False) -> Stack:
+def build_stack(
+    local: Local, config: SiteConfig, *, relay_layer: Layer | None = None, shares_state: bool = False, sealed: bool = False
+) -> Stack:
     """The stack of one member; `relay_layer` goes right below batching. Raises ConfigurationError.
 
-    `shares_state`: the application gives its state to joiners and takes that of others when it joins.
+    `shares_state`: the application gives its state to joiners and takes that of others when it joins. `sealed`: its datagrams
+    are sealed, and so become larger; and that one has come to a wrong address proves nothing, since a stranger can have sent a
+    copy of it there.
     """
-    layers = build_layers(local, config, shares_state=shares_state, fetches=relay_layer is not None)
+    overhead_bytes = OVERHEAD_BYTES if sealed else 0
+    shrunk = config.transport.datagram_bytes_max - overhead_bytes
+    config = replace(config, transport=replace(config.transport, datagram_bytes_max=shrunk))
+    fetches = relay_layer is not None
+    layers = build_layers(local, config, shares_state=shares_state, fetches=fetches, overhead_bytes=overhead_bytes)
     if relay_layer is not None:
         layers.insert(1, relay_layer)
     if config.agreement == "uniform":
         layers.insert(1, Uniform(local, UniformConfig()))
     check_layers(layers)
-    stack = Stack(local.address, layers, config.site, config.transport.datagram_bytes_max)
+    stack = Stack(local.address, layers, config.site, config.transport.datagram_bytes_max, tells_misdirected=not sealed)
     for layer in layers:
         if isinstance(layer, Fragment | PathMtu):
             layer.bind(stack.codec)
     return stack
 
 
-def build_layers(local: Local, config: SiteConfig, *, shares_state: bool = False, fetches: bool = False) -> list[Layer]:
-    """The layers of a site, top to bottom. `fetches`: what is put above them fetches something before it joins (`Offered`)."""
+def build_layers(
+    local: Local, config: SiteConfig, *, shares_state: bool = False, fetches: bool = False, overhead_bytes: int = 0
+) -> list[Layer]:
+    """The layers of a site, top to bottom. `fetches`: what is put above them fetches something before it joins (`Offered`).
+
+    `overhead_bytes`: by so much is a datagram larger on the network than in the stack.
+    """
     protocols = config.protocols
     return [
         Batching(local, protocols.batching),
@@ -75,7 +89,7 @@ def build_layers(local: Local, config: SiteConfig, *, shares_state: bool = False
         NakAck(local, protocols.nakack),
         FailureDetection(local, protocols.failure_detection),
         Discovery(local, config.discovery, config.parameters),
-        PathMtu(local, protocols.path_mtu, config.transport.datagram_bytes_max),
+        PathMtu(local, protocols.path_mtu, config.transport.datagram_bytes_max, overhead_bytes),
         Resolver(local, replace(protocols.resolver, multicast=config.transport.has_multicast)),
     ]
 

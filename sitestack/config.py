@@ -24,6 +24,7 @@ from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.layers.unicast import UnicastConfig
 from sitestack.model.address import Physical
 from sitestack.model.host import unfit_host
+from sitestack.seal.envelope import OVERHEAD_BYTES
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
 Order = Literal["total", "fifo"]
@@ -68,8 +69,8 @@ class TransportConfig:
     multicast_port: int = 7_600
     #: How many routers a multicast may cross, and one.
     multicast_ttl_hops: int = 1
-    #: The largest datagram. Large ones cost less; each is lost when one of its IP fragments is, so that 1,400 is better where
-    #: packets get lost.
+    #: The largest datagram, with its seal. Large ones cost less; each is lost when one of its IP fragments is, so that 1,400 is
+    #: better where packets get lost.
     datagram_bytes_max: int = 60_000
     #: What the kernel keeps until this member reads it. More than the system's limit needs privileges (see statistics).
     receive_buffer_bytes: int = 8 << 20
@@ -198,7 +199,8 @@ def find_problems(config: SiteConfig) -> list[str]:
 
 def datagrams_of(message_bytes: int, datagram_bytes_max: int) -> int:
     """How many datagrams a frame with a message of this size takes at most."""
-    piece_bytes = max(datagram_bytes_max, DATAGRAM_BYTES_MIN) - HEADERS_BELOW_BYTES - PIECE_OVERHEAD_BYTES
+    datagram_bytes = max(datagram_bytes_max, DATAGRAM_BYTES_MIN) - OVERHEAD_BYTES  # as if sealed
+    piece_bytes = datagram_bytes - HEADERS_BELOW_BYTES - PIECE_OVERHEAD_BYTES
     return -(-(message_bytes + MESSAGE_OVERHEAD_BYTES) // piece_bytes)
 
 

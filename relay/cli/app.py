@@ -19,6 +19,8 @@ COMMANDS = {
     "demo": "relay.cli.demo",
     "node": "relay.cli.node",
     "config": "relay.cli.config",
+    "keygen": "relay.cli.keygen",
+    "keys": "relay.cli.keys",
     "status": "relay.cli.status",
     "journal": "relay.cli.journal",
     "check": "relay.cli.check",

@@ -37,10 +37,18 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 )
 @click.option("--sizes", callback=_sizes, default="100,1000", show_default=True, help="Sizes of messages in bytes.")
 @click.option("--journal", is_flag=True, help="With journals.")
+@click.option("--secured/--insecure", default=False, show_default=True, help="With keys, made for the occasion, or without.")
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, scenario: str, seconds: float, runs: int, sizes: tuple[int, ...], journal: bool, as_json: bool
+    ctx: click.Context,
+    scenario: str,
+    seconds: float,
+    runs: int,
+    sizes: tuple[int, ...],
+    journal: bool,
+    secured: bool,
+    as_json: bool,
 ) -> None:
     """Measure throughput on this machine.
 
@@ -51,8 +59,8 @@ def command(
     the ratios are cut to whole.
     """
     chosen = SCENARIOS[scenario]
-    if chosen.cuts_wan and journal:
-        raise click.UsageError(f"{scenario} is measured without journals.", ctx)
+    if chosen.cuts_wan and (journal or secured):
+        raise click.UsageError(f"{scenario} is measured without journals and without keys.", ctx)
     machine = describe_machine()
     with progress_bar() as progress:
         task = progress.add_task("starting", total=None)
@@ -63,13 +71,13 @@ def command(
         if chosen.cuts_wan:
             body = partial(measure_autonomy, chosen, sizes, seconds, runs, observe)
         else:
-            body = partial(measure, chosen, sizes, seconds, runs, journal, observe)
+            body = partial(measure, chosen, sizes, seconds, runs, journal, secured, observe)
         try:
             ours = run_until_signal(body)
         except BenchFailed as error:
             click.echo(str(error), err=True)
             ctx.exit(EXIT_CHECK_FAILED)
-    answer = {"scenario": scenario, "machine": machine, "journal": journal, "ours": ours}
+    answer = {"scenario": scenario, "machine": machine, "journal": journal, "secured": secured, "ours": ours}
     if as_json:
         print_json(answer)
     elif chosen.cuts_wan:
@@ -83,7 +91,8 @@ def command(
 
 def _table(answer: dict[str, Any]) -> Table:
     machine = answer["machine"]
-    title = f"{answer['scenario']}, journal {'on' if answer['journal'] else 'off'}, {machine['cpus']} x {machine['cpu']}"
+    how = f"journal {'on' if answer['journal'] else 'off'}, {'secured' if answer['secured'] else 'insecure'}"
+    title = f"{answer['scenario']}, {how}, {machine['cpus']} x {machine['cpu']}"
     table = Table(title=title, title_justify="left")
     for column in ("bytes", "messages/s at each member", "CPU s per million", "per batch", "memory MB", "p50 us", "p99 us"):
         table.add_column(column, justify="right")

@@ -57,9 +57,8 @@ class GatewayConfig:
 
 
 class Arrived(NamedTuple):
-    """A unicast, or the answer to one, has come over the link to a site."""
+    """A unicast, or the answer to one, has come over a link."""
 
-    site: str
     frame: RemoteUnicast | UnicastReply
 
 
@@ -209,7 +208,7 @@ class Peering:
                 if isinstance(frame, Routed):
                     arrived.append(Piece(_peer(found).site, frame))
                 elif isinstance(frame, RemoteUnicast | UnicastReply):
-                    arrived.append(Arrived(_peer(found).site, frame))
+                    arrived.append(Arrived(frame))
                 else:
                     effects += self._handle(connection, found, frame, now)
                 if connection not in self.table.connections:

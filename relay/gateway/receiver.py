@@ -16,12 +16,7 @@ from relay.replica.remote_site import Admission, admission
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import bound
 from sitestack.model.address import Address
-from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
-from sitestack.model.message import Scope
-
-#: Number of sites that one batch may have been to (R12).
-HOPS_MAX = 16
 
 
 class LinkReceiver:
@@ -43,10 +38,7 @@ class LinkReceiver:
         self._reached.clear()
 
     def admit(self, peer: str, frame: Header) -> Admission:
-        """RELAY's FORWARD and VIEW: cast a frame of the peer's site, if it is the next one of its origin.
-
-        Raises ProtocolError for a frame that this peer must not send, such as one of a third site (C9).
-        """
+        """RELAY's FORWARD and VIEW: cast a frame of the peer's site (`standing.py`), if it is the next one of its origin."""
         if isinstance(frame, Data):
             return self._data(peer, frame)
         if isinstance(frame, RemoteView):
@@ -59,8 +51,6 @@ class LinkReceiver:
     def _data(self, peer: str, frame: Data) -> Admission:
         """Cast a batch if it is the next one."""
         batch = frame.batch
-        if batch.site != peer or batch.scope is not Scope.ALL or len(frame.visited) > HOPS_MAX:
-            raise ProtocolError("foreign_site")
         if self._site in frame.visited:
             return Admission.DUPLICATE  # the batch has been to this site already, whatever its numbers say (X6)
         answer = admission(self._number(peer, batch.origin), batch.first, batch.last)
@@ -71,8 +61,6 @@ class LinkReceiver:
 
     def _gap(self, peer: str, frame: RemoteGap) -> Admission:
         """Cast a gap if it begins at or below the next number."""
-        if frame.site != peer or not 0 < frame.first <= frame.last:
-            raise ProtocolError("foreign_site")
         number = self._number(peer, frame.origin)
         # A gap may overlap what has been admitted: only the numbers above that count.
         answer = admission(number, max(frame.first, number + 1), frame.last)
@@ -83,8 +71,6 @@ class LinkReceiver:
 
     def _baseline(self, peer: str, frame: RemoteBaseline) -> Admission:
         """Cast a baseline; it takes effect only for origins that are not known here yet."""
-        if frame.site != peer:
-            raise ProtocolError("foreign_site")
         for origin, n in frame.origins.items():
             if n > 0 and not self._number(peer, origin):
                 self._raise(peer, origin, n)
@@ -93,8 +79,6 @@ class LinkReceiver:
 
     def _view(self, peer: str, frame: RemoteView) -> Admission:
         """Cast a view of the peer's site if it is the newest of its lineage, or the site is about to leave the global view."""
-        if frame.site != peer:
-            raise ProtocolError("foreign_site")
         remote = self._state.remotes.get(peer)
         stays = (peer, frame.view.lineage) not in self._going_down
         if remote is not None and stays and not remote.is_news(frame.view):

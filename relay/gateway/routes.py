@@ -19,9 +19,8 @@ from dataclasses import dataclass, field, replace
 
 from relay.gateway.connections import RouteId, Via
 from relay.gateway.link_table import LinkTable
-from relay.gateway.receiver import HOPS_MAX
 from relay.gateway.session import LinkConfig
-from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed
+from relay.gateway.wire import HOPS_MAX, ROUTED_OVERHEAD_BYTES, Routed
 from sitestack.stack.layer import Dropped, Effect, Local
 
 #: Bytes of pieces on a link from which the routes that begin here wait for room; less when the link's own bound is lower.
@@ -235,7 +234,8 @@ class Routes:
     def _refuse(self, site: str, piece: Routed, reason: str) -> list[Dropped]:
         """Refuse a piece: tell the end that sent it that the route has ended. An end is never refused, so this cannot loop."""
         hop = self._link(site)
-        answer = Routed(piece.target, piece.source, piece.opener, piece.number, 0, (), True, b"")
+        handed_on_by = () if piece.target == self._site else (self._site,)
+        answer = Routed(piece.target, piece.source, piece.opener, piece.number, 0, handed_on_by, True, b"")
         unheard = hop is not None and not piece.ended and not self._queue(hop, answer)
         return [Dropped(reason), *([Dropped("route_full")] if unheard else [])]
 

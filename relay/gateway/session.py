@@ -10,11 +10,13 @@ The life of a session: HELLO both ways -> `accept`, when the fence believes the 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
 
 from relay.gateway.sender import LinkSender
+from relay.gateway.standing import require_standing
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import (
     HELLO_BYTES_MAX,
@@ -49,6 +51,8 @@ class Overdue(StrEnum):
     SILENT = "silent"
     #: The kernel has not taken a chunk for `write_s`.
     STUCK = "stuck"
+    #: A frame that has begun comes in too slowly (`frame_s`).
+    SLOW_FRAME = "slow_frame"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,9 @@ class LinkConfig:
     timeout_s: float = 3.0
     #: Seconds for which the kernel may leave a chunk before the link is closed.
     write_s: float = 10.0
+    #: Seconds within which a frame that has begun must have come, and as many again for each `chunk_bytes` of it: the pace that
+    #: `write_s` asks of the sending end.
+    frame_s: float = 10.0
     #: Least seconds between two STATEs that ask for a replay after a hole.
     resync_s: float = 0.2
     #: Bytes that may be sent without being stable at the peer; should exceed the rate times the round trip.
@@ -107,6 +114,8 @@ class LinkSession:
         self._hello_due = now + config.hello_s
         self._heard = self._spoke = now
         self._writing_since: float | None = None
+        #: Since when a frame that is not complete has been coming in; None when none is.
+        self._frame_began: float | None = None
         self._resynced = now - config.resync_s
         self._hole = False
 
@@ -138,11 +147,15 @@ class LinkSession:
         self._heard = now
         self._parser.feed(data)
         frames: list[Header] = []
+        began_anew = False
         while (frame := self._parser.next_frame()) is not None:
+            began_anew = True
             if self.peer is None:
                 self._first(frame)
                 frames.append(frame)
-            elif isinstance(frame, State):
+                continue
+            require_standing(self.peer.site, self.local.site, frame)
+            if isinstance(frame, State):
                 self._sender.rewind(frame.vectors.get(self.local.site))
             elif isinstance(frame, Hello):
                 raise ProtocolError("bridge_hello")
@@ -150,7 +163,21 @@ class LinkSession:
                 if isinstance(frame, Ack):
                     self._sender.acknowledged(frame.vectors.get(self.local.site, SiteVector()))
                 frames.append(frame)
+        self._time_frame(began_anew, now)
         return frames
+
+    def _time_frame(self, began_anew: bool, now: float) -> None:
+        """Note since when a frame has been coming in that is not complete."""
+        if not self._parser.unfinished_bytes:
+            self._frame_began = None
+        elif began_anew or self._frame_began is None:
+            self._frame_began = now
+
+    def _frame_due(self) -> float:
+        """When the frame that is coming in must be complete, or have come further."""
+        if self._frame_began is None:
+            return math.inf
+        return self._frame_began + self._config.frame_s * (1 + self._parser.unfinished_bytes // self._config.chunk_bytes)
 
     def _first(self, frame: Header) -> None:
         if isinstance(frame, Hello):
@@ -296,12 +323,12 @@ class LinkSession:
             return Overdue.SILENT
         if self._writing_since is not None and now >= self._writing_since + config.write_s:
             return Overdue.STUCK
-        return None
+        return Overdue.SLOW_FRAME if now >= self._frame_due() else None
 
     def deadline(self) -> float:
         """Time (s) at which `overdue`, `take` or `resync` must be called."""
         config = self._config
-        dues = [self._heard + config.timeout_s]
+        dues = [self._heard + config.timeout_s, self._frame_due()]
         if not self.answered:
             dues.append(self._hello_due)
         if self._writing_since is None:

@@ -21,6 +21,8 @@ from sitestack.wire.codec import Codec
 VERSION = 1
 #: Largest first frame, so that a stranger cannot make a relay buffer more: a HELLO has a name and a few addresses.
 HELLO_BYTES_MAX = 4_096
+#: Number of sites that one batch, or a piece of a route, may have been to (R12).
+HOPS_MAX = 16
 #: Bytes that a DATA or UNICAST frame adds to the body of its batch, at most; a generous estimate.
 DATA_OVERHEAD_BYTES = 4_096
 #: Bytes that a ROUTED frame adds to the chunk in it, at most: mainly the names of the sites that it has been to.
@@ -160,3 +162,8 @@ class FrameParser:
             return None
         self._start = end
         return _CODEC.parse(bytes(memoryview(self._bytes)[start:end]))
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes that have come of a frame that is not complete, once `next_frame` has returned None."""
+        return len(self._bytes) - self._start

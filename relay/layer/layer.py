@@ -225,7 +225,7 @@ class RelayLayer(Layer):
     def _bridge_received(self, event: BridgeReceived, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for each in self.gateway.received(event, now):
-            effects += self.unicasts.arrived(*each, now) if isinstance(each, Arrived) else [each]
+            effects += self.unicasts.arrived(each.frame, now) if isinstance(each, Arrived) else [each]
         return effects
 
     def _undeliverable(self, event: Undeliverable, now: float) -> list[Effect]:

@@ -31,7 +31,10 @@ from relay.events import (
     StopListening,
 )
 from relay.gateway.gateway import GatewayConfig
+from relay.node.credentials import Credentials
 from relay.node.listener import Listener
+from relay.node.proving import Proving, Stream
+from relay.node.tls import READ_BYTES, TlsStream, Unproven
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.level import Level
@@ -39,7 +42,6 @@ from sitestack.model.level import Level
 #: Function that hands an event to the stack.
 Handle = Callable[[Event], None]
 
-READ_BYTES = 256 * 1024
 #: Largest `unanswered_timeout_s`: the system takes its milliseconds as a C int.
 UNANSWERED_S_MAX = (2**31 - 1) // 1_000
 
@@ -65,8 +67,13 @@ class BridgeConfig:
     linger_s: float = 1.0
     #: Pause between attempts to listen while the port is still taken, by an earlier relay for instance.
     listen_interval_s: float = 0.5
-    #: Connections from other relays at one time; further ones are closed at once.
+    #: Connections from other relays at one time; further ones are closed at once. With certificates no site has more than half
+    #: of them.
     connections_max: int = GatewayConfig().connections_max
+    #: Time within which the other end of a new connection must have proved its site by its certificate.
+    handshake_s: float = 5.0
+    #: Connections from whoever has not proved a site yet, a quarter of them from one host; beyond, the oldest gives way.
+    pending_max: int = 256
 
 
 @dataclass(slots=True)
@@ -79,8 +86,17 @@ class BridgeStatistics:
     #: Connections that are closed and still send their farewell.
     lingering: int = 0
     accepted: int = 0
-    #: Connections closed at once because there were `connections_max` already.
+    #: Connections closed at once because there were `connections_max` already, or half as many of the same site.
     refused: int = 0
+    #: Connections whose other end has not proved its site yet, and how many of them gave way to newer ones.
+    pending: int = 0
+    pushed_out: int = 0
+    #: Connections whose other end has not proved its site, in time or at all; calls included.
+    unproven: int = 0
+    #: Connections ended because the authority of the other site's certificate is trusted no more.
+    distrusted: int = 0
+    #: Seconds until the certificate of this site ends; None without one.
+    certificate_expires_s: float | None = None
     dialed: int = 0
     dials_failed: int = 0
     received_bytes: int = 0
@@ -90,10 +106,13 @@ class BridgeStatistics:
 class _Connection:
     """One connection, with the data to send and how far it is with closing."""
 
-    def __init__(self, number: int, stream: trio.SocketStream, *, accepted: bool) -> None:
+    def __init__(self, number: int, stream: Stream, dialed: tuple[str, Physical] | None, site: str | None) -> None:
         self.number = number
         self.stream = stream
-        self.accepted = accepted
+        #: The site and address that were called; None for a caller.
+        self.dialed = dialed
+        #: The site that the other end has proved; None without certificates.
+        self.site = site
         #: Data to send: at most one chunk and a farewell, since the gateway waits for `BridgeWritten`.
         self.queue: deque[bytes] = deque()
         self.closing = False
@@ -104,15 +123,21 @@ class _Connection:
 class Bridge:
     """Carries out the gateway's effects and reports what happens. All its tasks run in the given nursery."""
 
-    def __init__(self, config: BridgeConfig, handle: Handle, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, config: BridgeConfig, handle: Handle, nursery: trio.Nursery, credentials: Credentials | None = None
+    ) -> None:
+        """`credentials`: without them anybody may connect, and says what site it likes."""
         self._config = config
         self._handle = handle
         self._nursery = nursery
+        self._proving = Proving(credentials, config.pending_max, config.handshake_s)
         self._numbers = itertools.count(1)
         #: All connections. Accepted ones are bounded here, dialed ones by the gateway, which dials each address once at a time.
         self._connections: dict[int, _Connection] = {}
         self._lingered = trio.Event()
-        self._listener = Listener(config.bind, config.connections_max, config.listen_interval_s)
+        backlog = max(config.connections_max, config.pending_max)
+        door, relieve = self._proving.door, self._proving.pending.push_out
+        self._listener = Listener(config.bind, backlog, config.listen_interval_s, door, relieve)
         self._seen = BridgeStatistics()
 
     def carry_out(self, effect: BridgeEffect) -> None:
@@ -142,50 +167,96 @@ class Bridge:
         """Why this member cannot listen; empty while it can, or need not."""
         return self._listener.error
 
+    def problems(self) -> dict[str, str]:
+        """By configuration key, a sentence on what does not work at present and is tried again."""
+        error = self._listener.error
+        return {**self._proving.problems(), **({"relay.bridge.bind": error} if error else {})}
+
     def statistics(self) -> BridgeStatistics:
         """A copy of the counters."""
-        return replace(self._seen, listening=self._listener.listening, listen_error=self._listener.error)
+        return replace(
+            self._seen,
+            listening=self._listener.listening,
+            listen_error=self._listener.error,
+            pending=len(self._proving.pending),
+            pushed_out=self._proving.pending.pushed_out,
+            unproven=self._proving.failed,
+            certificate_expires_s=self._proving.expires_s,
+        )
 
     def levels(self) -> dict[str, Level]:
-        """How full the table of connections is. Only accepted ones are bounded by it; a relay dials few."""
-        return {"connections": Level.of(len(self._connections), self._config.connections_max, "a relay has one for each link")}
+        """How full the tables of connections are. Only accepted ones are bounded; a relay dials few."""
+        return {
+            "connections": Level.of(len(self._connections), self._config.connections_max, "a relay has one for each link"),
+            "pending": Level.of(len(self._proving.pending), self._config.pending_max),
+        }
+
+    def reread_certificates(self) -> bool:
+        """Use the files of the certificates as they are now; returns whether they have changed.
+
+        Links go on, but for those to sites whose authority is trusted no more.
+        """
+        if not self._proving.reread():
+            return False
+        for connection in self._connections.values():
+            if self._proving.is_distrusted(connection.stream):
+                self._seen.distrusted += 1
+                connection.scope.cancel()
+        return True
 
     # -- making connections ----------------------------------------------------------------------------------------
 
     async def _accept(self, stream: trio.SocketStream) -> None:
-        if sum(connection.accepted for connection in self._connections.values()) >= self._config.connections_max:
-            self._seen.refused += 1
-            await trio.aclose_forcefully(stream)
-            return
-        self._seen.accepted += 1
-        await self._run(stream, None)
+        self._set_options(stream)
+        with suppress(Unproven):
+            proved, site = await self._proving.caller(stream)
+            if self._has_too_many(site):
+                self._seen.refused += 1
+                return
+            self._proving.door.admit()
+            self._seen.accepted += 1
+            await self._run(_Connection(next(self._numbers), proved, None, site))
+
+    def _has_too_many(self, site: str | None) -> bool:
+        """Whether there are as many accepted connections as may be, of all sites or of this one."""
+        accepted = [connection.site for connection in self._connections.values() if connection.dialed is None]
+        connections_max = self._config.connections_max
+        return len(accepted) >= connections_max or (site is not None and accepted.count(site) >= (connections_max + 1) // 2)
 
     async def _dial(self, site: str, address: Physical) -> None:
         """Connect to a peer. A host name is looked up at every call, since a relay that has moved keeps its name."""
         stream: trio.SocketStream | None = None
         with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, ValueError):
             stream = await trio.open_tcp_stream(address.host, address.port)
-        if stream is None:
-            self._seen.dials_failed += 1
-            self._handle(DialFailed(site, address))
-            return
-        self._seen.dialed += 1
-        await self._run(stream, (site, address))
+        if stream is not None:
+            self._set_options(stream)
+            try:
+                proved, certified = await self._proving.called(stream, site, address)
+                self._seen.dialed += 1
+                await self._run(_Connection(next(self._numbers), proved, (site, address), certified))
+                return
+            except Unproven:
+                pass
+            finally:
+                await trio.aclose_forcefully(stream)
+        self._seen.dials_failed += 1
+        self._handle(DialFailed(site, address))
 
-    # -- one connection --------------------------------------------------------------------------------------------
-
-    async def _run(self, stream: trio.SocketStream, dialed: tuple[str, Physical] | None) -> None:
-        """Serve a connection to its end, which the gateway is told of unless it has closed the connection itself."""
-        connection = _Connection(next(self._numbers), stream, accepted=dialed is None)
-        self._connections[connection.number] = connection
+    def _set_options(self, stream: trio.SocketStream) -> None:
         if sys.platform == "linux":
             timeout_ms = math.ceil(self._config.unanswered_timeout_s * 1000)
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    # -- one connection --------------------------------------------------------------------------------------------
+
+    async def _run(self, connection: _Connection) -> None:
+        """Serve a connection to its end, which the gateway is told of unless it has closed the connection itself."""
+        self._connections[connection.number] = connection
         try:
-            self._handle(BridgeConnected(connection.number, dialed))
+            self._handle(BridgeConnected(connection.number, connection.dialed, connection.site))
             with connection.scope:
-                async with stream, trio.open_nursery() as nursery:
+                async with connection.stream, trio.open_nursery() as nursery:
                     nursery.start_soon(self._write, connection)
                     await self._read(connection)
                     nursery.cancel_scope.cancel()
@@ -203,11 +274,17 @@ class Bridge:
 
     async def _read(self, connection: _Connection) -> None:
         """Read until the peer has closed. Data after our own close is read and dropped: unread, it would reset our farewell."""
+        dialed, stream, heard = connection.dialed, connection.stream, False
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            async for data in connection.stream:
+            while data := await stream.receive_some(READ_BYTES):
                 self._seen.received_bytes += len(data)
+                if dialed is not None and not heard:
+                    self._proving.heard(dialed[0])
+                heard = True
                 if not connection.closing:
                     self._handle(BridgeReceived(connection.number, bytes(data)))
+        if dialed is not None and not heard and isinstance(stream, TlsStream) and stream.failure:
+            self._proving.refused(*dialed, stream.failure)
 
     async def _write(self, connection: _Connection) -> None:
         """Write until all data is sent and the connection is to be closed, then send the end of file."""

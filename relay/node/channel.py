@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -14,8 +15,11 @@ from relay.events import BRIDGE_EFFECTS, BridgeEffect, GlobalView, Misconfigured
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayLayer
 from relay.node.bridge import Bridge, BridgeStatistics
+from relay.node.credentials import LOOK_INTERVAL_S, Credentials
 from relay.node.events import BetweenSites
+from relay.node.foreign_datagrams import ForeignDatagrams
 from relay.node.settings import NodeConfig, find_problems
+from relay.node.site_keys import SiteKeys
 from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel
 from sitestack.channel.extension import Extension
@@ -23,8 +27,8 @@ from sitestack.channel.open import (
     Journal,
     make_local,
     make_recorder,
+    make_transport,
     member,
-    open_transport,
     require_sound,
     resolve_initial_hosts,
     shared_state,
@@ -40,6 +44,7 @@ from sitestack.model.path_events import NarrowPath
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
+from sitestack.transport.sealed import SealedTransport
 
 log = structlog.get_logger()
 
@@ -65,6 +70,8 @@ class RelayChannel(Channel[BetweenSites]):
         config: NodeConfig,
         recorder: Recorder | None,
         state: SharedState | None = None,
+        credentials: Credentials | None = None,
+        site_keys: SiteKeys | None = None,
     ) -> None:
         handlers: dict[type[Event], Callable[[Any], None]] = {
             **dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge),
@@ -81,6 +88,9 @@ class RelayChannel(Channel[BetweenSites]):
         [self._flow_control] = [layer for layer in stack.layers if isinstance(layer, FlowControl)]
         super().__init__(local, stack, transport, config, recorder, state, Extension(handlers, shown, self._bridged))
         self._bridge_config = config.relay.bridge
+        self._credentials = credentials
+        self._site_keys = site_keys
+        self._foreign = ForeignDatagrams()
         self._bridge: Bridge | None = None
         self._global_view: GlobalView | None = None
         self._role: Role | None = None
@@ -95,16 +105,31 @@ class RelayChannel(Channel[BetweenSites]):
         """The duty of this member in its site; None until it has coordinated."""
         return self._role
 
-    @property
-    def listen_error(self) -> str:
-        """Why this member cannot listen for other sites; empty while it can, or need not."""
-        return "" if self._bridge is None else self._bridge.listen_error
+    def problems(self) -> dict[str, str]:
+        """By configuration key or drop reason, a sentence on what does not work at present, or will not work soon."""
+        return {
+            **({} if self._bridge is None else self._bridge.problems()),
+            "security.keys": "" if self._site_keys is None else self._site_keys.problem,
+            **self._foreign.look(self._stack.drops, trio.current_time()),
+        }
+
+    def reread_keys(self) -> None:
+        """Use the files of the keys and certificates as they are now, which happens every few seconds anyway."""
+        if self._site_keys is not None and (ring := self._site_keys.look()) is not None:
+            assert isinstance(self.transport, SealedTransport), "what has keys is sealed"
+            self.transport.use_ring(ring)
+            log.info("keys read again", in_use=ring.in_use.hex(), keys=[each.hex() for each in ring.keys])
+        self._reread_certificates()
+
+    def _reread_certificates(self) -> None:
+        if self._bridge is not None and self._bridge.reread_certificates():
+            log.info("certificates read again", expires_s=self._bridge.statistics().certificate_expires_s)
 
     def statistics(self) -> RelayChannelStatistics:
         """All counters: the bridge's too."""
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
-        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, self._bridge.statistics())
+        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, site.seal, self._bridge.statistics())
 
     def levels(self) -> dict[str, Level]:
         """Everything that has a bound or is empty at rest: the bridge's too."""
@@ -120,10 +145,16 @@ class RelayChannel(Channel[BetweenSites]):
         """Run a bridge while this process is a member; data that was written to it still leaves after that."""
         with unwrapped():
             async with trio.open_nursery() as nursery:
-                self._bridge = Bridge(self._bridge_config, hand_in, nursery)
+                self._bridge = Bridge(self._bridge_config, hand_in, nursery, self._credentials)
+                nursery.start_soon(self._watch_keys)
                 yield
                 await self._bridge.farewell()
                 nursery.cancel_scope.cancel()
+
+    async def _watch_keys(self) -> None:
+        while True:
+            await trio.sleep(LOOK_INTERVAL_S)
+            self.reread_keys()
 
     def _act_on_bridge(self, effect: BridgeEffect) -> None:
         assert self._bridge is not None, "effects come from the turns of a member"
@@ -186,8 +217,13 @@ async def open_channel(
     local = make_local(config.site, name or config.name)
     recorder = make_recorder(local, config, journal, RELAY_RECORDS)
     state = shared_state(get_state, set_state)
+    directory = Path(config.security.keys) if config.security.keys else None
+    site_keys = None if directory is None else SiteKeys(directory)
+    keys = None if site_keys is None else site_keys.ring
+    credentials = None if directory is None or not config.has_bridge() else Credentials(directory, config.site)
     relay_layer = RelayLayer(local, config.relay_layer())
-    stack = build_stack(local, config, relay_layer=relay_layer, shares_state=state is not None)
-    carrier = transport or await open_transport(config)
-    async with member(RelayChannel(local, stack, carrier, config, recorder, state), names) as channel:
+    shares_state, sealed = state is not None, keys is not None
+    stack = build_stack(local, config, relay_layer=relay_layer, shares_state=shares_state, sealed=sealed)
+    carrier = await make_transport(config, keys, stack, transport)
+    async with member(RelayChannel(local, stack, carrier, config, recorder, state, credentials, site_keys), names) as channel:
         yield channel

@@ -67,7 +67,7 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
     config = replace(config, name=config.name or f"{socket.gethostname()}-{os.getpid()}")
     path = options.status or socket_path(run_directory(), config.site, config.name)
     node = _Node(config, options, log)
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
             nursery.start_soon(answer_status, listener, node.describe, node.status_door)
             if config.http.bind is not None:
@@ -137,14 +137,25 @@ class _Node:
         self._log.info("left")
 
     async def obey(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
-        """Leave at the first signal, however long that takes; end at once at the second, or while still joining."""
+        """Leave at the first signal, however long that takes; end at once at the second, or while still joining.
+
+        SIGHUP has the keys read again, and nothing else.
+        """
         async for number in signals:
+            if number == signal.SIGHUP:
+                self._reread_keys()
+                continue
             self._log.info("leaving", signal=signal.Signals(number).name)
             if self._channel is None or self._status.state == "leaving":
                 nursery.cancel_scope.cancel()
                 return
             self._status.state = "leaving"
             nursery.start_soon(self._leave, self._channel, nursery)
+
+    def _reread_keys(self) -> None:
+        self._log.info("keys are read again")
+        if self._channel is not None:
+            self._channel.reread_keys()
 
     async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
         """Leave the site, then give the reader of the events a while for the last ones, but end even if nobody reads."""
@@ -164,12 +175,11 @@ class _Node:
 
     def _problems(self, channel: RelayChannel | None) -> list[str]:
         """Sentences on what does not work at present and is tried again."""
-        listening = "" if channel is None else channel.listen_error
         journal = "" if self._store is None else self._store.error
         events = "" if self._events is None else self._events.trouble
         log = "" if self._log_output is None else self._log_output.trouble
         errors = {
-            "relay.bridge.bind": listening,
+            **({} if channel is None else channel.problems()),
             "journal.directory": journal,
             "--events": events and f"cannot be written: {events}",
             "log": log and f"cannot be written: {log}",

@@ -7,7 +7,11 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from relay.node.door import Door
 from sitestack.model.address import Physical
+
+#: Pause (s) after the system could not accept a connection, for want of descriptors for instance.
+ACCEPT_RETRY_S = 0.1
 
 #: Function that serves an accepted connection to its end.
 Accept = Callable[[trio.SocketStream], Awaitable[object]]
@@ -16,14 +20,21 @@ Accept = Callable[[trio.SocketStream], Awaitable[object]]
 class Listener:
     """Listens at one address. `backlog` bounds the connections that are not accepted yet."""
 
-    def __init__(self, place: Physical | None, backlog: int, interval_s: float) -> None:
-        """`place`: None to never listen. `interval_s`: pause (s) between attempts while the port is taken."""
+    def __init__(
+        self, place: Physical | None, backlog: int, interval_s: float, door: Door, relieve: Callable[[], None]
+    ) -> None:
+        """`place`: None to never listen. `interval_s`: pause (s) between attempts while the port is taken.
+
+        `relieve` is called when the system cannot accept a connection: it gives up what holds a descriptor and is least needed.
+        """
         self.listening = False
         #: Why listening fails; empty while it works, or is not wanted.
         self.error = ""
         self._place = place
         self._backlog = backlog
         self._interval_s = interval_s
+        self._door = door
+        self._relieve = relieve
         self._scope: trio.CancelScope | None = None
 
     def start(self, accept: Accept, nursery: trio.Nursery) -> None:
@@ -43,10 +54,23 @@ class Listener:
             try:
                 listener = await self._bind(place)
                 self.listening = True
-                await trio.serve_listeners(accept, [listener], handler_nursery=nursery)
+                await self._let_in(listener, accept, nursery)
             finally:
                 self.listening = False
                 self.error = ""
+
+    async def _let_in(self, listener: trio.SocketListener, accept: Accept, nursery: trio.Nursery) -> None:
+        """Serve whoever comes, until cancelled."""
+        async with listener:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except OSError as error:
+                    self._door.fail(error)
+                    self._relieve()
+                    await trio.sleep(ACCEPT_RETRY_S)
+                else:
+                    nursery.start_soon(_serve, accept, stream)
 
     async def _bind(self, place: Physical) -> trio.SocketListener:
         """Bind the port, as soon as the system allows that.
@@ -75,3 +99,10 @@ class Listener:
             sock.close()
             raise
         return trio.SocketListener(sock)
+
+
+async def _serve(accept: Accept, stream: trio.SocketStream) -> None:
+    try:
+        await accept(stream)
+    finally:
+        await trio.aclose_forcefully(stream)

@@ -33,6 +33,8 @@ DERIVED = {
     "protocols.fragment.fragment_bytes_max": "transport.datagram_bytes_max",
     "protocols.resolver.picker": "the source code",
 }
+#: What is wrong when both are asked for: one of them must have been meant otherwise.
+KEYS_AND_INSECURE = "it has keys and is to be insecure; say one of both."
 #: Datagrams that all entries held for other sites may fill. A joiner is handed them in one frame while its site waits: so many
 #: take about a second, several times as many longer than members wait for a joiner.
 HELD_DATAGRAMS_MAX = 16_384
@@ -84,6 +86,8 @@ class RelaySettings:
 class SecuritySettings:
     """Authentication of whoever talks to this node."""
 
+    #: The directory with the keys of the site, made by `relay keygen`. Needed, unless `insecure` is set.
+    keys: str = ""
     #: Run without authentication: whoever reaches the ports can read and send. Must be set, so that nobody does it unawares.
     insecure: bool = False
 
@@ -138,6 +142,10 @@ class NodeConfig(SiteConfig):
         bridge = self.relay.bridge
         return tuple([site for site in {**bridge.peers, **bridge.via} if site != self.site])
 
+    def has_bridge(self) -> bool:
+        """Whether relays of other sites connect to this one, or are called."""
+        return bool(self.peer_sites()) or self.relay.bridge.bind is not None
+
     def held_bytes_max(self) -> int:
         """Bytes held for other sites at most: the configured ones, or the default."""
         given = self.relay.budget.bytes
@@ -178,6 +186,8 @@ def find_problems(config: NodeConfig) -> list[str]:
         problems.append("name: has characters that cannot be printed.")
     if config.http.bind is not None and (why := unfit_host(config.http.bind.host)):
         problems.append(f"http.bind: {config.http.bind.host!r} {why}")
+    if config.security.keys and config.security.insecure:
+        problems.append(f"security: {KEYS_AND_INSECURE}")
     if config.name != config.name.strip():
         problems.append("name: has white space around it.")
     if len(config.name) > NAME_CHARS_MAX:
@@ -193,8 +203,9 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
         yield f"relay.bridge.bind: {bridge.bind.host!r} {why}"
     if bridge.unanswered_timeout_s > UNANSWERED_S_MAX:
         yield f"relay.bridge.unanswered_timeout_s: must be at most {UNANSWERED_S_MAX}."
-    if bridge.dial_timeout_s == 0:
-        yield "relay.bridge.dial_timeout_s: must be more than 0."
+    for name in ("dial_timeout_s", "handshake_s"):
+        if getattr(bridge, name) == 0:
+            yield f"relay.bridge.{name}: must be more than 0."
     for site in [each for each in bridge.peers if not can_be_site(each)]:
         yield f"relay.bridge.peers: {site!r} cannot be a site: {UNFIT_SITE}"
     for site in [each for each in bridge.via if not can_be_site(each)]:
@@ -259,7 +270,7 @@ def _link_problems(config: NodeConfig) -> Iterator[str]:
         )
     if link.timeout_s < 2 * link.heartbeat_s:
         yield "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s, or one lost heartbeat cuts the link."
-    for name in ("hello_s", "write_s"):
+    for name in ("hello_s", "write_s", "frame_s"):
         if getattr(link, name) == 0:
             yield f"relay.link.{name}: must be more than 0."
     if 0 < link.chunk_bytes < CHUNK_BYTES_MIN:

@@ -98,7 +98,7 @@ class UnicastRoutes:
     def _relay(self, frame: Frame, header: ForwardUnicast) -> list[Effect]:
         """A member of this site wants a unicast brought to another site; a refusal is answered, not silent (R16, REL-27)."""
         batch = frame.batch
-        if batch is None or batch.target is None or batch.origin != frame.source:
+        if batch is None or batch.target is None or (batch.site, batch.origin) != (self._site, frame.source):
             return [Dropped("relay_malformed")]
         unicast = RemoteUnicast(header.after, header.attempt, batch)
         refusal = self._send(unicast) if self._gateway.active else UnicastRefusal.NOT_RELAY
@@ -112,14 +112,12 @@ class UnicastRoutes:
         assert batch.target is not None
         return self._gateway.send_unicast(batch.target_site, batch.target, unicast)
 
-    def arrived(self, site: str, frame: RemoteUnicast | UnicastReply, now: float) -> list[Effect]:
+    def arrived(self, frame: RemoteUnicast | UnicastReply, now: float) -> list[Effect]:
         """RELAY's putOnLocalCluster(M): a unicast or reply from the bridge, for this member, another one, or none here."""
         if isinstance(frame, UnicastReply):
-            ours = frame.target_site == site and frame.site == self._site
-            return self._reply(frame, now) if ours else [Dropped("foreign_site")]
+            return self._reply(frame, now)
         batch = frame.batch
-        if batch.site != site or batch.target_site != self._site or batch.target is None:
-            return [Dropped("foreign_site")]
+        assert batch.target is not None, "else the link was closed"
         if batch.target == self._me:
             return self._deliver(frame.after, batch)
         view = self._state.view

@@ -58,6 +58,7 @@ from sitestack.model.view import View
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
+from sitestack.transport.sealed import open_watcher, seal_statistics
 from sitestack.transport.watch import Watcher
 
 if TYPE_CHECKING:
@@ -239,6 +240,7 @@ class Channel(Generic[X_co]):
             self._driver.statistics(),
             self.transport.statistics(),
             None if self._watcher is None else self._watcher.statistics(),
+            seal_statistics(self.transport),
         )
 
     def levels(self) -> dict[str, Level]:
@@ -320,14 +322,12 @@ class Channel(Generic[X_co]):
 
     async def _serve(self) -> None:
         self._stack.down(Connect(self.transport.physical()), trio.current_time())
-        listener = self.transport.listener()
+        owner = f"{self.name} in {self.site}"
         with unwrapped():
             async with trio.open_nursery() as nursery:
-                if listener is not None:
-                    owner = f"{self.name} in {self.site}"
-                    self._watcher = Watcher(self.address, owner, listener, self.hand_in, nursery)
+                self._watcher = open_watcher(self.transport, self.address, owner, self.hand_in, nursery)
                 guard = BacklogGuard(self._receive_end, self._gate, self.config.channel, self._exclude)
-                nursery.start_soon(guard.run, name=f"backlog of {self.name} in {self.site}")
+                nursery.start_soon(guard.run, name=f"backlog of {owner}")
                 await self._driver.run()
                 nursery.cancel_scope.cancel()
 

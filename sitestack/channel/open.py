@@ -19,10 +19,14 @@ from sitestack.config import SiteConfig, find_problems
 from sitestack.journal.recorder import NO_EVENTS, EventRecords, Recorder, Write
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError, unwrapped
+from sitestack.seal.key_ring import KeyRing
+from sitestack.seal.proofs import Proofs
 from sitestack.stack.layer import Local
+from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
 from sitestack.transport.interfaces import route_towards
 from sitestack.transport.names import Names
+from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.udp import UdpTransport
 
@@ -38,11 +42,15 @@ async def open_channel(
     *,
     name: str = "",
     journal: Journal | None = None,
+    keys: KeyRing | None = None,
     transport: Transport | None = None,
     get_state: Callable[[], bytes] | None = None,
     set_state: Callable[[bytes], None] | None = None,
 ) -> AsyncIterator[Channel]:
     """Be a member of a site: `async with open_channel(config, name="B") as channel`.
+
+    With `keys` only who has a key of the site can be a member, read along or be heard; without, whoever reaches the ports. All
+    members have keys, or none has.
 
     The block begins with the first view. `journal` is called for a sink of records when the identity of this member is known;
     `transport` replaces UDP in tests. Raises ConfigurationError, and JoinFailed when there is no view in time.
@@ -57,8 +65,8 @@ async def open_channel(
     local = make_local(config.site, name)
     recorder = make_recorder(local, config, journal)
     state = shared_state(get_state, set_state)
-    stack = build_stack(local, config, shares_state=state is not None)
-    carrier = transport or await open_transport(config)
+    stack = build_stack(local, config, shares_state=state is not None, sealed=keys is not None)
+    carrier = await make_transport(config, keys, stack, transport)
     async with member(Channel(local, stack, carrier, config, recorder, state), names) as channel:
         yield channel
 
@@ -106,7 +114,15 @@ async def resolve_initial_hosts(config: S) -> tuple[S, Names]:
     return replace(config, discovery=replace(discovery, initial_hosts=initial_hosts)), names
 
 
-async def open_transport(config: SiteConfig) -> Transport:
+async def make_transport(config: SiteConfig, keys: KeyRing | None, stack: Stack, carrier: Transport | None) -> Transport:
+    """The transport of a member: over this carrier or over sockets, and with keys sealed. Raises ConfigurationError."""
+    if keys is None:
+        return carrier or await open_transport(config)
+    proofs = Proofs(config.site, keys)
+    return SealedTransport(carrier or await open_transport(config, proofs), proofs, stack.count_drop)
+
+
+async def open_transport(config: SiteConfig, proofs: Proofs | None = None) -> Transport:
     """Open the sockets, once this machine has a network. Raises ConfigurationError when a configured interface is missing."""
     group = config.transport.group(config.site)
     # An initial host on this machine does not tell by which interface other machines reach it.
@@ -114,7 +130,7 @@ async def open_transport(config: SiteConfig) -> Transport:
     interface = config.transport.interface or await route_towards(hosts, config.channel.resolve_timeout_s)
     transport = replace(config.transport, interface=interface)
     if transport.kind == "tcp":
-        return TcpTransport(transport, group)
+        return TcpTransport(transport, group, proofs)
     return UdpTransport(transport, group, watched=config.protocols.failure_detection.watch)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sitestack.channel.driver import DriverStatistics
+from sitestack.seal.seal import SealStatistics
 from sitestack.transport.watch import WatchStatistics
 
 
@@ -18,3 +19,5 @@ class ChannelStatistics:
     transport: object
     #: None where members are not watched.
     watch: WatchStatistics | None
+    #: None without keys.
+    seal: SealStatistics | None

@@ -54,13 +54,25 @@ _Step = Effect | _CarryOut
 class Stack:
     """A stack of layers for one member. `layers` is top to bottom."""
 
-    def __init__(self, address: Address, layers: Sequence[Layer], cluster: str, datagram_bytes_max: int) -> None:
-        """Raises ConfigurationError when two layers claim one header id."""
+    def __init__(
+        self,
+        address: Address,
+        layers: Sequence[Layer],
+        cluster: str,
+        datagram_bytes_max: int,
+        *,
+        tells_misdirected: bool = True,
+    ) -> None:
+        """`tells_misdirected`: whether the layers hear of datagrams for another process.
+
+        Raises ConfigurationError when two layers claim one header id.
+        """
         self.address = address
         self.layers = tuple(layers)
         self.codec = Codec(cluster, collect_headers(self.layers))
         self.drops: dict[str, int] = {}
         self.tap: Tap | None = None
+        self._tells_misdirected = tells_misdirected
         self._room = datagram_bytes_max - DATAGRAM_OVERHEAD_BYTES
         self._bottom = len(self.layers)
         self._deadlines: list[float | None] = [None] * self._bottom
@@ -96,6 +108,9 @@ class Stack:
             return  # multicast loops back to its sender
         if datagram.dest is not None and datagram.dest != self.address:
             # A3: meant for an earlier process at this address; the lowest layer tells the sender.
+            if not self._tells_misdirected:
+                self.count_drop("misdirected")
+                return
             self._walk(self._bottom, (Up(Misdirected(datagram.source, datagram.dest)),), now)
             return
         for frame in datagram.frames:

@@ -8,11 +8,15 @@ when it is needed.
 To the layers above this is as unreliable as UDP: datagrams that do not fit into a connection's bounded queue, or are on their
 way when a connection breaks, are counted and lost, and the layers send them again. There is no multicast: the resolver sends to
 each member.
+
+With the keys of a site the one that accepts speaks first, a nonce, and the first frame of the other one ends in a proof over
+it: whoever has none gets no further. A connection whose first frame has not come is one of PENDING_MAX, for GREETING_TIMEOUT_S.
 """
 
 from __future__ import annotations
 
 import errno
+import secrets
 import selectors
 import socket
 import struct
@@ -25,12 +29,21 @@ import trio
 from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
 from sitestack.model.level import Level
+from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
 from sitestack.transport.interfaces import find_interface, is_address
 from sitestack.transport.ports import listen
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
 #: Begins the first frame of the connecting member; its port and host follow. The last byte is the version.
 MAGIC = b"SST\x01"
+#: Begins the first frame of the accepting member where both have keys; a nonce follows.
+SEALED_MAGIC = b"SST\x02"
+#: The largest first frame.
+GREETING_BYTES_MAX = 256
+#: Accepted connections that have not said who they are; beyond, the oldest of them is closed.
+PENDING_MAX = 64
+#: Seconds for saying it.
+GREETING_TIMEOUT_S = 2.0
 _SIZE = struct.Struct("<I")
 _PORT = struct.Struct("<H")
 #: The most connections. Further incoming ones are closed at once, and no further ones are made.
@@ -58,6 +71,8 @@ class TcpStatistics:
     connections_taken: int = 0
     #: Closed because they were idle.
     reaped: int = 0
+    #: Closed because the other end did not say, or not prove, who it is, or because too many others had not yet.
+    unproven: int = 0
     #: Closed by the other end or by an error.
     broken: int = 0
     #: Datagrams given up before they were queued: no connection could be had, or its queue was full.
@@ -74,6 +89,10 @@ class _Connection:
         #: Where the other member can be reached; None until its first frame has said so.
         self.peer = peer
         self.established = peer is None
+        #: What the accepting end has drawn, for the proof of the other one.
+        self.nonce = b""
+        #: Whether the connecting end still has to be told a nonce before it may speak.
+        self.mute = False
         self.began_at = self.used_at = now
         #: Bytes read and not yet whole frames; bounded by one turn's reading and a frame.
         self.arrived = bytearray()
@@ -85,9 +104,12 @@ class _Connection:
 class TcpTransport:
     """The connections of one member. Opened by the constructor; everything is watched through one selector."""
 
-    def __init__(self, config: TransportConfig, group: Physical) -> None:
+    def __init__(self, config: TransportConfig, group: Physical, proofs: Proofs | None = None) -> None:
         """`group` only says which interface is meant when none is configured. Raises ConfigurationError."""
         self._config = config
+        self._proofs = proofs
+        #: Accepted connections that have not said who they are, the oldest first.
+        self._pending: dict[_Connection, None] = {}
         host = find_interface(config.interface, group.host)
         self._listener = listen(host, config.port, again=config.port != 0)
         self._selector = selectors.DefaultSelector()
@@ -183,7 +205,23 @@ class TcpTransport:
                 sock.close()
                 continue
             self._seen.connections_taken += 1
-            self._add(_Connection(sock, None, now))
+            self._await_greeting(_Connection(sock, None, now))
+
+    def _await_greeting(self, connection: _Connection) -> None:
+        """Give an accepted connection a place among the pending ones, and a nonce if it has to prove something."""
+        if len(self._pending) == PENDING_MAX:
+            self._refuse(next(iter(self._pending)))
+        self._pending[connection] = None
+        self._add(connection)
+        if self._proofs is not None:
+            connection.nonce = secrets.token_bytes(NONCE_BYTES)
+            connection.waiting += _frame(SEALED_MAGIC + connection.nonce)
+            self._write(connection)
+
+    def _refuse(self, connection: _Connection) -> None:
+        """Close a connection that has not shown who it is."""
+        self._seen.unproven += 1
+        self._drop(connection)
 
     def _connect(self, to: Physical, now: float) -> _Connection | None:
         """Begin to connect; the first frame says who this is. None when it cannot be, or should not be so soon."""
@@ -201,11 +239,16 @@ class TcpTransport:
         if answer not in (0, errno.EINPROGRESS):
             self._fail(connection)
             return None
-        hello = MAGIC + _PORT.pack(self._physical.port) + self._physical.host.encode()
-        connection.waiting += _SIZE.pack(len(hello)) + hello
+        connection.mute = self._proofs is not None
+        if not connection.mute:
+            connection.waiting += _frame(self._greeting())
         self._by_peer[to] = connection
         self._watch_writing(connection, True)
         return connection
+
+    def _greeting(self) -> bytes:
+        """The first frame of a connecting member: where it can be reached."""
+        return MAGIC + _PORT.pack(self._physical.port) + self._physical.host.encode()
 
     def _add(self, connection: _Connection) -> None:
         sock = connection.sock
@@ -224,6 +267,7 @@ class TcpTransport:
 
     def _drop(self, connection: _Connection) -> None:
         self._selector.unregister(connection.sock)
+        self._pending.pop(connection, None)
         connection.sock.close()
         del self._connections[connection.sock]
         self._seen.lost_bytes += len(connection.waiting)
@@ -240,8 +284,11 @@ class TcpTransport:
     def _reap(self, now: float) -> None:
         """Close connections that are idle (LA-29), or that could not be made in time."""
         idle_s = self._config.connection_idle_s_max
-        self._reap_at = now + min(idle_s / 4, CONNECT_TIMEOUT_S)
+        self._reap_at = now + min(idle_s / 4, GREETING_TIMEOUT_S / 2)
         self._pauses = {peer: until for peer, until in self._pauses.items() if until > now}
+        for connection in list(self._pending):
+            if now - connection.began_at > GREETING_TIMEOUT_S:
+                self._refuse(connection)
         for connection in list(self._connections.values()):
             if not connection.established and now - connection.began_at > CONNECT_TIMEOUT_S:
                 self._fail(connection)
@@ -258,13 +305,14 @@ class TcpTransport:
                 if problem:
                     raise OSError(problem, "cannot connect")
                 connection.established = True
-            del connection.waiting[: connection.sock.send(connection.waiting)]
+            if not connection.mute:
+                del connection.waiting[: connection.sock.send(connection.waiting)]
         except BlockingIOError:
             pass
         except OSError:
             self._fail(connection)
             return
-        self._watch_writing(connection, bool(connection.waiting))
+        self._watch_writing(connection, bool(connection.waiting) and not connection.mute)
 
     def _read(self, connection: _Connection, arrived: list[tuple[bytes, Physical]], now: float) -> None:
         try:
@@ -284,28 +332,47 @@ class TcpTransport:
         while len(buffer) - at >= _SIZE.size:
             (size,) = _SIZE.unpack_from(buffer, at)
             end = at + _SIZE.size + size
-            if size > DATAGRAM_BYTES_MAX:
+            greets = connection.peer is None or connection.mute
+            if size > (GREETING_BYTES_MAX if greets else DATAGRAM_BYTES_MAX):
                 self._fail(connection)  # it does not speak this protocol
                 return
             if len(buffer) < end:
                 break
             frame = bytes(buffer[at + _SIZE.size : end])
             at = end
-            if connection.peer is not None:
+            if not greets:
+                assert connection.peer is not None, "who does not greet any more has said who it is"
                 arrived.append((frame, connection.peer))
-            elif not self._greeted(connection, frame):
-                self._fail(connection)
+            elif not (self._prove(connection, frame) if connection.mute else self._greeted(connection, frame)):
+                self._refuse(connection)
                 return
         del buffer[:at]
+        if connection.waiting and not connection.writing and not connection.mute:
+            self._write(connection)
 
     def _greeted(self, connection: _Connection, hello: bytes) -> bool:
         """Take in the first frame: the other member's address. Answers use this connection, unless there is another."""
+        if self._proofs is not None:
+            hello, proof = hello[:-PROOF_BYTES], hello[-PROOF_BYTES:]
+            if not self._proofs.are_sound(proof, "connection", connection.nonce, hello):
+                return False
         start = len(MAGIC) + _PORT.size
         host = hello[start:].decode("ascii", "replace")
         if hello[: len(MAGIC)] != MAGIC or not is_address(host):
             return False
+        del self._pending[connection]
         connection.peer = Physical(host, _PORT.unpack_from(hello, len(MAGIC))[0])
         self._by_peer.setdefault(connection.peer, connection)
+        return True
+
+    def _prove(self, connection: _Connection, challenge: bytes) -> bool:
+        """Say first, with a proof over the other end's nonce, where this member can be reached; then what has waited."""
+        if self._proofs is None or challenge[: len(SEALED_MAGIC)] != SEALED_MAGIC:
+            return False
+        hello = self._greeting()
+        proof = self._proofs.make("connection", challenge[len(SEALED_MAGIC) :], hello)
+        connection.waiting[:0] = _frame(hello + proof)
+        connection.mute = False
         return True
 
     def statistics(self) -> TcpStatistics:
@@ -317,6 +384,11 @@ class TcpTransport:
         waiting = max([len(each.waiting) for each in self._connections.values()], default=0)
         why = "members that were spoken with, until the connection has been idle for long"
         return {
+            "pending": Level.of(len(self._pending), PENDING_MAX),
             "connections": Level.of(len(self._connections), CONNECTIONS_MAX, why),
             "queued_bytes": Level.of(waiting, self._config.send_queue_bytes_max, high=self._queued_high),
         }
+
+
+def _frame(data: bytes) -> bytes:
+    return _SIZE.pack(len(data)) + data

@@ -11,15 +11,26 @@ Nothing else proves a death: no answer, an answer that makes no sense, a broken 
 decide. Nor does a refusal prove anything at a port that has never answered for A, since a firewall may refuse; then A is
 checked by other means (`CheckMember`).
 
-Bytes from a watcher are not read: they close its connection. The UUID in an answer is believed as much as one in a datagram.
+With the keys of a site both ends prove that they have one before either says who it is:
+
+    A -> B   magic, nonce a
+    B -> A   nonce b, proof over both and the place that B has connected to: somebody else's listener is not taken for A's
+    A -> B   UUID of A, proof over all that
+
+Then a stranger's connection takes one of PENDING_MAX places for ANSWER_TIMEOUT_S at most, and the place of the oldest when
+there are more. And a refusal proves nothing any more, since anybody can send one: the member is checked by other means then.
+
+Bytes from a watcher are not read after that: they close its connection. Without keys the UUID in an answer is believed as much
+as one in a datagram.
 """
 
 from __future__ import annotations
 
 import random
+import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -29,10 +40,15 @@ import trio
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.model.level import Level
+from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
 from sitestack.transport.interfaces import is_address
 
 #: Begins an answer; the last byte is the version.
 MAGIC = b"SSW\x01"
+#: Begins an exchange of proofs.
+SEALED_MAGIC = b"SSW\x02"
+#: Connections that have not shown a proof yet.
+PENDING_MAX = 64
 #: The most watchers of this member. Further connections are closed without an answer, and their makers rely on heartbeats.
 WATCHERS_MAX = 256
 #: Seconds for connecting and for the answer.
@@ -74,6 +90,8 @@ class WatchStatistics:
     targets: int = 0
     #: Closed because there were WATCHERS_MAX already.
     refused: int = 0
+    #: Closed because no proof came, a wrong one, or too many others.
+    unproven: int = 0
     attempts: int = 0
     gone: int = 0
 
@@ -81,14 +99,28 @@ class WatchStatistics:
 class Watcher:
     """Watches members and lets itself be watched. All its tasks live in the nursery that it is given."""
 
-    def __init__(self, me: Address, owner: str, listener: socket.socket, report: Report, nursery: trio.Nursery) -> None:
-        """The tasks are named after `owner`. The listener belongs to whoever opened it."""
+    def __init__(
+        self,
+        me: Address,
+        owner: str,
+        listener: socket.socket,
+        report: Report,
+        nursery: trio.Nursery,
+        places: Sequence[Physical] = (),
+        proofs: Proofs | None = None,
+    ) -> None:
+        """The tasks are named after `owner`. The listener belongs to whoever opened it; others reach it at these places."""
+        self._me = me
+        self._places = places
+        self._proofs = proofs
         self._answer = MAGIC + me
         self._owner = owner
         self._report = report
         self._nursery = nursery
         self._targets: dict[Target, trio.CancelScope] = {}
         self._watchers = 0
+        #: Connections without a proof, the oldest first.
+        self._pending: dict[trio.CancelScope, None] = {}
         self._seen = WatchStatistics()
         nursery.start_soon(self._accept_all, trio.socket.from_stdlib_socket(listener), name=f"watchers of {owner}")
 
@@ -109,7 +141,8 @@ class Watcher:
     def levels(self) -> dict[str, Level]:
         """Connections of others to this member."""
         why = "other members hold a connection each, to see when this one is gone"
-        return {"watchers": Level.of(self._watchers, WATCHERS_MAX, why)}
+        pending = Level.of(len(self._pending), PENDING_MAX)
+        return {"watchers": Level.of(self._watchers, WATCHERS_MAX, why), "pending": pending}
 
     # -- watching --------------------------------------------------------------------------------------------------
 
@@ -122,13 +155,16 @@ class Watcher:
                 began = trio.current_time()
                 outcome = await self._connect(member, place)
                 seen = seen or outcome is Outcome.CLOSED
-                if outcome is Outcome.OTHER or (outcome is Outcome.REFUSED and seen):
+                proven = outcome is Outcome.REFUSED and seen and self._proofs is None
+                if outcome is Outcome.OTHER or proven:
                     self._seen.gone += 1
                     self._report(Gone(member))
                     return
                 if outcome is Outcome.REFUSED and not asked:
                     asked = True
-                    self._report(CheckMember(member))
+                    self._report(CheckMember(member, seen))
+                elif outcome is Outcome.CLOSED:
+                    asked = False
                 if outcome is Outcome.CLOSED and trio.current_time() - began >= HELD_S:
                     pause_s = PAUSE_S
                     continue
@@ -154,22 +190,33 @@ class Watcher:
 
     async def _ask(self, sock: trio.socket.SocketType, member: Address, place: Physical) -> Outcome:
         """Who is there. CLOSED: the member, and it remains to be seen when it closes the connection."""
-        answer = b""
         try:
             with trio.fail_after(ANSWER_TIMEOUT_S):
                 await sock.connect(place)
-                while len(answer) < len(self._answer):
-                    data = await sock.recv(len(self._answer) - len(answer))
-                    if not data:
-                        return Outcome.UNKNOWN
-                    answer += data
+                who = await (self._ask_plainly(sock) if self._proofs is None else self._exchange(sock, place, self._proofs))
         except ConnectionRefusedError:
             return Outcome.REFUSED
         except (OSError, trio.TooSlowError):
             return Outcome.UNKNOWN
-        if not answer.startswith(MAGIC):
+        if not who:
             return Outcome.UNKNOWN
-        return Outcome.CLOSED if answer[-UUID_BYTES:] == member else Outcome.OTHER
+        return Outcome.CLOSED if who == member else Outcome.OTHER
+
+    async def _ask_plainly(self, sock: trio.socket.SocketType) -> bytes:
+        """The UUID that the other end says it has; empty when it says nothing of the kind."""
+        answer = await _receive(sock, len(self._answer))
+        return answer[-UUID_BYTES:] if len(answer) == len(self._answer) and answer.startswith(MAGIC) else b""
+
+    async def _exchange(self, sock: trio.socket.SocketType, place: Physical, proofs: Proofs) -> bytes:
+        """The UUID that the other end has proven to be that of a member at this place; empty when it has not."""
+        challenge = await _receive(sock, len(SEALED_MAGIC) + NONCE_BYTES)
+        if len(challenge) < len(SEALED_MAGIC) + NONCE_BYTES or not challenge.startswith(SEALED_MAGIC):
+            return b""
+        theirs, mine, where = challenge[-NONCE_BYTES:], secrets.token_bytes(NONCE_BYTES), str(place).encode()
+        await sock.send(mine + proofs.make("watch", theirs, mine, where))
+        answer = await _receive(sock, UUID_BYTES + PROOF_BYTES)
+        who, proof = answer[:UUID_BYTES], answer[UUID_BYTES:]
+        return who if proofs.are_sound(proof, "watched", theirs, mine, where, who) else b""
 
     # -- being watched ---------------------------------------------------------------------------------------------
 
@@ -180,20 +227,55 @@ class Watcher:
             except OSError:
                 await trio.sleep(ACCEPT_PAUSE_S)
                 continue
-            if self._watchers == WATCHERS_MAX:
-                self._seen.refused += 1
-                sock.close()
-                continue
-            self._watchers += 1
-            self._nursery.start_soon(self._be_watched, sock, name=f"watcher of {self._owner}")
+            self._nursery.start_soon(self._be_asked, sock, name=f"watcher of {self._owner}")
 
-    async def _be_watched(self, sock: trio.socket.SocketType) -> None:
-        try:
-            with sock, suppress(OSError):
-                await sock.send(self._answer)  # the first bytes of a connection: the kernel takes them all
-                await _wait_closed(sock)
-        finally:
-            self._watchers -= 1
+    async def _be_asked(self, sock: trio.socket.SocketType) -> None:
+        """Say who this is, to a member, and keep the connection."""
+        with sock, suppress(OSError):
+            answer = self._answer if self._proofs is None else await self._demand(sock, self._proofs)
+            if not answer:
+                self._seen.unproven += 1
+            elif self._watchers == WATCHERS_MAX:
+                self._seen.refused += 1
+            else:
+                self._watchers += 1
+                try:
+                    await sock.send(answer)  # among the first bytes of a connection: the kernel takes them all
+                    await _wait_closed(sock)
+                finally:
+                    self._watchers -= 1
+
+    async def _demand(self, sock: trio.socket.SocketType, proofs: Proofs) -> bytes:
+        """The answer to whoever proves to have a key, and to have meant this place; empty for all others."""
+        mine = secrets.token_bytes(NONCE_BYTES)
+        if len(self._pending) == PENDING_MAX:
+            oldest = next(iter(self._pending))
+            del self._pending[oldest]
+            oldest.cancel()
+        shown = b""
+        with trio.move_on_after(ANSWER_TIMEOUT_S) as scope:
+            self._pending[scope] = None
+            try:
+                await sock.send(SEALED_MAGIC + mine)
+                shown = await _receive(sock, NONCE_BYTES + PROOF_BYTES)
+            finally:
+                self._pending.pop(scope, None)
+        theirs, proof = shown[:NONCE_BYTES], shown[NONCE_BYTES:]
+        for where in [str(place).encode() for place in self._places]:
+            if proofs.are_sound(proof, "watch", mine, theirs, where):
+                return self._me + proofs.make("watched", mine, theirs, where, self._me)
+        return b""
+
+
+async def _receive(sock: trio.socket.SocketType, size: int) -> bytes:
+    """So many bytes, or fewer when the other end closes the connection."""
+    received = b""
+    while len(received) < size:
+        data = await sock.recv(size - len(received))
+        if not data:
+            break
+        received += data
+    return received
 
 
 async def _wait_closed(sock: trio.socket.SocketType) -> None:

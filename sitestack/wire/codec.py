@@ -19,6 +19,7 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import UNICASTS, Batch, Scope
+from sitestack.seal import envelope
 from sitestack.wire.schema import INT_MAX, ITEMS_MAX, TEXT_BYTES_MAX, Converter, Schema
 from sitestack.wire.slices import DIGEST_BYTES, SLICES_MAX, Slice
 
@@ -98,8 +99,8 @@ class Codec:
     def decode(self, data: bytes) -> Datagram:
         """The datagram in these bytes.
 
-        Raises ProtocolError with reason magic, version, malformed, cluster, header, field, batch, body, or slice when they are
-        a slice of one.
+        Raises ProtocolError with reason magic, sealed (its members have keys), version, malformed, cluster, header, field,
+        batch, body, or slice when they are a slice of one.
         """
         datagram = self.decode_any(data)
         if isinstance(datagram, Slice):
@@ -109,7 +110,7 @@ class Codec:
     def decode_any(self, data: bytes) -> Datagram | Slice:
         """The datagram, or the slice of one, in these bytes. Raises ProtocolError as `decode` does."""
         if data[:2] != MAGIC:
-            raise ProtocolError("magic")
+            raise ProtocolError("sealed" if data[:2] == envelope.MAGIC else "magic")
         if data[2:3] != _PREFIX[2:]:
             raise ProtocolError("version")
         fields = self.unpack(memoryview(data)[3:])

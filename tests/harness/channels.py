@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import trio
 
@@ -37,7 +38,7 @@ async def members(*names: str, config: SiteConfig = NYC, network: MemoryNetwork 
         yield channels
 
 
-async def wait_for_view(channel: Channel, count: int) -> None:
+async def wait_for_view(channel: Channel[Any], count: int) -> None:
     """Wait until the channel's view has `count` members."""
     while len(channel.view.members) != count:  # noqa: ASYNC110 (views come through the channel, which tests read)
         await trio.sleep(0.01)

@@ -151,7 +151,7 @@ RELAY = (
                 "            self.gateway.appended(frame, self.state.append(frame.batch, now), now)\n"
                 "        outcome = self._replica.apply(",
             ),
-            Edit("relay/gateway/receiver.py", "        if batch.site != peer or batch.scope", "        if batch.scope"),
+            Edit("relay/gateway/standing.py", "own = batch.site == peer and ", "own = "),
         ),
         (
             f"{STREAMS}::test_with_three_sites_everybody_gets_everything_once",

@@ -265,8 +265,18 @@ OF_THE_WHOLE = (
         "a link that is silent is never closed",
         (
             Edit(SESSION, "        if now >= self._heard + config.timeout_s:", "        if False:"),
-            Edit(SESSION, "        dues = [self._heard + config.timeout_s]", "        dues = [self._heard + 1e9]"),
+            Edit(SESSION, "        dues = [self._heard + config.timeout_s, ", "        dues = [self._heard + 1e9, "),
         ),
+    ),
+    RowMutant(
+        "REL-36",
+        "whoever connects is let in without a certificate",
+        (Edit("relay/node/tls.py", "    context.verify_mode = ssl.CERT_REQUIRED", "    context.verify_mode = ssl.CERT_NONE"),),
+    ),
+    RowMutant(
+        "REL-36",
+        "whoever answers a call is the site that was called",
+        (Edit("relay/node/proving.py", "            if named != site:", "            if False:"),),
     ),
     RowMutant(
         "USR-2",

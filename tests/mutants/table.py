@@ -7,15 +7,30 @@ file (checked by `test_table.py`).
 
 from __future__ import annotations
 
+from tests.mutants.bridge_mutants import BRIDGE
 from tests.mutants.credit_mutants import CREDIT
 from tests.mutants.handover_mutants import HANDOVER
 from tests.mutants.membership_mutants import MEMBERSHIP
 from tests.mutants.path_mutants import PATH_MTU
 from tests.mutants.relay_mutants import RELAY
+from tests.mutants.seal_mutants import SEAL
 from tests.mutants.site_mutants import PLACES_OF_MEMBERS, SEQUENCER, STRANGERS, UNICAST
 from tests.mutants.turn_mutants import TURN
 
 #: Without these fixes JGroups' designs, taken by the letter, lose, repeat or misorder messages; the rest came to light later.
 LISTED = ("R1", "R2", "R5", "R6", "R7", "R9", "R12", "S2", "S3", "S5", "S6", "S7", "U1", "U3", "U4", "U6", "A3")
 
-MUTANTS = (*SEQUENCER, *UNICAST, *CREDIT, *PLACES_OF_MEMBERS, *STRANGERS, *MEMBERSHIP, *PATH_MTU, *HANDOVER, *RELAY, *TURN)
+MUTANTS = (
+    *SEQUENCER,
+    *UNICAST,
+    *CREDIT,
+    *PLACES_OF_MEMBERS,
+    *STRANGERS,
+    *MEMBERSHIP,
+    *PATH_MTU,
+    *HANDOVER,
+    *RELAY,
+    *TURN,
+    *BRIDGE,
+    *SEAL,
+)

@@ -27,6 +27,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "relay_malformed": "relay/layer/test_relay_refusals.py::test_a_unicast_that_is_not_its_senders_own_is_not_forwarded",
         "route_foreign": "relay/gateway/test_routes.py::test_pieces_that_make_no_sense_are_dropped",
         "route_loop": "relay/gateway/test_routes.py::test_pieces_that_make_no_sense_are_dropped",
+        "sealed": "sitestack/wire/test_codec.py::test_a_sealed_datagram_is_told_from_nonsense",
         "sequenced_unicast": "sitestack/layers/sequencer/test_sequencer_refusals.py::test_nonsense_is_dropped_and_counted",
         "slice": "sitestack/wire/test_slices.py::test_a_slice_is_no_datagram",
         "to_self": "sitestack/layers/test_resolver.py::test_nothing_is_sent_to_oneself",
@@ -92,6 +93,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "::test_a_peer_that_can_never_be_right_is_refused_with_one_clear_sentence",
         "hello_wrong_site": "relay/layer/test_relay_refusals.py"
         "::test_a_relay_of_another_peer_than_the_one_that_was_called_is_refused",
+        "link_slow_frame": "relay/gateway/test_gateway.py::test_a_frame_that_never_ends_closes_the_link",
         "link_stuck": "relay/layer/test_relay_refusals.py::test_a_chunk_that_is_not_taken_closes_the_link",
         "route_refused": "relay/gateway/test_routes.py::test_a_site_that_is_not_told_to_hand_on_refuses",
     },

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -16,6 +17,7 @@ import trio
 
 from relay.instruments.bench.scenarios import MemberTask, Scenario, Workload
 from relay.instruments.drills.layout import draw_group
+from relay.keys.directory import make_key_directory
 
 WARM_UP_S = 2.0
 #: Seconds of the run that times the layers: shares of CPU time need no long window.
@@ -72,18 +74,18 @@ class BenchProcess:
 
 
 async def measure(
-    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, journal: bool, observe: Observe
+    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, journal: bool, secured: bool, observe: Observe
 ) -> dict[str, dict[str, Any]]:
-    """By size: rate, cost, latency, memory, and the share of each layer. Raises BenchFailed."""
+    """By size: rate, cost, latency, memory, and the share of each layer; `secured` with keys. Raises BenchFailed."""
     ours: dict[str, dict[str, Any]] = {}
-    async with _members(scenario, journal=journal, profiled=False) as members:
+    async with _members(scenario, journal=journal, secured=secured, profiled=False) as members:
         for size in sizes:
             results = []
             for run in range(1, runs + 1):
                 observe(f"{size} bytes, run {run} of {runs}")
                 results.append(summarise(await carry(members, Workload(size, WARM_UP_S, window_s))))
             ours[str(size)] = {**_median(results), "runs": runs}
-    async with _members(scenario, journal=journal, profiled=True) as members:
+    async with _members(scenario, journal=journal, secured=secured, profiled=True) as members:
         for size in sizes:
             observe(f"{size} bytes, where the time goes")
             ours[str(size)]["parts"] = shares(await carry(members, Workload(size, WARM_UP_S / 2, PROFILE_S)))
@@ -130,11 +132,17 @@ def _median(results: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 @asynccontextmanager
-async def _members(scenario: Scenario, *, journal: bool, profiled: bool) -> AsyncIterator[list[BenchProcess]]:
+async def _members(scenario: Scenario, *, journal: bool, secured: bool, profiled: bool) -> AsyncIterator[list[BenchProcess]]:
     """The processes, all in one view. After the block none is left."""
     group, port = draw_group()
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as directory:
-        task = MemberTask("", scenario.members, scenario.order, group, port, directory if journal else "", profiled)
+        task = MemberTask(
+            "", scenario.members, scenario.order, group, port, f"{directory}/journal" if journal else "", profiled
+        )
+        if secured:
+            keys = Path(directory) / "keys"
+            make_key_directory(keys, [task.site])
+            task = replace(task, keys=str(keys / task.site))
         async with members_of(task) as members:
             yield members
 

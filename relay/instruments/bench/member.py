@@ -22,6 +22,7 @@ import relay
 from relay.instruments.bench.profile import Profile
 from relay.instruments.bench.scenarios import MemberTask, Workload
 from relay.journal import JournalOptions, JournalStore
+from relay.keys.directory import read_key_ring
 from relay.node.lines import LineSink, LineSource
 from sitestack.channel.channel import Channel
 from sitestack.channel.inbox import Delivery
@@ -140,7 +141,8 @@ async def run(task: MemberTask) -> None:
 def _open(task: MemberTask) -> AbstractAsyncContextManager[Channel[Any]]:
     if task.peer:
         return relay.open_channel(task.node_config(), name=task.name, journal=_journal(task))
-    return open_channel(task.site_config(), name=task.name, journal=_journal(task))
+    keys = read_key_ring(Path(task.keys)) if task.keys else None
+    return open_channel(task.site_config(), name=task.name, journal=_journal(task), keys=keys)
 
 
 def _journal(task: MemberTask) -> Journal | None:

@@ -46,6 +46,8 @@ class MemberTask:
     #: Another site and the port of its bridge; empty for none.
     peer: str = ""
     peer_port: int = 0
+    #: The directory with the keys of the site; empty for none.
+    keys: str = ""
 
     def site_config(self) -> SiteConfig:
         """On the loopback interface, with all defaults."""

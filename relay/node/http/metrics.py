@@ -23,6 +23,9 @@ _BRIDGE = {
     "sent_bytes": "Bytes to other sites.",
     "accepted": "Connections from other sites.",
     "refused": "Connections from other sites that were too many.",
+    "unproven": "Connections and calls whose other end has not proved its site.",
+    "pushed_out": "Connections that gave way to newer ones before they had proved their site.",
+    "distrusted": "Connections ended because the authority of the other site is trusted no more.",
     "dialed": "Connections to other sites.",
     "dials_failed": "Calls of other sites that nobody answered.",
 }
@@ -71,6 +74,11 @@ def _node(status: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge("uptime_seconds", "Since the node was started.", status["uptime_s"])
     yield _one_of("state", "What the node is doing.", _STATES, status["state"])
     yield _one_of("role", "What the node does for its site.", _ROLES, status["role"])
+    yield _gauge(
+        "insecure",
+        "Whether the node runs without keys, so that whoever reaches its ports can read and send.",
+        not status["secure"],
+    )
     yield _gauge("problems", "Things that do not work and are tried again; `relay status` names them.", len(status["problems"]))
     yield _counter("takeovers", "Times that this node became coordinator in place of another.", status["takeovers"])
 
@@ -132,6 +140,9 @@ def _machinery(status: Mapping[str, Any]) -> Iterator[Metric]:
     statistics = status["statistics"]
     stack, bridge = statistics.get("stack", {}), statistics.get("bridge", {})
     journal, node = status["journal"] or {}, status["node"] or {}
+    expires_s = bridge.get("certificate_expires_s")
+    if expires_s is not None:
+        yield _gauge("certificate_expires_seconds", "Until the certificate of the site ends; below 0 after that.", expires_s)
     again = {layer: stack[layer]["retransmitted"] for layer in _RETRANSMITTING if layer in stack}
     yield _counters("retransmitted", "Frames that were sent again.", "layer", again)
     for prefix, numbers, names in (("bridge", bridge, _BRIDGE), ("journal", journal, _JOURNAL), ("node", node, _NODE)):

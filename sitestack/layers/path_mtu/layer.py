@@ -81,11 +81,15 @@ class PathMtu(Layer):
     FRAMES_UP = "own"
     FRAMES_DOWN = "none"
 
-    def __init__(self, local: Local, config: PathMtuConfig, datagram_bytes_max: int) -> None:
-        """`datagram_bytes_max` is what the stack sends at most, and what is taken to pass until there is a doubt."""
+    def __init__(self, local: Local, config: PathMtuConfig, datagram_bytes_max: int, overhead_bytes: int = 0) -> None:
+        """`datagram_bytes_max` is what the stack sends at most, and what is taken to pass until there is a doubt.
+
+        On the network each datagram is larger by `overhead_bytes`.
+        """
         self._me = local.address
         self._config = config
-        self._sizes = (datagram_bytes_max, *[size for size in SIZES if size < datagram_bytes_max])
+        smaller = [size - overhead_bytes for size in SIZES]
+        self._sizes = (datagram_bytes_max, *[size for size in smaller if size < datagram_bytes_max])
         self._codec: Codec | None = None
         self._view: View | None = None
         #: In the order of beginning; the last search of each process.

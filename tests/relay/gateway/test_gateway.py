@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from relay.events import BridgeConnected, Dial, Duty, Misconfigured, Role
-from relay.gateway.wire import Bye, Data, Hello
-from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
+from relay.events import BridgeConnected, BridgeReceived, Dial, Duty, Misconfigured, Role
+from relay.gateway.wire import HOPS_MAX, Ack, Bye, Data, Hello, RemoteUnicast, Routed, State, encode
+from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
 from sitestack.model.frame import Header
 from sitestack.model.gap import GapReason
-from sitestack.model.message import Scope
+from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.relay.member import Member, places
-from tests.harness.relay.puppet import D, Puppet, alone, data, hello, remote_view
+from tests.harness.relay.puppet import D, E, F, Puppet, alone, data, hello, remote_view
 from tests.harness.relay.world import leave, two_sites
 
 
@@ -123,6 +123,19 @@ def test_the_site_must_be_the_one_that_the_certificate_names(certified: str) -> 
         RemoteGap("LAX", D, 1, 2, GapReason.BUDGET),
         RemoteGap("SFO", D, 2, 1, GapReason.BUDGET),
         RemoteBaseline("NYC", {D: 4}),
+        Data(("SFO",), data(1, site="LAX").batch),
+        Data(("LAX", "SFO"), data(1).batch),
+        Data(("SFO",) * (HOPS_MAX + 1), data(1).batch),
+        State({"NYC": SiteVector({D: 1}), "LAX": SiteVector({D: 1})}),
+        Ack({"LAX": SiteVector({D: 1})}),
+        RemoteUnicast(0, 0, Batch("LAX", D, Scope.UNICAST, 1, 1, pack_body([b"no"]), E, "NYC")),
+        RemoteUnicast(0, 0, Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"no"]), E, "LAX")),
+        RemoteUnicast(0, 0, Batch("SFO", D, Scope.ALL, 1, 1, pack_body([b"no"]))),
+        UnicastReply("NYC", E, "LAX", F, 1, 0, None),
+        UnicastReply("LAX", E, "SFO", D, 1, 0, None),
+        Routed("SFO", "NYC", D, 1, 0, ("SFO",), False, b"x"),
+        Routed("LAX", "NYC", D, 1, 0, (), False, b"x"),
+        Routed("LAX", "NYC", D, 1, 0, ("OSL",), False, b"x"),
         hello(),
     ],
 )
@@ -156,6 +169,19 @@ def test_no_hello_in_time_closes_the_connection() -> None:
     world.run(0.2)
     assert not puppet.open
     assert nyc.relay.drops["link_hello_timeout"] == 1
+
+
+@pytest.mark.conforms("USR-2")
+def test_a_frame_that_never_ends_closes_the_link() -> None:
+    """C17."""
+    world, nyc = alone()
+    puppet = Puppet(nyc).greet()
+    for byte in encode(data(1))[:10]:
+        nyc.relay.say(BridgeReceived(puppet.connection, bytes([byte])))
+        assert puppet.open
+        world.run(1.0)
+    assert not puppet.open
+    assert nyc.relay.drops["link_slow_frame"] == 1
 
 
 def test_anything_before_hello_closes_the_connection() -> None:

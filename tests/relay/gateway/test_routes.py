@@ -141,31 +141,34 @@ def test_a_site_that_is_not_told_to_hand_on_refuses() -> None:
     assert b.relay.layer.gateway._routes.handed_on == 0
 
 
-def piece(visited: tuple[str, ...] = (), source: str = "A", target: str = "C", at: int = 0) -> Routed:
+def piece(visited: tuple[str, ...] = ("B",), source: str = "A", target: str = "D", at: int = 0) -> Routed:
+    """What B hands on to C."""
     return Routed(source, target, D, 1, at, visited, False, b"x")
 
 
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
-        (piece(visited=("A", "B")), "route_loop"),
-        (piece(visited=tuple(str(n) for n in range(16))), "route_loop"),
-        (piece(source="C", target="A"), "route_foreign"),
-        (piece(target="A"), "route_loop"),
+        (piece(visited=("C", "B")), "route_loop"),
+        (piece(visited=(*[str(n) for n in range(15)], "B")), "route_loop"),
+        (piece(source="D", target="A"), "route_foreign"),
+        (piece(target="B"), "route_loop"),
         (piece(source="X"), "route_foreign"),
         (piece(target="X"), "route_refused"),
-        (piece(target="B"), "route_unknown"),
+        (piece(target="C", at=1), "route_unknown"),
     ],
 )
 def test_pieces_that_make_no_sense_are_dropped(sent: Routed, reason: str) -> None:
     """A loop of wrong configurations ends where it begins again, or after 16 sites; nobody speaks for a site elsewhere."""
-    world, (_, b, _) = chain("A", "B", "C")
+    world, (_, _, c, _) = chain("A", "B", "C", "D")
     world.run(3)
-    before = b.relay.drops.get(reason, 0)
-    handed_on = b.relay.layer.gateway._routes.handed_on
-    arrive(b, "A", sent)
-    assert b.relay.drops[reason] == before + 1
-    assert b.relay.layer.gateway._routes.handed_on == handed_on
+    before = c.relay.drops.get(reason, 0)
+    handed_on = c.relay.layer.gateway._routes.handed_on
+    links = dict(c.relay.layer.gateway.links)
+    arrive(c, "B", sent)
+    assert c.relay.drops[reason] == before + 1
+    assert c.relay.layer.gateway._routes.handed_on == handed_on
+    assert c.relay.layer.gateway.links == links, "B has handed on what others said, so its link stays"
 
 
 def test_the_far_end_of_a_route_is_believed_for_no_site_but_its_own() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from relay.gateway.session import LinkConfig, LinkSession
 from relay.gateway.watermarks import Watermarks
-from relay.gateway.wire import Bye, FrameParser, Heartbeat, Hello, RemoteUnicast, State, encode
+from relay.gateway.wire import Bye, Data, FrameParser, Heartbeat, Hello, RemoteUnicast, State, encode
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import SiteVector, UnicastRefusal
 from relay.replica.state import ReplicatedState
@@ -111,6 +111,54 @@ def test_a_peer_that_says_hello_and_no_state_is_given_up() -> None:
     assert link.overdue(4.4) is None, "its STATE is a round trip away"
     assert link.deadline() <= 4.5
     assert link.overdue(4.5) == "hello_timeout"
+
+
+def large_frame(size: int) -> bytes:
+    return encode(Data(("NYC",), Batch("NYC", D, Scope.ALL, 1, 1, pack_body([bytes(size)]))))
+
+
+@pytest.mark.conforms("USR-2")
+def test_a_frame_that_never_ends_closes_the_link_however_lively_it_is() -> None:
+    """C17: a byte a second."""
+    link = session(LinkConfig(frame_s=10.0, timeout_s=3.0, chunk_bytes=1_000))
+    greet(link, 4.0)
+    whole = large_frame(500)
+    for second in range(10):
+        assert link.overdue(5.0 + second) is None
+        link.receive(whole[second : second + 1], 5.0 + second)
+    assert link.overdue(14.9) is None
+    assert link.overdue(15.0) == "slow_frame"
+
+
+@pytest.mark.conforms("USR-2")
+def test_a_large_frame_has_as_much_time_as_its_sender_may_take() -> None:
+    link = session(LinkConfig(frame_s=10.0, timeout_s=1e6, chunk_bytes=1_000))
+    greet(link)
+    whole = large_frame(5_500)
+    for n in range(5):
+        link.receive(whole[1_000 * n : 1_000 * (n + 1)], 9.0 * n)
+        assert link.overdue(9.0 * (n + 1)) is None
+    assert link.overdue(59.9) is None
+    assert link.overdue(60.0) == "slow_frame"
+    link.take(59.0)
+    link.written()
+    assert link.deadline() == 60.0
+
+
+@pytest.mark.conforms("USR-2")
+def test_each_frame_has_its_own_time_and_none_runs_between_frames() -> None:
+    link = session(LinkConfig(frame_s=10.0, timeout_s=1e6))
+    greet(link)
+    whole = encode(Heartbeat())
+    link.receive(whole[:2], 0.0)
+    link.receive(whole[2:] + whole[:2], 9.0)
+    assert link.overdue(18.9) is None
+    link.receive(whole[2:], 18.9)
+    assert link.overdue(1_000.0) is None
+    drain(link, 1_000.0)
+    link.receive(whole[:2], 1_000.0)
+    assert link.deadline() <= 1_010.0
+    assert link.overdue(1_010.0) == "slow_frame"
 
 
 @pytest.mark.conforms("USR-2")

@@ -5,10 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import TypeVar
+from pathlib import Path
 
 import pytest
 import trio
@@ -18,7 +15,6 @@ from relay.events import (
     BridgeClose,
     BridgeClosed,
     BridgeConnected,
-    BridgeReceived,
     BridgeSend,
     BridgeWritten,
     Dial,
@@ -26,69 +22,14 @@ from relay.events import (
     Listen,
     StopListening,
 )
-from relay.node.bridge import UNANSWERED_S_MAX, Bridge, BridgeConfig
+from relay.node.bridge import UNANSWERED_S_MAX, BridgeConfig
 from sitestack.model.address import Physical
-from sitestack.model.events import Event
+from tests.harness.bridges import Site, at_port, linked, two_sites
 from tests.harness.sockets import free_port, until
 
-E = TypeVar("E", bound=Event)
 
-
-class Site:
-    """A bridge and what it told."""
-
-    def __init__(self, config: BridgeConfig, nursery: trio.Nursery) -> None:
-        self.told: list[Event] = []
-        self._happened = trio.Event()
-        self.bridge = Bridge(config, self._handle, nursery)
-        self.address = config.bind or Physical("127.0.0.1", 0)
-
-    def _handle(self, event: Event) -> None:
-        self.told.append(event)
-        self._happened.set()
-        self._happened = trio.Event()
-
-    async def hears(self, kind: type[E]) -> E:
-        """The oldest event of this kind that was not asked for yet."""
-        while True:
-            for event in self.told:
-                if isinstance(event, kind):
-                    self.told.remove(event)
-                    return event
-            await self._happened.wait()
-
-    async def receives(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            data += (await self.hears(BridgeReceived)).data
-        return data
-
-
-@asynccontextmanager
-async def two_sites(connections_max: int = 64, unanswered_timeout_s: float = 10.0) -> AsyncIterator[tuple[Site, Site]]:
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            config = BridgeConfig(unanswered_timeout_s=unanswered_timeout_s, connections_max=connections_max)
-            yield (
-                Site(replace(config, bind=Physical("127.0.0.1", free_port())), nursery),
-                Site(replace(config, bind=Physical("127.0.0.1", free_port()), connections_max=64), nursery),
-            )
-            nursery.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def linked(unanswered_timeout_s: float = 10.0) -> AsyncIterator[tuple[Site, int, Site, int]]:
-    async with two_sites(unanswered_timeout_s=unanswered_timeout_s) as (nyc, sfo):
-        nyc.bridge.carry_out(Listen())
-        await until(lambda: nyc.bridge.statistics().listening)
-        sfo.bridge.carry_out(Dial("NYC", nyc.address))
-        dialed, accepted = await sfo.hears(BridgeConnected), await nyc.hears(BridgeConnected)
-        assert (dialed.dialed, accepted.dialed) == (("NYC", nyc.address), None)
-        yield nyc, accepted.connection, sfo, dialed.connection
-
-
-async def test_bytes_go_both_ways_and_each_write_is_confirmed() -> None:
-    async with linked() as (nyc, to_sfo, sfo, to_nyc):
+async def test_bytes_go_both_ways_and_each_write_is_confirmed(keys: Path | None) -> None:
+    async with linked(keys=keys) as (nyc, to_sfo, sfo, to_nyc):
         large = os.urandom(3_000_000)
         sfo.bridge.carry_out(BridgeSend(to_nyc, large))
         nyc.bridge.carry_out(BridgeSend(to_sfo, b"hello"))
@@ -99,18 +40,16 @@ async def test_bytes_go_both_ways_and_each_write_is_confirmed() -> None:
 
 
 @pytest.mark.conforms("USR-2")
-async def test_at_both_ends_the_kernel_gives_up_a_connection_whose_other_machine_answers_nothing() -> None:
+async def test_at_both_ends_the_kernel_gives_up_a_connection_whose_other_machine_answers_nothing(keys: Path | None) -> None:
     """Where the other machine is gone without a word, nothing but this ends a connection that has bytes to send."""
-    async with linked(unanswered_timeout_s=2.5) as (nyc, to_sfo, sfo, to_nyc):
+    async with linked(BridgeConfig(unanswered_timeout_s=2.5), keys) as (nyc, to_sfo, sfo, to_nyc):
         for site, number in ((nyc, to_sfo), (sfo, to_nyc)):
-            stream = site.bridge._connections[number].stream
-            assert stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2_500
+            assert site.transport(number).getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2_500
 
 
 async def test_a_write_that_the_peer_does_not_read_is_not_confirmed_and_does_not_stop_the_reading() -> None:
     async with linked() as (nyc, to_sfo, sfo, to_nyc):
-        connection = nyc.bridge._connections[to_sfo]
-        connection.stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        nyc.transport(to_sfo).setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
         stopped = socket.create_connection(nyc.address)
         try:
             deaf = (await nyc.hears(BridgeConnected)).connection
@@ -124,8 +63,8 @@ async def test_a_write_that_the_peer_does_not_read_is_not_confirmed_and_does_not
             stopped.close()
 
 
-async def test_a_closed_connection_still_sends_its_farewell_and_is_never_heard_of_again() -> None:
-    async with linked() as (nyc, to_sfo, sfo, to_nyc):
+async def test_a_closed_connection_still_sends_its_farewell_and_is_never_heard_of_again(keys: Path | None) -> None:
+    async with linked(keys=keys) as (nyc, to_sfo, sfo, to_nyc):
         sfo.bridge.carry_out(BridgeSend(to_nyc, b"not read before the close"))
         farewell = os.urandom(500_000)
         nyc.bridge.carry_out(BridgeSend(to_sfo, farewell))
@@ -139,11 +78,10 @@ async def test_a_closed_connection_still_sends_its_farewell_and_is_never_heard_o
         assert nyc.bridge.levels()["connections"].now == 0
 
 
-async def test_a_farewell_returns_when_everything_has_left() -> None:
-    async with two_sites() as (_, sfo), trio.open_nursery() as other:
-        nyc = Site(BridgeConfig(bind=Physical("127.0.0.1", free_port()), linger_s=5), other)
-        nyc.bridge.carry_out(Listen())
-        await until(lambda: nyc.bridge.statistics().listening)
+async def test_a_farewell_returns_when_everything_has_left(keys: Path | None) -> None:
+    async with two_sites(keys=keys) as (_, sfo), trio.open_nursery() as other:
+        nyc = Site(at_port(BridgeConfig(linger_s=5)), other, keys and keys / "NYC")
+        await nyc.listens()
         sfo.bridge.carry_out(Dial("NYC", nyc.address))
         number = (await nyc.hears(BridgeConnected)).connection
         last_words = os.urandom(5_000_000)
@@ -159,8 +97,7 @@ async def test_a_peer_that_does_not_read_the_farewell_is_left_after_the_linger_t
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             nyc = Site(config, nursery)
-            nyc.bridge.carry_out(Listen())
-            await until(lambda: nyc.bridge.statistics().listening)
+            await nyc.listens()
             with socket.create_connection(nyc.address):
                 number = (await nyc.hears(BridgeConnected)).connection
                 nyc.bridge.carry_out(BridgeSend(number, bytes(20_000_000)))
@@ -178,8 +115,8 @@ async def test_both_sides_hear_when_a_connection_breaks() -> None:
         assert nyc.bridge.levels()["connections"].now == 1, f"{to_sfo} and {to_nyc} are another matter"
 
 
-async def test_nobody_at_the_address_is_a_failed_dial() -> None:
-    async with two_sites() as (_, sfo):
+async def test_nobody_at_the_address_is_a_failed_dial(keys: Path | None) -> None:
+    async with two_sites(keys=keys) as (_, sfo):
         nobody = Physical("127.0.0.1", free_port())
         sfo.bridge.carry_out(Dial("NYC", nobody))
         assert await sfo.hears(DialFailed) == DialFailed("NYC", nobody)
@@ -187,12 +124,11 @@ async def test_nobody_at_the_address_is_a_failed_dial() -> None:
         assert (await sfo.hears(DialFailed)).address.host == "no-such-host.invalid"
 
 
-async def test_after_stop_listening_nobody_gets_in_and_listening_again_works() -> None:
-    async with two_sites() as (nyc, sfo):
+async def test_after_stop_listening_nobody_gets_in_and_listening_again_works(keys: Path | None) -> None:
+    async with two_sites(keys=keys) as (nyc, sfo):
         for _ in range(2):
             nyc.bridge.carry_out(Listen())
-            nyc.bridge.carry_out(Listen())
-            await until(lambda: nyc.bridge.statistics().listening)
+            await nyc.listens()
             sfo.bridge.carry_out(Dial("NYC", nyc.address))
             await sfo.hears(BridgeConnected)
             nyc.bridge.carry_out(StopListening())
@@ -208,8 +144,7 @@ async def test_a_port_that_an_earlier_relay_still_holds_can_be_listened_at() -> 
             stopped.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             stopped.bind(nyc.address)
             stopped.listen()
-            nyc.bridge.carry_out(Listen())
-            await until(lambda: nyc.bridge.statistics().listening)
+            await nyc.listens()
             for _ in range(50):
                 sfo.bridge.carry_out(Dial("NYC", nyc.address))
             await nyc.hears(BridgeConnected)
@@ -248,9 +183,8 @@ async def test_without_a_descriptor_it_listens_later(monkeypatch: pytest.MonkeyP
 
 
 async def test_more_connections_than_allowed_are_closed_at_once() -> None:
-    async with two_sites(connections_max=2) as (nyc, sfo):
-        nyc.bridge.carry_out(Listen())
-        await until(lambda: nyc.bridge.statistics().listening)
+    async with two_sites(BridgeConfig(connections_max=2)) as (nyc, sfo):
+        await nyc.listens()
         for _ in range(3):
             sfo.bridge.carry_out(Dial("NYC", nyc.address))
         await sfo.hears(BridgeClosed)
@@ -283,16 +217,16 @@ async def test_an_address_that_cannot_be_is_a_call_that_nobody_answers() -> None
             assert (await site.hears(DialFailed)).address.host == host
 
 
-async def test_the_longest_patience_that_may_be_configured_is_one_that_the_system_takes() -> None:
-    async with linked(unanswered_timeout_s=float(UNANSWERED_S_MAX)) as (nyc, to_sfo, sfo, _):
+async def test_the_longest_patience_that_may_be_configured_is_one_that_the_system_takes(keys: Path | None) -> None:
+    async with linked(BridgeConfig(unanswered_timeout_s=float(UNANSWERED_S_MAX)), keys) as (nyc, to_sfo, sfo, _):
         nyc.bridge.carry_out(BridgeSend(to_sfo, b"x"))
         assert await sfo.receives(1) == b"x"
 
 
 @pytest.mark.conforms("USR-1")
-async def test_cancelling_leaves_no_descriptor() -> None:
+async def test_cancelling_leaves_no_descriptor(keys: Path | None) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    async with linked() as (nyc, to_sfo, sfo, _):
+    async with linked(keys=keys) as (nyc, to_sfo, sfo, _):
         nyc.bridge.carry_out(BridgeSend(to_sfo, bytes(5_000_000)))
         sfo.bridge.carry_out(Listen())
         assert len(os.listdir("/proc/self/fd")) > before

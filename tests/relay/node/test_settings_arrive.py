@@ -149,7 +149,7 @@ def load_with(file: Path, key: Key) -> NodeConfig:
 class Sockets:
     """Stands for the transport: nothing is opened."""
 
-    def __init__(self, config: TransportConfig, group: Physical, *, watched: bool = True) -> None:
+    def __init__(self, config: TransportConfig, group: Physical, proofs: object = None, *, watched: bool = True) -> None:
         self.config = config
 
     def close(self) -> None:

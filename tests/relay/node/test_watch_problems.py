@@ -15,11 +15,14 @@ from relay.node.settings import NodeConfig
 class DeafChannel:
     """A channel that cannot listen for other sites. Its statistics are not for every second."""
 
-    listen_error = ""
     excluded = None
 
     def __init__(self) -> None:
         self.waits: dict[str, int] = {}
+        self.listen_error = ""
+
+    def problems(self) -> dict[str, str]:
+        return {"relay.bridge.bind": self.listen_error}
 
     def waited_for(self) -> dict[str, int]:
         return self.waits

@@ -13,7 +13,7 @@ from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.relay.member import Member
-from tests.harness.relay.puppet import D, E, F, Puppet, alone
+from tests.harness.relay.puppet import D, E, F, alone
 from tests.harness.relay.world import two_sites
 
 TARGET = ProxyUUID(E, "SFO")
@@ -299,23 +299,19 @@ def test_unicasts_before_the_first_link_wait_for_it() -> None:
     assert sfo.members[1].words == ["early"]
 
 
-def test_a_unicast_for_nobody_of_ours_does_not_come_in() -> None:
-    """C9 for unicasts."""
-    _world, nyc = alone()
-    puppet = Puppet(nyc).greet()
-    member = nyc.members[1].address
-    good = Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"ok"]), member, "NYC")
-    for batch in (
-        Batch("LAX", D, Scope.UNICAST, 1, 1, pack_body([b"no"]), member, "NYC"),
-        Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"no"]), member, "LAX"),
-        Batch("SFO", D, Scope.ALL, 1, 1, pack_body([b"no"])),
-        good,
-    ):
-        puppet.say(RemoteUnicast(0, 0, batch))
-    assert nyc.relay.drops["foreign_site"] == 3
-    assert nyc.members[1].words == ["ok"]
-    puppet.say(UnicastReply("NYC", member, "LAX", F, 1, 0, None))
-    assert nyc.relay.drops["foreign_site"] == 4
+def test_no_member_has_a_unicast_brought_to_another_site_in_the_name_of_a_third() -> None:
+    """The other site would close the link to all of this one."""
+    world, nyc, sfo = two_sites(2)
+    world.run(1)
+    member, target = nyc.members[1].address, sfo.members[1].address
+    for site in ("LAX", "NYC"):
+        batch = Batch(site, member, Scope.UNICAST, 1, 1, pack_body([b"x"]), target, "SFO")
+        frame = Frame(member, nyc.relay.address, (ForwardUnicast(0, 0),), batch)
+        nyc.carry_out(nyc.relay, nyc.relay.layer.up(frame, world.now))
+    world.run(1)
+    assert nyc.relay.drops["relay_malformed"] == 1
+    assert "foreign_site" not in sfo.relay.drops
+    assert sfo.members[1].words == ["x"]
 
 
 @pytest.mark.conforms("REL-34")

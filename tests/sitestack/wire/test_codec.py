@@ -167,6 +167,12 @@ def test_another_cluster_is_refused() -> None:
         Codec("SFO", {2: Small}).decode(encode(Frame(A, B, (Small(1),))))
 
 
+def test_a_sealed_datagram_is_told_from_nonsense() -> None:
+    with pytest.raises(ProtocolError) as refused:
+        CODEC.decode(b"\xb7S\x01" + bytes(100))
+    assert refused.value.reason == "sealed"
+
+
 def test_another_version_is_refused() -> None:
     data = bytearray(encode(Frame(A, B)))
     data[2] += 1

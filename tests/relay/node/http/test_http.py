@@ -138,6 +138,7 @@ async def test_metrics_tell_views_role_links_lag_queues_drops_and_retransmission
 
 
 EXPECTED: dict[tuple[str, ...], float] = {
+    ("relay_insecure",): 1,
     ("relay_state", "member"): 1,
     ("relay_role", "relay"): 1,
     ("relay_role", "coord"): 0,

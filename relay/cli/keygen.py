@@ -1,0 +1,34 @@
+"""`relay keygen`: the secrets of sites."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from relay.keys.certificates import SITE_DAYS
+from relay.keys.directory import make_key_directory, renew_certificates
+
+
+@click.command(name="keygen")
+@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--site", "sites", metavar="SITE", multiple=True, required=True, help="A site to make secrets for; any number.")
+@click.option("--force", is_flag=True, help="Replace the secrets that these sites have; their nodes need the new ones.")
+@click.option("--renew", is_flag=True, help="Only make new certificates, for sites that have secrets: their keys stay.")
+@click.option(
+    "--days", type=click.IntRange(1, 3650), default=SITE_DAYS, show_default=True, help="How long the certificates are valid."
+)
+def command(directory: Path, sites: tuple[str, ...], force: bool, renew: bool, days: int) -> None:
+    """Make the secrets of sites in a key directory.
+
+    DIR/SITE is what each node of a site gets (relay node --keys DIR/SITE); what is in DIR itself is kept off the nodes. Run
+    again with other sites, it adds them.
+    """
+    if renew and force:
+        raise click.UsageError("--renew keeps the keys and --force replaces them: say one of both.")
+    if renew:
+        renew_certificates(directory, sites, days=days)
+    else:
+        make_key_directory(directory, sites, force=force, days=days)
+    for site in dict.fromkeys(sites):
+        click.echo(f"{directory / site}: made; for the nodes of {site} only (relay node --keys).")

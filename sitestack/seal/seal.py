@@ -1,0 +1,270 @@
+"""The seal of one process: what it sends is encrypted and authenticated, and of what arrives it opens only what is authentic,
+new, and of a sender that lives.
+
+    seal   a counter, never used before; one AES-GCM
+    open   no byte is looked at before it is authenticated, but for those that say with which key; then the replay window of the
+           sender. Of a sender without a window: introductions
+
+Whatever is refused is counted by its reason and answered by nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from sitestack.model.address import Physical
+from sitestack.model.level import Level
+from sitestack.seal import envelope
+from sitestack.seal.cipher import make_cipher
+from sitestack.seal.envelope import COUNTER_BYTES, HEADER_BYTES, OVERHEAD_BYTES
+from sitestack.seal.introductions import INTRODUCTION_BYTES, INTRODUCTIONS_PER_S, NO_NONCE, Held, Introduction, Strangers
+from sitestack.seal.key_ring import KeyRing
+from sitestack.seal.replay_window import ReplayWindow
+
+#: The most senders with a window, of 8 KiB each; beyond, the one heard longest ago is forgotten, and introduced again.
+SENDERS_MAX = 1_024
+#: Ciphers that are kept for one sender: of each key of the ring, and some more when its counter goes on to another one.
+_CIPHERS_MAX = 16
+#: Seconds for which an envelope counts as fresh when its sender is introduced, and at most twice that.
+FRESH_S = 5.0
+#: How a plain datagram begins (`sitestack/wire/codec.py`).
+_PLAIN_MAGIC = b"\xb7R"
+
+#: A datagram and where it came from, or goes to.
+Arrived = tuple[bytes, Physical]
+Answer = tuple[Physical, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class SealStatistics:
+    """Processes with a window now; and since the start: those introduced, and introductions sent."""
+
+    senders: int
+    introduced: int
+    introductions_sent: int
+
+
+@dataclass(slots=True)
+class Opened:
+    """What came of some envelopes."""
+
+    datagrams: list[Arrived] = field(default_factory=list)
+    #: Introductions to send.
+    answers: list[Answer] = field(default_factory=list)
+    #: Reason -> how many were refused.
+    drops: dict[str, int] = field(default_factory=dict)
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Count refused envelopes."""
+        if count:
+            self.drops[reason] = self.drops.get(reason, 0) + count
+
+
+class _Sender:
+    """A process that has been introduced."""
+
+    __slots__ = ("ciphers", "heard_at", "window")
+
+    def __init__(self, window: ReplayWindow, now: float) -> None:
+        self.window = window
+        self.heard_at = now
+        #: By key id and the upper half of the counter.
+        self.ciphers: dict[bytes, AESGCM] = {}
+
+
+class Seal:
+    """Seals and opens for one opening of one transport."""
+
+    def __init__(self, cluster: str, ring: KeyRing, sender_id: bytes, draw_nonce: Callable[[], bytes], now: float) -> None:
+        """`sender_id` is random and was never used before; `draw_nonce` draws 8 random bytes."""
+        self._cluster = cluster
+        self._ring = ring
+        self._sender_id = sender_id
+        self._head = envelope.head(envelope.DATAGRAM, cluster)
+        self._introduction_head = envelope.head(envelope.INTRODUCTION, cluster)
+        #: The next counter, and what it was FRESH_S ago, or twice that.
+        self._counter = self._marked = self._floor = 1
+        self._marked_at = now
+        self._cipher = self._cipher_of(sender_id, ring.in_use + bytes(4))
+        self._senders: dict[bytes, _Sender] = {}
+        self._strangers = Strangers(draw_nonce)
+        self._second_began, self._sent_in_second = now, 0
+        self._introduced = self._introductions_sent = 0
+
+    def use_ring(self, ring: KeyRing) -> int:
+        """Seal and open with the keys of this ring from now on. Returns how many held datagrams were dropped for that.
+
+        What is held may have been opened with a key that is removed.
+        """
+        removed = not self._ring.keys.keys() <= ring.keys.keys()
+        self._ring = ring
+        self._cipher = self._own_cipher()
+        for sender in self._senders.values():
+            sender.ciphers.clear()
+        return self._strangers.clear() if removed else 0
+
+    # -- sealing ---------------------------------------------------------------------------------------------------
+
+    def seal(self, data: bytes, now: float) -> bytes:
+        """The envelope of a datagram; it is `OVERHEAD_BYTES` larger."""
+        if now >= self._marked_at + FRESH_S:
+            self._mark(now)
+        return self._enclose(self._head, data)
+
+    def _enclose(self, head: bytes, body: bytes) -> bytes:
+        counter = self._counter
+        if counter & 0xFFFF_FFFF == 0:
+            self._cipher = self._own_cipher()
+        self._counter = counter + 1
+        nonce = self._ring.in_use + counter.to_bytes(COUNTER_BYTES, "big")
+        header = head + self._sender_id + nonce
+        return header + self._cipher.encrypt(nonce, body, header)
+
+    def _own_cipher(self) -> AESGCM:
+        epoch = self._counter.to_bytes(COUNTER_BYTES, "big")[:4]
+        return self._cipher_of(self._sender_id, self._ring.in_use + epoch)
+
+    def _cipher_of(self, sender_id: bytes, key_and_epoch: bytes) -> AESGCM:
+        key = self._ring.keys[key_and_epoch[:4]]
+        return make_cipher(key.pseudorandom_key, self._cluster, sender_id, key_and_epoch[4:])
+
+    def _mark(self, now: float) -> None:
+        """Note what the counter is. When nothing was sealed for long, everything is old."""
+        idle = now >= self._marked_at + 2 * FRESH_S
+        self._floor = self._counter if idle else self._marked
+        self._marked, self._marked_at = self._counter, now
+
+    # -- opening ---------------------------------------------------------------------------------------------------
+
+    def open(self, arrived: Iterable[Arrived], now: float) -> Opened:
+        """Open what has arrived, in order. What was held of a sender comes when it is introduced."""
+        opened = Opened()
+        head, senders = self._head, self._senders
+        for data, source in arrived:
+            sender = senders.get(data[8:24])
+            cipher = None if sender is None else sender.ciphers.get(data[24:32])
+            if sender is None or cipher is None or data[:8] != head:
+                self._open_slowly(data, source, now, opened)
+                continue
+            try:
+                plain = cipher.decrypt(data[24:HEADER_BYTES], data[HEADER_BYTES:], data[:HEADER_BYTES])
+            except InvalidTag:
+                opened.drop("seal_forged")
+                continue
+            sender.heard_at = now
+            if refusal := sender.window.admit(int.from_bytes(data[28:HEADER_BYTES], "big"), now):
+                opened.drop(refusal)
+            else:
+                opened.datagrams.append((plain, source))
+        return opened
+
+    def _open_slowly(self, data: bytes, source: Physical, now: float, opened: Opened) -> None:
+        """Open an envelope of a stranger, an introduction, the first one with a key; or find out why it cannot be opened."""
+        sender_id, key_and_epoch = data[8:24], data[24:32]
+        if why := self._why_not(data):
+            opened.drop(why)
+            return
+        cipher = self._cipher_of(sender_id, key_and_epoch)
+        try:
+            plain = cipher.decrypt(data[24:HEADER_BYTES], data[HEADER_BYTES:], data[:HEADER_BYTES])
+        except InvalidTag:
+            opened.drop("seal_forged")
+            return
+        if sender_id == self._sender_id:
+            opened.drop("seal_own")
+            return
+        counter = int.from_bytes(data[28:HEADER_BYTES], "big")
+        sender = self._senders.get(sender_id)
+        if sender is not None:
+            if len(sender.ciphers) == _CIPHERS_MAX:
+                sender.ciphers.clear()
+            sender.ciphers[key_and_epoch] = cipher
+            sender.heard_at = now
+            if refusal := sender.window.admit(counter, now):
+                opened.drop(refusal)
+                return
+        if data[:8] == self._introduction_head:
+            self._meet(sender_id, plain, counter, source, now, opened)
+        elif sender is not None:
+            opened.datagrams.append((plain, source))
+        else:
+            self._hold(sender_id, Held(counter, plain, source), now, opened)
+
+    def _why_not(self, data: bytes) -> str:
+        """Why these bytes cannot be opened, as far as they say so themselves; empty when it takes a key to tell."""
+        if data[:2] != envelope.MAGIC:
+            return "seal_plain" if data[:2] == _PLAIN_MAGIC else "seal_magic"
+        if data[2:3] != self._head[2:3]:
+            return "seal_version"
+        if len(data) < OVERHEAD_BYTES:
+            return "seal_forged"
+        if data[4:8] != self._head[4:8]:
+            return "seal_cluster"
+        if data[24:28] not in self._ring.keys:
+            return "seal_key"
+        return "" if data[:8] in (self._head, self._introduction_head) else "seal_forged"
+
+    # -- introductions ---------------------------------------------------------------------------------------------
+
+    def _hold(self, sender_id: bytes, held: Held, now: float, opened: Opened) -> None:
+        """Hold a datagram of a stranger, and ask it whether it lives."""
+        if len(held.data) + OVERHEAD_BYTES >= INTRODUCTION_BYTES and (ask := self._strangers.ask(sender_id, now)) is not None:
+            opened.drop("seal_stranger", self._strangers.make_room())
+            self._introduce(sender_id, ask, NO_NONCE, held.source, now, opened)
+        if not self._strangers.hold(sender_id, held):
+            opened.drop("seal_stranger")
+
+    def _meet(self, sender_id: bytes, body: bytes, counter: int, source: Physical, now: float, opened: Opened) -> None:
+        """Take in an introduction, and answer it."""
+        told = Introduction.parse(body)
+        if told is None or told.to != self._sender_id:
+            opened.drop("seal_introduction")
+            return
+        if self._strangers.is_answer(sender_id, told.answer):
+            self._admit(sender_id, told.floor, counter, now, opened)
+        if told.ask != NO_NONCE:
+            known = sender_id in self._senders
+            ask = NO_NONCE if known else self._strangers.ask(sender_id, now) or NO_NONCE
+            opened.drop("seal_stranger", self._strangers.make_room())
+            self._introduce(sender_id, ask, told.ask, source, now, opened)
+
+    def _introduce(self, to: bytes, ask: bytes, answer: bytes, place: Physical, now: float, opened: Opened) -> None:
+        if now >= self._second_began + 1.0:
+            self._second_began, self._sent_in_second = now, 0
+        if self._sent_in_second == INTRODUCTIONS_PER_S:
+            opened.drop("seal_introduction")
+            return
+        self._sent_in_second += 1
+        self._introductions_sent += 1
+        if now >= self._marked_at + FRESH_S:
+            self._mark(now)
+        body = Introduction(to, ask, answer, self._floor).pack()
+        opened.answers.append((place, self._enclose(self._introduction_head, body)))
+
+    def _admit(self, sender_id: bytes, floor: int, counter: int, now: float, opened: Opened) -> None:
+        """A stranger has shown that it lives: what was held of it is taken, as far as it is fresh."""
+        held = self._strangers.release(sender_id)
+        if len(self._senders) == SENDERS_MAX:
+            del self._senders[min(self._senders, key=lambda each: self._senders[each].heard_at)]
+        window = ReplayWindow(floor, now)
+        self._senders[sender_id] = _Sender(window, now)
+        self._introduced += 1
+        window.admit(counter, now)
+        for each in held:
+            if refusal := window.admit(each.counter, now):
+                opened.drop(refusal)
+            else:
+                opened.datagrams.append((each.data, each.source))
+
+    def statistics(self) -> SealStatistics:
+        """The counters as they are now."""
+        return SealStatistics(len(self._senders), self._introduced, self._introductions_sent)
+
+    def levels(self) -> dict[str, Level]:
+        """The senders that have a window, and the strangers."""
+        senders = Level.of(len(self._senders), SENDERS_MAX, "processes that were introduced")
+        return {"senders": senders, **self._strangers.levels()}

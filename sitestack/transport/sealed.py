@@ -1,0 +1,105 @@
+"""A transport whose datagrams are sealed: it wraps any other one. The only place in the shell that seals and opens."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+
+import trio
+
+from sitestack.model.address import Address, Physical
+from sitestack.model.level import Level
+from sitestack.seal.envelope import SENDER_ID_BYTES
+from sitestack.seal.introductions import NONCE_BYTES
+from sitestack.seal.key_ring import KeyRing
+from sitestack.seal.proofs import Proofs
+from sitestack.seal.seal import Seal, SealStatistics
+from sitestack.transport import Transport
+from sitestack.transport.watch import Report, Watcher
+
+
+class SealedTransport:
+    """Seals what is sent, and opens what arrives. What cannot be opened is counted, and nobody hears of it."""
+
+    def __init__(self, carrier: Transport, proofs: Proofs, count_drop: Callable[[str, int], None]) -> None:
+        """`carrier` is closed with this transport; `count_drop` is called with a reason and how many were dropped for it.
+
+        `proofs` are for the connections of the same member; their keys are changed with those of the seal.
+        """
+        self.proofs = proofs
+        self._carrier = carrier
+        self._count_drop = count_drop
+        # A sender id for each opening: after a restart counters begin anew, and none may occur twice with one key.
+        self._seal = Seal(
+            proofs.cluster,
+            proofs.ring,
+            secrets.token_bytes(SENDER_ID_BYTES),
+            lambda: secrets.token_bytes(NONCE_BYTES),
+            trio.current_time(),
+        )
+
+    def use_ring(self, ring: KeyRing) -> None:
+        """Seal and open with the keys of this ring from now on."""
+        self.proofs.ring = ring
+        if dropped := self._seal.use_ring(ring):
+            self._count_drop("seal_stranger", dropped)
+
+    def physical(self) -> tuple[Physical, ...]:
+        """Those of the carrier."""
+        return self._carrier.physical()
+
+    def listener(self) -> socket.socket | None:
+        """That of the carrier."""
+        return self._carrier.listener()
+
+    async def wait(self) -> None:
+        """Wait for the carrier."""
+        await self._carrier.wait()
+
+    def receive(self) -> list[tuple[bytes, Physical]]:
+        """What has arrived and could be opened. Introductions are answered at once: whoever asks holds something back."""
+        arrived = self._carrier.receive()
+        if not arrived:
+            return arrived
+        opened = self._seal.open(arrived, trio.current_time())
+        for reason, count in opened.drops.items():
+            self._count_drop(reason, count)
+        if opened.answers:
+            self._carrier.send(opened.answers)
+        return opened.datagrams
+
+    def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
+        """Seal each, also each copy of a fan-out, and hand all to the carrier."""
+        seal, now = self._seal.seal, trio.current_time()
+        self._carrier.send([(to, seal(data, now)) for to, data in datagrams])
+
+    def close(self) -> None:
+        """Close the carrier."""
+        self._carrier.close()
+
+    def statistics(self) -> object:
+        """Those of the carrier, whose bytes are sealed ones."""
+        return self._carrier.statistics()
+
+    def seal_statistics(self) -> SealStatistics:
+        """What the seal has seen."""
+        return self._seal.statistics()
+
+    def levels(self) -> dict[str, Level]:
+        """Those of the carrier and of the seal."""
+        return {**self._carrier.levels(), **{f"seal.{name}": level for name, level in self._seal.levels().items()}}
+
+
+def seal_statistics(transport: Transport) -> SealStatistics | None:
+    """What the seal of a transport has seen; None without one."""
+    return transport.seal_statistics() if isinstance(transport, SealedTransport) else None
+
+
+def open_watcher(transport: Transport, me: Address, owner: str, report: Report, nursery: trio.Nursery) -> Watcher | None:
+    """The watcher of a member at its transport's listener, with proofs if the transport is sealed; None without a listener."""
+    listener = transport.listener()
+    if listener is None:
+        return None
+    proofs = transport.proofs if isinstance(transport, SealedTransport) else None
+    return Watcher(me, owner, listener, report, nursery, transport.physical(), proofs)

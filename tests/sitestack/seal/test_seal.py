@@ -1,0 +1,333 @@
+"""The seal: what authenticates and is new is opened, and nothing else is, nor answered."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sitestack.seal import seal as seal_module
+from sitestack.seal.envelope import HEADER_BYTES, OVERHEAD_BYTES
+from sitestack.seal.introductions import INTRODUCTION_BYTES, INTRODUCTIONS_PER_S, STRANGERS_MAX
+from sitestack.seal.key_ring import KeyRing, SiteKey
+from sitestack.seal.replay_window import LATE_S, WINDOW
+from sitestack.seal.seal import FRESH_S
+from sitestack.wire import codec
+from tests.sitestack.seal.parties import HELLO, KEY, OTHER_KEY, Party, World
+
+LISTENER = World().start("attacker").place
+
+
+def test_the_first_datagram_arrives_after_one_round_trip_and_later_ones_at_once() -> None:
+    world = World()
+    a, b = world.start("a"), world.start("b")
+    b.hear(a.say(HELLO), a.place, introductions=False)
+    assert (b.heard, len(world.seen)) == ([], 1)
+    a.hear(world.seen[0], b.place)
+    assert (b.heard, len(world.seen)) == ([HELLO], 3), "ask; answer and ask; answer"
+    b.hear(a.say(b"more"), a.place)
+    a.hear(b.say(b"hello to you"), b.place)
+    assert (b.heard, a.heard, len(world.seen)) == ([HELLO, b"more"], [b"hello to you"], 3)
+    assert (a.drops, b.drops) == ({}, {})
+
+
+def test_what_was_held_comes_in_its_order_and_the_stranger_is_asked_again_only_after_a_while() -> None:
+    world = World()
+    a, b = world.start("a"), world.start("b")
+    said = [b"%d: %s" % (number, HELLO) for number in range(5)]
+    sealed = [a.say(each) for each in said]
+    for each in sealed:
+        b.hear(each, a.place, introductions=False)
+    assert len(world.seen) == 1
+    world.now += 1.0
+    b.hear(a.say(HELLO), a.place)
+    assert (b.heard, b.drops) == ([*said, HELLO], {})
+
+
+@given(st.binary(max_size=300))
+def test_a_datagram_is_opened_as_it_was_and_is_larger_by_the_overhead(data: bytes) -> None:
+    a, b = World().acquainted()
+    sealed = a.say(data)
+    assert len(sealed) == len(data) + OVERHEAD_BYTES
+    b.hear(sealed, a.place)
+    assert b.heard == [data]
+
+
+@pytest.mark.parametrize("acquainted", [True, False])
+def test_every_cut_and_every_edited_byte_is_refused_and_answered_by_nothing(acquainted: bool) -> None:
+    world = World()
+    a, b = world.acquainted() if acquainted else (world.start("a"), world.start("b"))
+    answered = b.answered_bytes
+    sealed = a.say(HELLO)
+    damaged = [sealed[:size] for size in range(len(sealed))] + [sealed + b"\0"]
+    for at in range(len(sealed)):
+        damaged += [sealed[:at] + bytes([sealed[at] ^ bit]) + sealed[at + 1 :] for bit in (1, 0x80)]
+    for each in damaged:
+        b.hear(each, a.place)
+    assert (b.heard, b.answered_bytes) == ([], answered)
+    assert sum(b.drops.values()) == len(damaged)
+    assert set(b.drops) <= {"seal_forged", "seal_magic", "seal_version", "seal_cluster", "seal_key", "seal_plain"}
+    b.hear(sealed, a.place)
+    assert b.heard == [HELLO]
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused(data: bytes) -> None:
+    world = World()
+    b = world.start("b")
+    b.hear(data, LISTENER)
+    assert (b.heard, b.answered_bytes, sum(b.drops.values())) == ([], 0, 1)
+
+
+def test_no_nonce_is_used_twice_with_a_key() -> None:
+    world = World()
+    ring = KeyRing.of(KEY).add(SiteKey(OTHER_KEY))
+    a = world.start("a", ring)
+    seen = set[bytes]()
+    for number in range(20_000):
+        if number % 1_000 == 0:
+            ring = ring.use(SiteKey(OTHER_KEY if number % 2_000 else KEY).id)
+            a.seal.use_ring(ring)
+        if number == 10_000:
+            a = world.start("a", ring)
+        seen.add(a.say(b"")[8:HEADER_BYTES])  # sender id, key id, counter
+    assert len(seen) == 20_000
+
+
+def test_the_key_changes_before_the_counter_s_lower_half_begins_anew() -> None:
+    a, b = World().acquainted()
+    a.seal._counter = (1 << 32) - 1
+    before = a.say(HELLO)
+    ciphers = {id(a.seal._cipher)}
+    after = [a.say(HELLO), a.say(HELLO)]
+    ciphers.add(id(a.seal._cipher))
+    for each in (before, *after, before, *after):
+        b.hear(each, a.place)
+    assert (b.heard, b.drops, len(ciphers)) == ([HELLO] * 3, {"seal_replayed": 3}, 2)
+
+
+def test_copies_at_once() -> None:
+    a, b = World().acquainted()
+    sealed = [a.say(b"%d" % number) for number in range(100)]
+    for each in sealed * 3:
+        b.hear(each, a.place)
+    assert (len(b.heard), b.drops) == (100, {"seal_replayed": 200})
+
+
+def test_copies_ten_minutes_later() -> None:
+    world = World()
+    a, b = world.acquainted()
+    sealed, withheld = a.say(HELLO), a.say(HELLO)
+    b.hear(sealed, a.place)
+    for _ in range(600):
+        world.now += 1.0
+        b.hear(a.say(b"still here"), a.place)
+    b.heard.clear()
+    b.hear(sealed, a.place)
+    b.hear(withheld, a.place)
+    assert (b.heard, b.drops) == ([], {"seal_late": 2}), "also what has never arrived is late some time"
+
+
+def test_copies_later_than_the_window() -> None:
+    a, b = World().acquainted()
+    sealed = a.say(HELLO)
+    b.hear(sealed, a.place)
+    for _ in range(WINDOW):
+        last = a.say(b"")
+    b.hear(last, a.place)
+    b.hear(sealed, a.place)
+    assert b.drops == {"seal_late": 1}
+
+
+def test_copies_of_a_session_that_has_ended_to_whoever_starts_afterwards() -> None:
+    world = World()
+    a, _ = world.acquainted()
+    old = [a.say(b"%d: %s" % (number, HELLO)) for number in range(50)]
+    world.start("a")  # the process is another one now, which answers for no other sender id
+    b = world.start("b")
+    for each in old:
+        world.now += 0.01
+        b.hear(each, a.place)
+    assert b.heard == []
+    assert b.seal.statistics().senders == 0
+
+
+def test_copies_of_a_session_that_goes_on_to_one_that_has_started_anew() -> None:
+    world = World()
+    a, b = world.acquainted()
+    old = [a.say(b"%d: %s" % (number, HELLO)) for number in range(50)]
+    world.now += 2 * FRESH_S
+    a.say(HELLO)
+    world.now += 2 * FRESH_S
+    b = world.start("b")
+    for each in old:
+        b.hear(each, a.place)  # the real A answers for itself, and says what is old
+    assert (b.heard, b.drops) == ([], {"seal_late": 50})
+    b.hear(a.say(HELLO), a.place)
+    assert b.heard == [HELLO]
+
+
+def test_copies_of_introductions() -> None:
+    world = World()
+    a, b = world.acquainted()
+    introductions = list(world.seen)
+    a, b = world.start("a"), world.start("b")
+    for each in introductions:
+        a.hear(each, b.place)
+        b.hear(each, a.place)
+    assert a.drops == b.drops == {"seal_introduction": len(introductions)}
+    assert (a.answered_bytes, b.answered_bytes, a.seal.statistics().senders) == (0, 0, 0)
+
+
+def test_copies_of_a_question_to_the_one_that_was_asked_is_answered_by_no_more_than_it_says() -> None:
+    world = World()
+    a, b = world.start("a"), world.start("b")
+    b.hear(a.say(HELLO), a.place, introductions=False)
+    [question] = world.seen
+    for _ in range(10):
+        a.hear(question, LISTENER)
+    assert a.answered_bytes == 10 * len(question)
+    assert a.seal.statistics().senders == 0
+
+
+def test_a_stranger_gets_no_more_bytes_out_than_it_puts_in() -> None:
+    world = World()
+    copies = [world.start(f"old {number}").say(bytes(30 + number % 60)) for number in range(500)]
+    b = world.start("b")
+    for each in copies * 20:
+        b.hear(each, LISTENER)
+    assert b.answered_bytes <= sum(map(len, copies * 20))
+    assert b.answered_bytes / INTRODUCTION_BYTES <= INTRODUCTIONS_PER_S
+    for level in b.seal.levels().values():
+        assert not level.is_over
+    assert b.seal.levels()["strangers"].now == STRANGERS_MAX
+    assert b.heard == []
+
+
+def test_for_a_datagram_smaller_than_an_introduction_none_is_sent() -> None:
+    world = World()
+    a, b = world.start("a"), world.start("b")
+    b.hear(a.say(b"tiny"), a.place)
+    assert (b.answered_bytes, b.drops) == (0, {"seal_stranger": 1})
+
+
+def test_the_sender_heard_longest_ago_makes_room_and_is_introduced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seal_module, "SENDERS_MAX", 3)
+    world = World()
+    b = world.start("b")
+    others = [world.start(f"{number}") for number in range(5)]
+    for each in others:
+        world.now += 1.0
+        b.hear(each.say(HELLO), each.place)
+    assert b.seal.statistics().senders == 3
+    b.hear(others[0].say(HELLO), others[0].place)
+    assert b.heard == [HELLO] * 6
+    assert b.seal.statistics().introduced == 6
+
+
+class TestWhoDoesNotBelong:
+    """Each is told from the others by its name, and none is heard or answered."""
+
+    def refused(self, stranger: Party, reason: str) -> None:
+        b = stranger.world.start("b")
+        b.hear(stranger.say(HELLO), stranger.place)
+        assert (b.heard, b.answered_bytes, b.drops) == ([], 0, {reason: 1})
+
+    def test_another_key(self) -> None:
+        self.refused(World().start("a", KeyRing.of(OTHER_KEY)), "seal_key")
+
+    def test_another_cluster_with_the_same_key(self) -> None:
+        self.refused(World().start("a", cluster="SFO"), "seal_cluster")
+
+    def test_another_cluster_that_says_it_is_this_one(self) -> None:
+        world = World()
+        a, b = world.start("a", cluster="SFO"), world.start("b")
+        sealed = a.say(HELLO)
+        b.hear(sealed[:4] + b.say(HELLO)[4:8] + sealed[8:], a.place)
+        assert b.drops == {"seal_forged": 1}
+
+    def test_another_version(self) -> None:
+        world = World()
+        a, b = world.acquainted()
+        b.hear(a.say(HELLO)[:2] + b"\x02" + a.say(HELLO)[3:], a.place)
+        assert b.drops == {"seal_version": 1}
+
+    def test_another_kind(self) -> None:
+        world = World()
+        a, b = world.acquainted()
+        for kind in (b"\x01", b"\x02"):
+            sealed = a.say(HELLO)
+            b.hear(sealed[:3] + kind + sealed[4:], a.place)
+        assert b.drops == {"seal_forged": 2}
+
+    def test_a_plain_datagram(self) -> None:
+        b = World().start("b")
+        b.hear(codec._PREFIX + b"\x90", LISTENER)
+        b.hear(b"GET / HTTP/1.1", LISTENER)
+        assert b.drops == {"seal_plain": 1, "seal_magic": 1}
+
+    def test_itself(self) -> None:
+        a = World().start("a")
+        a.hear(a.say(HELLO), a.place)
+        assert (a.heard, a.drops) == ([], {"seal_own": 1})
+
+
+class TestRotation:
+    """Add, use, remove: members that are one step apart understand each other."""
+
+    OLD = KeyRing.of(KEY)
+    BOTH = OLD.add(SiteKey(OTHER_KEY))
+    USING = BOTH.use(SiteKey(OTHER_KEY).id)
+    NEW = USING.remove(SiteKey(KEY).id)
+
+    @pytest.mark.parametrize(("mine", "theirs"), [(OLD, BOTH), (BOTH, USING), (USING, NEW), (NEW, NEW)])
+    def test_neighbouring_steps_understand_each_other(self, mine: KeyRing, theirs: KeyRing) -> None:
+        world = World()
+        a, b = world.start("a", mine), world.start("b", theirs)
+        for _ in range(2):
+            b.hear(a.say(HELLO), a.place)
+            a.hear(b.say(HELLO), b.place)
+        assert (a.heard, b.heard, a.drops, b.drops) == ([HELLO] * 2, [HELLO] * 2, {}, {})
+
+    def test_copies_do_not_pass_under_another_key(self) -> None:
+        world = World()
+        a, b = world.start("a", self.BOTH), world.start("b", self.BOTH)
+        sealed = [a.say(HELLO)]
+        a.seal.use_ring(self.USING)
+        sealed.append(a.say(HELLO))
+        for each in sealed * 2:
+            b.hear(each, a.place)
+        assert (b.heard, b.drops) == ([HELLO] * 2, {"seal_replayed": 2})
+
+    def test_what_is_held_under_a_removed_key_is_dropped(self) -> None:
+        world = World()
+        a, b = world.start("a", self.OLD), world.start("b", self.USING)
+        b.hear(a.say(HELLO), a.place, introductions=False)
+        assert b.seal.use_ring(self.USING) == 0
+        assert b.seal.use_ring(self.NEW) == 1
+        assert b.seal.levels()["held_bytes"].now == 0
+
+
+def test_a_withheld_datagram_is_late_after_a_while_although_nothing_else_is_said() -> None:
+    world = World()
+    a, b = world.acquainted()
+    withheld = a.say(HELLO)
+    b.hear(a.say(HELLO), a.place)
+    world.now += LATE_S
+    b.hear(a.say(HELLO), a.place)
+    world.now += LATE_S
+    b.heard.clear()
+    b.hear(withheld, a.place)
+    assert (b.heard, b.drops) == ([], {"seal_late": 1})
+
+
+def test_who_has_only_the_removed_key_is_out_at_once() -> None:
+    world = World()
+    a, b = world.start("a", TestRotation.OLD), world.start("b", TestRotation.BOTH)
+    for _ in range(2):
+        b.hear(a.say(HELLO), a.place)
+    b.heard.clear()
+    b.seal.use_ring(TestRotation.NEW)
+    b.hear(a.say(HELLO), a.place)
+    a.hear(b.say(HELLO), b.place)
+    assert (b.heard, b.drops, a.heard, a.drops) == ([], {"seal_key": 1}, [], {"seal_key": 1})

@@ -1,0 +1,232 @@
+"""Sealed transports: over a network in memory with somebody who listens, over UDP, over TCP; and members that use them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sitestack.channel.channel import Channel
+from sitestack.channel.open import open_channel
+from sitestack.config import SiteConfig, TransportConfig, local
+from sitestack.model.address import Physical
+from sitestack.seal.envelope import OVERHEAD_BYTES
+from sitestack.seal.key_ring import KeyRing, SiteKey
+from sitestack.seal.proofs import Proofs
+from sitestack.transport import Transport
+from sitestack.transport.memory import MemoryNetwork
+from sitestack.transport.sealed import SealedTransport
+from sitestack.transport.tcp import TcpTransport
+from sitestack.transport.udp import UdpTransport
+from tests.harness.channels import take, wait_for_view
+from tests.harness.sockets import until
+
+KEYS, OTHER = KeyRing.of(bytes(32)), SiteKey(bytes([1]) * 32)
+HELLO = b"hello, this is not a very large datagram"
+
+
+class Sealed:
+    """A sealed transport, and what came out of it."""
+
+    def __init__(self, carrier: Transport, keys: KeyRing = KEYS, cluster: str = "NYC") -> None:
+        self.drops = Counter[str]()
+        self.transport = SealedTransport(carrier, Proofs(cluster, keys), self._count)
+        self.heard: list[bytes] = []
+        [self.place] = self.transport.physical()
+
+    def _count(self, reason: str, count: int) -> None:
+        self.drops[reason] += count
+
+    def say(self, data: bytes, to: Physical | None = None) -> None:
+        self.transport.send([(to, data)])
+
+    def listen(self) -> None:
+        self.heard += [data for data, _ in self.transport.receive()]
+
+
+def settle(*parties: Sealed) -> None:
+    for _ in range(4):
+        for each in parties:
+            each.listen()
+
+
+async def test_multicasts_and_unicasts_pass_and_nothing_of_them_can_be_read() -> None:
+    network = MemoryNetwork()
+    a, b, c, wire = Sealed(network.open()), Sealed(network.open()), Sealed(network.open()), network.open()
+    a.say(HELLO)
+    settle(a, b, c)
+    b.say(b"to a", a.place)
+    settle(a, b, c)
+    assert (a.heard, b.heard, c.heard) == ([b"to a"], [HELLO], [HELLO])
+    [(sealed, _)] = wire.receive()
+    assert len(sealed) == len(HELLO) + OVERHEAD_BYTES
+    assert not any(HELLO[at : at + 4] in sealed for at in range(len(HELLO) - 3))
+
+
+async def test_a_copy_is_refused_by_all_and_by_one_that_has_started_anew() -> None:
+    network = MemoryNetwork()
+    a, b, wire = Sealed(network.open()), Sealed(network.open()), network.open()
+    a.say(HELLO)
+    settle(a, b)
+    [(sealed, _)] = wire.receive()
+    wire.send([(b.place, sealed)] * 3)
+    settle(a, b)
+    assert (b.heard, b.drops["seal_replayed"]) == ([HELLO], 3)
+    b.transport.close()
+    a.transport.close()
+    again = Sealed(network.open())
+    wire.send([(again.place, sealed)] * 3)
+    settle(again)
+    assert again.heard == []
+    questions = [data for data, _ in wire.receive()]
+    assert len(questions) == 1
+    assert len(questions[0]) <= len(sealed)
+
+
+async def test_who_has_no_keys_and_who_has_are_not_heard_by_each_other() -> None:
+    network = MemoryNetwork()
+    a, plain = Sealed(network.open()), network.open()
+    plain.send([(a.place, b"\xb7R\x02 a plain datagram")])
+    settle(a)
+    assert (a.heard, dict(a.drops), plain.receive()) == ([], {"seal_plain": 1}, [])
+
+
+CONFIG = TransportConfig(interface="127.0.0.1", multicast_port=45_999)
+GROUP = Physical("239.192.7.77", 45_999)
+
+
+@pytest.mark.parametrize("kind", ["udp", "tcp"])
+async def test_over_real_sockets(kind: str) -> None:
+    proofs = Proofs("NYC", KEYS)
+
+    def make() -> Transport:
+        return TcpTransport(CONFIG, GROUP, proofs) if kind == "tcp" else UdpTransport(CONFIG, GROUP, watched=False)
+
+    a, b = Sealed(make()), Sealed(make())
+    said = [b"%d %s" % (number, HELLO) for number in range(200)]
+    for each in said:
+        a.say(each, b.place)
+    with trio.fail_after(10):
+        while len(b.heard) < len(said):
+            a.listen()
+            b.listen()
+            await trio.sleep(0.001)
+    b.say(HELLO, a.place)
+    with trio.fail_after(10):
+        while not a.heard:
+            a.listen()
+            b.listen()
+            await trio.sleep(0.001)
+    assert (b.heard, a.heard) == (said, [HELLO])
+    a.transport.close()
+    b.transport.close()
+
+
+@asynccontextmanager
+async def site(*names: str, config: SiteConfig, keys: KeyRing | None) -> AsyncIterator[list[Channel]]:
+    async with AsyncExitStack() as stack:
+        channels = [await stack.enter_async_context(open_channel(config, name=name, keys=keys)) for name in names]
+        for channel in channels:
+            await wait_for_view(channel, len(names))
+        yield channels
+
+
+UDP = replace(local("NYC"), transport=CONFIG)
+
+
+async def test_members_with_one_key_are_a_site_over_udp() -> None:
+    async with site("A", "B", "C", config=UDP, keys=KEYS) as [a, b, c]:
+        for number in range(100):
+            await a.send(b"%d" % number)
+        for each in (a, b, c):
+            assert [message.payload for message in await take(each, 100)] == [b"%d" % number for number in range(100)]
+        await until(lambda: a._watcher is not None and a._watcher.statistics().watching > 0)
+        seal = a.statistics().seal
+        assert seal is not None
+        assert seal.senders == 2
+        assert not {"magic", "seal_forged", "seal_plain", "seal_late"} & a._stack.drops.keys()
+
+
+async def test_large_messages_fit_into_sealed_datagrams() -> None:
+    config = replace(UDP, transport=replace(CONFIG, datagram_bytes_max=65_507))
+    async with site("A", "B", config=config, keys=KEYS) as [a, b]:
+        await a.send(bytes(1 << 20))
+        [message] = await take(b, 1)
+        assert len(message.payload) == 1 << 20
+        statistics = a.statistics().transport
+        assert getattr(statistics, "unsent_datagrams") == 0  # noqa: B009 (statistics differ by the kind of transport)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reasons"),
+    [
+        (KEYS, None, ("seal_plain", "sealed")),
+        (None, KEYS, ("sealed", "seal_plain")),
+        (KEYS, KeyRing.of(OTHER.secret), ("seal_key", "seal_key")),
+    ],
+)
+async def test_members_that_differ_in_keys_never_form_a_view(
+    first: KeyRing | None, second: KeyRing | None, reasons: tuple[str, str], autojump_clock: MockClock
+) -> None:
+    network, config = MemoryNetwork(), local("NYC")
+    async with (
+        open_channel(config, name="A", keys=first, transport=network.open()) as a,
+        open_channel(config, name="B", keys=second, transport=network.open()) as b,
+    ):
+        await trio.sleep(60)
+        assert (len(a.view.members), len(b.view.members)) == (1, 1)
+        for channel, reason in ((a, reasons[0]), (b, reasons[1])):
+            assert channel._stack.drops[reason] > 0
+
+
+async def test_members_join_without_waiting_longer_for_their_introductions(autojump_clock: MockClock) -> None:
+    taken = []
+    for keys in (None, KEYS):
+        network = MemoryNetwork()
+        began = trio.current_time()
+        async with (
+            open_channel(local("NYC"), name="A", keys=keys, transport=network.open()) as a,
+            open_channel(local("NYC"), name="B", keys=keys, transport=network.open()),
+        ):
+            await wait_for_view(a, 2)
+            taken.append(trio.current_time() - began)
+    assert taken[1] == pytest.approx(taken[0], abs=0.1)
+
+
+async def test_a_copy_sent_to_somebody_else_does_not_make_him_report_its_receiver_dead(autojump_clock: MockClock) -> None:
+    """A stranger copies what A sends to B to C, which hears it for the first time: it must not answer that B is gone."""
+    network = MemoryNetwork()
+    async with site_in(network, "A", "B", "C") as [a, b, c]:
+        carry = network.carry
+        [third] = c.transport.physical()
+
+        def copied(source: Physical, to: Physical | None, data: bytes) -> None:
+            carry(source, to, data)
+            if to not in (None, third):
+                carry(source, third, data)
+
+        network.carry = copied  # type: ignore[method-assign]
+        for number in range(20):
+            await b.send(b"%d" % number, target=a.address)
+            await trio.sleep(0.5)
+        assert c._stack.drops["misdirected"] > 0
+        assert [len(each.view.members) for each in (a, b, c)] == [3, 3, 3]
+        assert a.view.id == b.view.id == c.view.id
+        assert a.view.id.counter == 3, "there was no view in between"
+
+
+@asynccontextmanager
+async def site_in(network: MemoryNetwork, *names: str) -> AsyncIterator[list[Channel]]:
+    async with AsyncExitStack() as stack:
+        channels = [
+            await stack.enter_async_context(open_channel(local("NYC"), name=name, keys=KEYS, transport=network.open()))
+            for name in names
+        ]
+        for channel in channels:
+            await wait_for_view(channel, len(names))
+        yield channels

@@ -1,0 +1,236 @@
+"""What a stranger without a key can do at the TCP ports of a member: take one of a few places, for a short time."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+import trio
+
+from sitestack.config import TransportConfig
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import CheckMember, Event, Gone
+from sitestack.seal.key_ring import KeyRing
+from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
+from sitestack.transport import tcp, watch
+from sitestack.transport.ports import bind_pair
+from sitestack.transport.tcp import TcpTransport
+from sitestack.transport.watch import Watcher
+from tests.harness.addresses import address
+from tests.harness.sockets import until
+
+A, B, C = map(address, "ABC")
+KEYS, OTHER = KeyRing.of(bytes(32)), KeyRing.of(bytes([1]) * 32)
+
+
+class Member:
+    """A watcher with keys, where it is, and what it reports."""
+
+    def __init__(self, address: Address, keys: KeyRing | None, nursery: trio.Nursery) -> None:
+        self.udp, self.tcp = bind_pair("127.0.0.1", 0)
+        self.place = Physical(*self.tcp.getsockname())
+        self.heard: list[Event] = []
+        proofs = None if keys is None else Proofs("NYC", keys)
+        self.watcher = Watcher(address, "a member", self.tcp, self.heard.append, nursery, [self.place], proofs)
+
+
+@asynccontextmanager
+async def members(*of: tuple[Address, KeyRing | None]) -> AsyncIterator[list[Member]]:
+    async with trio.open_nursery() as nursery:
+        opened = [Member(address, keys, nursery) for address, keys in of]
+        try:
+            yield opened
+        finally:
+            nursery.cancel_scope.cancel()
+            for each in opened:
+                each.udp.close()
+                each.tcp.close()
+
+
+async def connected(place: Physical, count: int = 1) -> list[trio.SocketStream]:
+    return [await trio.open_tcp_stream(*place) for _ in range(count)]
+
+
+class TestWatching:
+    """The connections by which members watch each other."""
+
+    async def test_members_with_one_key_watch_each_other(self) -> None:
+        async with members((A, KEYS), (B, KEYS)) as [a, b]:
+            b.watcher.watch([(A, a.place)])
+            await until(lambda: b.watcher.statistics().watching == 1)
+            assert a.watcher.levels()["pending"].now == 0
+
+    @pytest.mark.parametrize("keys", [OTHER, None])
+    async def test_whoever_has_another_key_or_none_is_told_nothing(self, keys: KeyRing | None) -> None:
+        async with members((A, KEYS), (B, keys)) as [a, b]:
+            b.watcher.watch([(A, a.place)])
+            a.watcher.watch([(B, b.place)])
+            await until(lambda: a.watcher.statistics().attempts > 1 and b.watcher.statistics().attempts > 1)
+            assert (a.watcher.statistics().watching, b.watcher.statistics().watching) == (0, 0)
+            assert a.heard == b.heard == []
+
+    async def test_a_stranger_has_a_place_for_a_short_time_and_hears_no_uuid(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(watch, "ANSWER_TIMEOUT_S", 0.2)
+        async with members((A, KEYS)) as [a]:
+            [stranger] = await connected(a.place)
+            heard = b""
+            with trio.fail_after(5):
+                while data := await stranger.receive_some():
+                    heard += data
+            await stranger.aclose()
+            assert heard.find(A) == -1
+            assert (len(heard), a.watcher.statistics().unproven) == (len(watch.SEALED_MAGIC) + NONCE_BYTES, 1)
+
+    async def test_many_strangers_do_not_keep_a_member_out(self) -> None:
+        async with members((A, KEYS), (B, KEYS)) as [a, b]:
+            strangers = await connected(a.place, 2 * watch.PENDING_MAX)
+            b.watcher.watch([(A, a.place)])
+            await until(lambda: b.watcher.statistics().watching == 1)
+            assert a.watcher.levels()["pending"].now <= watch.PENDING_MAX
+            for each in strangers:
+                await each.aclose()
+
+    async def test_what_was_heard_on_one_connection_is_good_for_no_other(self) -> None:
+        proofs = Proofs("NYC", KEYS)
+        async with members((A, KEYS)) as [a]:
+            [one, other] = await connected(a.place, 2)
+            nonce = (await one.receive_some(100))[-NONCE_BYTES:]
+            await other.receive_some(100)
+            shown = bytes(NONCE_BYTES) + proofs.make("watch", nonce, bytes(NONCE_BYTES), str(a.place).encode())
+            await other.send_all(shown)
+            assert await other.receive_some(100) == b""
+            await one.send_all(shown)
+            assert (await one.receive_some(100)).startswith(A)
+            await one.aclose()
+            await other.aclose()
+
+    async def test_a_connection_that_is_led_to_another_member_does_not_say_that_its_own_is_gone(self) -> None:
+        """Somebody in between leads what B says to A's place to C, and C's answers back."""
+        async with members((C, KEYS), (B, KEYS)) as [c, b]:
+            listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+
+            async def lead(stream: trio.SocketStream) -> None:
+                [further] = await connected(c.place)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(copy, stream, further)
+                    nursery.start_soon(copy, further, stream)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.serve_listeners, lead, [listener])
+                b.watcher.watch([(A, Physical(*listener.socket.getsockname()))])
+                await until(lambda: b.watcher.statistics().attempts > 2)
+                assert b.heard == []
+                b.watcher.watch([(A, c.place)])
+                await until(lambda: b.heard == [Gone(A)])  # C itself says that it is there now
+                nursery.cancel_scope.cancel()
+
+    async def test_a_refusal_only_makes_members_look_since_anybody_can_send_one(self) -> None:
+        async with members((B, KEYS)) as [b]:
+            async with trio.open_nursery() as nursery:
+                a = Member(A, KEYS, nursery)
+                b.watcher.watch([(A, a.place)])
+                await until(lambda: b.watcher.statistics().watching == 1)
+                nursery.cancel_scope.cancel()
+            a.tcp.close()
+            await until(lambda: len(b.heard) > 0)
+            assert b.heard == [CheckMember(A, refused=True)]
+            a.udp.close()
+
+
+async def copy(source: trio.SocketStream, to: trio.SocketStream) -> None:
+    with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
+        async with source, to:
+            async for data in source:
+                await to.send_all(data)
+
+
+CONFIG = TransportConfig(kind="tcp", interface="127.0.0.1")
+GROUP = Physical("239.192.7.77", 45_999)
+
+
+def transports(count: int, keys: KeyRing | None = KEYS) -> list[TcpTransport]:
+    proofs = None if keys is None else Proofs("NYC", keys)
+    return [TcpTransport(CONFIG, GROUP, proofs) for _ in range(count)]
+
+
+def place(transport: TcpTransport) -> Physical:
+    [found] = transport.physical()
+    return found
+
+
+async def heard_by(receiver: TcpTransport, *others: TcpTransport, count: int = 1) -> list[bytes]:
+    heard: list[bytes] = []
+    with trio.fail_after(10):
+        while len(heard) < count:
+            heard += [data for data, _ in receiver.receive()]
+            for each in others:
+                each.receive()
+            await trio.sleep(0.001)
+    return heard
+
+
+class TestTcpTransport:
+    """The connections that carry datagrams where there is no UDP."""
+
+    async def test_many_strangers_do_not_keep_a_member_out(self) -> None:
+        a, b = transports(2)
+        strangers = []
+        for _ in range(3 * tcp.PENDING_MAX):
+            strangers.append(socket.create_connection(place(a)))
+            a.receive()
+        b.send([(place(a), b"hello"), (place(a), b"again")])
+        assert await heard_by(a, b, count=2) == [b"hello", b"again"]
+        a.send([(place(b), b"answer")])
+        assert await heard_by(b, a) == [b"answer"]
+        assert a.levels()["pending"].now <= tcp.PENDING_MAX
+        assert a.statistics().unproven >= 2 * tcp.PENDING_MAX - 1
+        for stranger in strangers:
+            stranger.close()
+        a.close()
+        b.close()
+
+    @pytest.mark.parametrize("keys", [KEYS, None])
+    async def test_who_says_nothing_is_closed_after_a_while(
+        self, keys: KeyRing | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tcp, "GREETING_TIMEOUT_S", 0.1)
+        [a] = transports(1, keys)
+        with socket.create_connection(place(a)):
+            with trio.fail_after(5):
+                while not a.statistics().unproven:
+                    a.receive()
+                    await trio.sleep(0.01)
+        assert a.levels()["connections"].now == 0
+        a.close()
+
+    async def test_a_greeting_without_a_sound_proof_is_refused(self) -> None:
+        [a] = transports(1)
+        frames = [
+            tcp.MAGIC + b"\x01\x00127.0.0.1",
+            tcp.MAGIC + b"\x01\x00127.0.0.1" + bytes(PROOF_BYTES),
+            b"",
+            bytes(256),
+            bytes(257),
+        ]
+        for count, frame in enumerate(frames, 1):
+            with socket.create_connection(place(a)) as stranger:
+                stranger.sendall(tcp._frame(frame) + tcp._frame(b"a datagram"))
+                with trio.fail_after(5):
+                    while a.statistics().unproven + a.statistics().broken < count:
+                        assert a.receive() == []
+                        await trio.sleep(0.001)
+        a.close()
+
+    async def test_members_that_differ_in_keys_hear_nothing_of_each_other(self) -> None:
+        [a], [b], [c] = transports(1), transports(1, OTHER), transports(1, None)
+        for each in (b, c):
+            each.send([(place(a), b"hello")])
+            a.send([(place(each), b"hello")])
+        for _ in range(100):
+            assert a.receive() == b.receive() == []
+            assert all(data.startswith(tcp.SEALED_MAGIC) for data, _ in c.receive()), "it is told a nonce, and no datagram"
+            await trio.sleep(0.002)
+        for each in (a, b, c):
+            each.close()
