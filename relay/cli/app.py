@@ -19,6 +19,7 @@ COMMANDS = {
     "demo": "relay.cli.demo",
     "node": "relay.cli.node",
     "config": "relay.cli.config",
+    "keygen": "relay.cli.keygen",
     "status": "relay.cli.status",
     "journal": "relay.cli.journal",
     "check": "relay.cli.check",

@@ -10,10 +10,11 @@ import click
 import trio
 
 from relay.cli.running import only_cause
+from relay.keys.directory import read_key_ring
 from relay.node.config_file import load_config, print_config
 from relay.node.daemon import NodeOptions, run_node
 from relay.node.logs import configure_log
-from relay.node.settings import HttpSettings, NodeConfig
+from relay.node.settings import KEYS_AND_INSECURE, HttpSettings, NodeConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
@@ -27,6 +28,7 @@ from sitestack.model.errors import ConfigurationError
 @click.option("--events", metavar="FILE|-", help="Write what is heard as JSON lines to a file, or to standard output.")
 @click.option("--status", type=click.Path(path_type=Path), help="The status socket.  [default: in RELAY_RUN_DIRECTORY]")
 @click.option("--http", metavar="[HOST:]PORT", help="Serve health, status and metrics there.  [default host: 127.0.0.1]")
+@click.option("--keys", metavar="DIR", default="", help="The site's keys; else RELAY_KEYS, else what CONFIG says.")
 @click.option("--insecure", is_flag=True, help="Run without keys: whoever reaches the ports can read and send.")
 @click.option("--print-config", "only_print", is_flag=True, help="Print the configuration with all defaults, and exit.")
 @click.pass_context
@@ -40,6 +42,7 @@ def command(
     events: str | None,
     status: Path | None,
     http: str | None,
+    keys: str,
     insecure: bool,
     only_print: bool,
 ) -> None:
@@ -55,8 +58,7 @@ def command(
             return
         raise click.UsageError("Missing argument 'CONFIG'.", ctx)
     config = load_config(config_file, site=site, name=name, environment=os.environ)
-    if insecure:
-        config = replace(config, security=replace(config.security, insecure=True))
+    config = _with_security(config, config_file, keys, insecure)
     if http is not None:
         config = replace(config, http=HttpSettings(_parse_http(http)))
     if journal is not None:
@@ -75,13 +77,24 @@ def _parse_http(text: str) -> Physical:
     return Physical(host or "127.0.0.1", int(port))
 
 
+def _with_security(config: NodeConfig, config_file: Path, keys: str, insecure: bool) -> NodeConfig:
+    """The configuration with what the options say of keys."""
+    security = config.security
+    security = replace(security, keys=keys or security.keys, insecure=insecure or security.insecure)
+    if security.keys and security.insecure:
+        raise ConfigurationError(f"{config_file}: security: {KEYS_AND_INSECURE}")
+    return replace(config, security=security)
+
+
 def _refuse_without_keys(config: NodeConfig, config_file: Path) -> None:
     """Nobody runs without authentication unawares."""
-    if not config.security.insecure:
+    if not config.security.insecure and not config.security.keys:
         raise ConfigurationError(
             f"{config_file}: security: there are no keys, so everybody on the network could read and send; "
-            "say --insecure if that is meant."
+            "give the directory that relay keygen made (--keys DIR/SITE), or say --insecure if that is meant."
         )
+    if config.security.keys:
+        read_key_ring(Path(config.security.keys))
 
 
 def _run(config: NodeConfig, publish: str | None, events: str | None, status: Path | None) -> None:

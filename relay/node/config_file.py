@@ -34,6 +34,8 @@ def load_config(
 ) -> NodeConfig:
     """The configuration in a file. `site` and `name` win over RELAY_SITE and RELAY_NAME, and those over the file.
 
+    RELAY_KEYS wins over `security.keys`.
+
     RELAY_PEERS, such as "SFO=bridge.sfo:7700 LON=10.0.3.1:7700", wins over the peers in the file, so that one file serves
     deployments that differ only in their peers.
 
@@ -46,6 +48,8 @@ def load_config(
         site=site or environment.get("RELAY_SITE", "") or config.site,
         name=name or environment.get("RELAY_NAME", "") or config.name,
     )
+    if keys := environment.get("RELAY_KEYS", ""):
+        config = replace(config, security=replace(config.security, keys=keys))
     if peers := environment.get("RELAY_PEERS", ""):
         config, misread = _with_peers(config, peers)
         problems += misread

@@ -33,6 +33,8 @@ DERIVED = {
     "protocols.fragment.fragment_bytes_max": "transport.datagram_bytes_max",
     "protocols.resolver.picker": "the source code",
 }
+#: What is wrong when both are asked for: one of them must have been meant otherwise.
+KEYS_AND_INSECURE = "it has keys and is to be insecure; say one of both."
 #: Datagrams that all entries held for other sites may fill. A joiner is handed them in one frame while its site waits: so many
 #: take about a second, several times as many longer than members wait for a joiner.
 HELD_DATAGRAMS_MAX = 16_384
@@ -84,6 +86,8 @@ class RelaySettings:
 class SecuritySettings:
     """Authentication of whoever talks to this node."""
 
+    #: The directory with the keys of the site, made by `relay keygen`. Needed, unless `insecure` is set.
+    keys: str = ""
     #: Run without authentication: whoever reaches the ports can read and send. Must be set, so that nobody does it unawares.
     insecure: bool = False
 
@@ -178,6 +182,8 @@ def find_problems(config: NodeConfig) -> list[str]:
         problems.append("name: has characters that cannot be printed.")
     if config.http.bind is not None and (why := unfit_host(config.http.bind.host)):
         problems.append(f"http.bind: {config.http.bind.host!r} {why}")
+    if config.security.keys and config.security.insecure:
+        problems.append(f"security: {KEYS_AND_INSECURE}")
     if config.name != config.name.strip():
         problems.append("name: has white space around it.")
     if len(config.name) > NAME_CHARS_MAX:

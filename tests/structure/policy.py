@@ -11,14 +11,14 @@ OTHER_ROOTS = ("tests",)
 #: The rooms, from the ground up. A room imports only from floors below its own; what shares a floor does not know each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("sitestack/model",),
-    ("sitestack/wire", "sitestack/journal"),
+    ("sitestack/wire", "sitestack/journal", "sitestack/seal"),
     ("sitestack/stack", "sitestack/promises"),
     ("sitestack/layers",),
     ("sitestack/config.py",),
     ("sitestack/assembly.py", "sitestack/transport"),
     ("sitestack/channel", "sitestack/sim"),
     ("relay/events.py",),
-    ("relay/replica", "relay/journal"),
+    ("relay/replica", "relay/journal", "relay/keys"),
     ("relay/gateway",),
     ("relay/unicast",),
     ("relay/layer",),
@@ -36,6 +36,7 @@ SHELL = (
     "sitestack/channel/",
     "relay/cli/",
     "relay/journal/",
+    "relay/keys/",
     "relay/node/",
     "relay/instruments/analytics/",
     "relay/instruments/bench/",
@@ -46,6 +47,7 @@ SHELL = (
 #: Third-party library -> path prefixes of the modules that may import it.
 DOORS: dict[str, tuple[str, ...]] = {
     "click": ("relay/cli/", "relay/instruments/demo/"),
+    "cryptography": ("sitestack/seal/", "relay/keys/"),
     "docker": ("relay/instruments/drills/",),
     "hypercorn": ("relay/node/http/server.py",),
     "msgpack": ("sitestack/wire/codec.py", "relay/journal/"),

@@ -1,0 +1,75 @@
+"""The layout of a key directory, and how it is made.
+
+    DIR/authority.key, DIR/authority.pem    signs the certificates of all sites; kept off the nodes
+    DIR/NYC/site.keys                       the key ring of NYC: seals what its members say to each other
+    DIR/NYC/bridge.pem, bridge.key          the certificate of NYC: by it the other sites know its relay
+    DIR/NYC/authority.pem                   by it NYC knows the relays of the other sites
+
+`DIR/NYC` is what each node of NYC gets, as `security.keys`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from relay.keys.files import make_directory, read_secret, write_secret
+from sitestack.config import UNFIT_SITE, can_be_site
+from sitestack.model.errors import ConfigurationError
+from sitestack.seal.key_ring import SECRET_BYTES, KeyRing
+
+AUTHORITY_KEY = "authority.key"
+AUTHORITY_CERTIFICATE = "authority.pem"
+KEY_RING = "site.keys"
+BRIDGE_KEY = "bridge.key"
+BRIDGE_CERTIFICATE = "bridge.pem"
+
+_HEAD = "# The keys of the site: whoever has one can be a member. `relay keys` changes them.\n"
+
+
+def make_key_directory(directory: Path, sites: Sequence[str], *, force: bool = False) -> None:
+    """Make the secrets of these sites. What other sites and the authority have stays as it is.
+
+    With `force` the secrets that a site has are replaced. Raises ConfigurationError, for what can be seen beforehand before
+    anything is written.
+    """
+    for site in sites:
+        if why := _why_unfit(site):
+            raise ConfigurationError(f"{site!r} cannot be a site's directory: {why}")
+        if not force and (directory / site / KEY_RING).exists():
+            raise ConfigurationError(f"{directory / site}: has keys already; name only new sites, or --force new keys on it.")
+    for site in dict.fromkeys(sites):
+        make_directory(directory / site)
+        write_key_ring(directory / site, KeyRing.of(new_secret()), replace=force)
+
+
+def new_secret() -> bytes:
+    """The secret of a new key."""
+    return secrets.token_bytes(SECRET_BYTES)
+
+
+def read_key_ring(site_directory: Path) -> KeyRing:
+    """The key ring of a site. Raises ConfigurationError, which begins with the path of the file."""
+    path = site_directory / KEY_RING
+    try:
+        return KeyRing.parse(read_secret(path).decode("ascii"))
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path}: is no key ring.") from None
+    except ConfigurationError as error:
+        sentence = str(error)
+        raise ConfigurationError(sentence if sentence.startswith(str(path)) else f"{path}: {sentence}") from None
+
+
+def write_key_ring(site_directory: Path, ring: KeyRing, *, replace: bool = True) -> None:
+    """Write the key ring of a site. Raises ConfigurationError."""
+    write_secret(site_directory / KEY_RING, f"{_HEAD}{ring.format()}".encode(), replace=replace)
+
+
+def _why_unfit(site: str) -> str:
+    """Why a site cannot have a directory of its name; empty when it can."""
+    if not can_be_site(site):
+        return UNFIT_SITE
+    if "/" in site or site.startswith(".") or site in (AUTHORITY_KEY, AUTHORITY_CERTIFICATE):
+        return "its name has a slash, begins with a dot, or is that of another file."
+    return ""

@@ -1,0 +1,133 @@
+"""A site's keys: one seals, all open, so that a key can be exchanged while the members run.
+
+    add      every member opens with the new key, none seals with it
+    use      members seal with the new key, one after the other; those that still use the old one are understood
+    remove   who has only the old key is out
+
+As text, a line each; the lines of a ring say which key is which by its id, which tells nothing of the key:
+
+    use 6f1c09aa
+    key 6f1c09aa <64 hexadecimal digits>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sitestack.model.errors import ConfigurationError
+
+SECRET_BYTES = 32
+ID_BYTES = 4
+#: The most keys of a ring: a change takes two, and one that was begun and given up a third.
+KEYS_MAX = 8
+#: The largest text of a ring.
+TEXT_BYTES_MAX = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class SiteKey:
+    """One key of a site. Whoever has it is a trusted member."""
+
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError for a secret of another size."""
+        if len(self.secret) != SECRET_BYTES:
+            raise ConfigurationError(f"a key has {SECRET_BYTES} bytes, not {len(self.secret)}.")
+
+    @property
+    def id(self) -> bytes:
+        """What names the key on the wire and in files: it follows from the key, and the key does not follow from it."""
+        return derive(self.secret, b"", b"sitestack key id", ID_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """The keys of a site by their ids, and the id of the one that seals."""
+
+    keys: dict[bytes, SiteKey]
+    in_use: bytes
+
+    @classmethod
+    def of(cls, secret: bytes) -> KeyRing:
+        """A ring with one key. The secret is 32 random bytes."""
+        key = SiteKey(secret)
+        return cls({key.id: key}, key.id)
+
+    @classmethod
+    def parse(cls, text: str) -> KeyRing:
+        """The ring in a text. Raises ConfigurationError, which never repeats what it read: it may be part of a key."""
+        keys: dict[bytes, SiteKey] = {}
+        used: list[bytes] = []
+        for number, words in _statements(text):
+            try:
+                if words[0] == "use" and len(words) == 2:
+                    used.append(bytes.fromhex(words[1]))
+                    continue
+                _, name, secret = words
+                key = SiteKey(bytes.fromhex(secret))
+                sound = words[0] == "key" and bytes.fromhex(name) == key.id
+            except (ValueError, ConfigurationError):
+                sound = False
+            if not sound:
+                raise ConfigurationError(f"line {number} is no line of a key ring.")
+            keys[key.id] = key
+        if len(used) != 1 or used[0] not in keys:
+            raise ConfigurationError("a key ring names one of its keys as the one in use.")
+        if len(keys) > KEYS_MAX:
+            raise ConfigurationError(f"a key ring has at most {KEYS_MAX} keys.")
+        return cls(keys, used[0])
+
+    def format(self) -> str:
+        """The ring as text, secrets included."""
+        lines = [f"key {each.id.hex()} {each.secret.hex()}" for each in self.keys.values()]
+        return "\n".join([f"use {self.in_use.hex()}", *lines, ""])
+
+    def add(self, key: SiteKey) -> KeyRing:
+        """With one more key, which opens and does not seal. Raises ConfigurationError."""
+        if key.id in self.keys:
+            raise ConfigurationError(f"the ring has a key {key.id.hex()} already.")
+        if len(self.keys) == KEYS_MAX:
+            raise ConfigurationError(f"the ring has {KEYS_MAX} keys already; remove one that no member uses any more.")
+        return KeyRing({**self.keys, key.id: key}, self.in_use)
+
+    def use(self, key_id: bytes) -> KeyRing:
+        """With this key sealing. Raises ConfigurationError."""
+        self._require(key_id)
+        return KeyRing(self.keys, key_id)
+
+    def remove(self, key_id: bytes) -> KeyRing:
+        """Without this key. Raises ConfigurationError for the one in use."""
+        self._require(key_id)
+        if key_id == self.in_use:
+            raise ConfigurationError(f"the key {key_id.hex()} is in use; use another one before you remove it.")
+        return KeyRing({each: key for each, key in self.keys.items() if each != key_id}, self.in_use)
+
+    def _require(self, key_id: bytes) -> None:
+        if key_id not in self.keys:
+            raise ConfigurationError(f"the ring has no key {key_id.hex()}; it has {', '.join(map(bytes.hex, self.keys))}.")
+
+
+class Statement(NamedTuple):
+    """The words of a line that says something, and its number."""
+
+    number: int
+    words: list[str]
+
+
+def _statements(text: str) -> Iterator[Statement]:
+    """The lines of a text without the empty ones and the comments."""
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if words and not words[0].startswith("#"):
+            yield Statement(number, words)
+
+
+def derive(secret: bytes, salt: bytes, info: bytes, size: int) -> bytes:
+    """A key that follows from a secret, for one purpose (HKDF with SHA-256, RFC 5869)."""
+    return HKDF(algorithm=SHA256(), length=size, salt=salt, info=info).derive(secret)

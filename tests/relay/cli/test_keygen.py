@@ -1,0 +1,67 @@
+"""`relay keygen`, and what a node asks for before it starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import trio
+
+from relay.keys.directory import read_key_ring
+from tests.relay.cli.conftest import Run
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A sound configuration; nothing runs."""
+    monkeypatch.delenv("RELAY_KEYS", raising=False)
+    monkeypatch.setattr(trio, "run", lambda *arguments: None)
+    file = tmp_path / "nyc.yaml"
+    file.write_text("site: NYC\n")
+    return file
+
+
+def test_keys_are_made_for_each_site(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("keygen", tmp_path / "keys", "--site", "NYC", "--site", "SFO")
+    assert (code, err, len(out.splitlines())) == (0, "", 2)
+    assert read_key_ring(tmp_path / "keys" / "SFO").keys
+    code, out, err = run("keygen", tmp_path / "keys", "--site", "NYC")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert run("keygen", tmp_path / "keys", "--site", "NYC", "--force").code == 0
+
+
+def test_a_node_wants_keys_or_to_be_insecure_and_not_both(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("keygen", config.parent / "keys", "--site", "NYC")
+    keys = config.parent / "keys" / "NYC"
+    code, _, err = run("node", config)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "there are no keys" in err
+    assert run("node", config, "--insecure").code == 0
+    assert run("node", config, "--keys", keys).code == 0
+    code, _, err = run("node", config, "--keys", keys, "--insecure")
+    assert (code, len(err.splitlines())) == (2, 1)
+    monkeypatch.setitem(os.environ, "RELAY_KEYS", str(keys))
+    assert run("node", config).code == 0
+    assert run("node", config, "--insecure").code == 2
+
+
+def test_what_the_file_says_of_keys_counts_too(run: Run, config: Path) -> None:
+    run("keygen", config.parent / "keys", "--site", "NYC")
+    keys = config.parent / "keys" / "NYC"
+    config.write_text(f"site: NYC\nsecurity: {{keys: {keys}}}\n")
+    assert run("node", config).code == 0
+    assert run("node", config, "--insecure").code == 2
+    config.write_text(f"site: NYC\nsecurity: {{keys: {keys}, insecure: true}}\n")
+    code, _, err = run("node", config)
+    assert (code, len(err.splitlines())) == (2, 1)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o622])
+def test_keys_that_others_can_read_are_refused(run: Run, config: Path, mode: int) -> None:
+    run("keygen", config.parent / "keys", "--site", "NYC")
+    keys = config.parent / "keys" / "NYC"
+    (keys / "site.keys").chmod(mode)
+    code, _, err = run("node", config, "--keys", keys)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert f"{keys / 'site.keys'}: " in err

@@ -1,0 +1,99 @@
+"""Secret files: written so that only their owner can read them, and refused when others could have."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from relay.keys.files import FILE_BYTES_MAX, make_directory, read_secret, write_secret
+from sitestack.model.errors import ConfigurationError
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o777])
+def _umask(request: pytest.FixtureRequest) -> object:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_umask")
+def test_only_the_owner_can_read_what_is_written_whatever_the_umask(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    write_secret(file, b"one")
+    assert (mode_of(file), file.read_bytes()) == (0o600, b"one")
+    assert os.listdir(tmp_path) == ["secret"]
+
+
+def test_directories_are_closed_to_others_also_those_above(tmp_path: Path) -> None:
+    make_directory(tmp_path / "keys" / "NYC")
+    make_directory(tmp_path / "keys" / "NYC")
+    assert (mode_of(tmp_path / "keys"), mode_of(tmp_path / "keys" / "NYC")) == (0o700, 0o700)
+
+
+def test_a_file_that_is_there_is_replaced_only_on_request(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    write_secret(file, b"one")
+    with pytest.raises(ConfigurationError, match=r"secret: is there already\."):
+        write_secret(file, b"two")
+    assert (file.read_bytes(), os.listdir(tmp_path)) == (b"one", ["secret"])
+    file.chmod(0o644)
+    write_secret(file, b"two", replace=True)
+    assert (mode_of(file), file.read_bytes(), os.listdir(tmp_path)) == (0o600, b"two", ["secret"])
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o700])
+def test_a_file_of_one_s_own_is_read(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "secret"
+    write_secret(file, b"one")
+    file.chmod(mode)
+    assert read_secret(file) == b"one"
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        (0o604, "everybody on this machine can read it"),
+        (0o644, "everybody on this machine can read it"),
+        (0o602, "others than its owner can write it"),
+        (0o620, "others than its owner can write it"),
+        (0o640, "its group can read it"),
+        (0o440, "its group can read it"),
+    ],
+)
+def test_a_file_that_others_had_access_to_is_refused(tmp_path: Path, mode: int, why: str) -> None:
+    file = tmp_path / "secret"
+    write_secret(file, b"one")
+    file.chmod(mode)
+    with pytest.raises(ConfigurationError, match=f"secret: {why}; chmod 600 it"):
+        read_secret(file)
+
+
+def test_the_group_may_read_what_belongs_to_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "secret"
+    write_secret(file, b"one")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    file.chmod(0o440)
+    assert read_secret(file) == b"one"
+    file.chmod(0o460)
+    with pytest.raises(ConfigurationError, match="can write it"):
+        read_secret(file)
+
+
+def test_what_cannot_be_a_secret_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot be read \(No such file"):
+        read_secret(tmp_path / "missing")
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(ConfigurationError, match="is no file"):
+        read_secret(tmp_path / "pipe")
+    write_secret(tmp_path / "large", bytes(FILE_BYTES_MAX + 1))
+    with pytest.raises(ConfigurationError, match="is larger than"):
+        read_secret(tmp_path / "large")
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        write_secret(tmp_path / "missing" / "secret", b"one")
