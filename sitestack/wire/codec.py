@@ -204,7 +204,7 @@ class Codec:
                 raw=False,
                 strict_map_key=True,
                 use_list=True,
-                list_hook=_ListCounter(size) if size > UNCOUNTED_BYTES else None,
+                list_hook=ListCounter(size) if size > UNCOUNTED_BYTES else None,
                 max_str_len=min(size, 4 * TEXT_BYTES_MAX),
                 max_bin_len=size,
                 max_array_len=size,
@@ -225,8 +225,8 @@ class Codec:
         scanner.skip()
 
 
-class _ListCounter:
-    """Refuses more lists than data of so many bytes has, before what is in them is looked at."""
+class ListCounter:
+    """A list hook of msgpack that refuses more lists than data of so many bytes has, before what is in them is looked at."""
 
     __slots__ = ("_left",)
 
