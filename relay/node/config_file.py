@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -133,21 +133,17 @@ def _path(problem: str) -> str:
 class _Loader(yaml.SafeLoader):
     """Refuses duplicate keys, aliases, which can make a small file huge, and scalars that do not fit their tag."""
 
-    #: A text that looks like a date is a text.
-    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, Any]]]] = {
-        first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
     _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        mark: Any = event.start_mark
         if isinstance(event, yaml.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "aliases are not supported", event.start_mark)
+            raise yaml.composer.ComposerError(None, None, "aliases are not supported", mark)
         if isinstance(event, yaml.ScalarEvent) and len(event.value) > SCALAR_CHARS_MAX:
-            raise yaml.composer.ComposerError(None, None, "the text is too long", event.start_mark)
+            raise yaml.composer.ComposerError(None, None, "the text is too long", mark)
         if self._depth >= DEPTH_MAX:
-            raise yaml.composer.ComposerError(None, None, "it is nested too deeply", event.start_mark)
+            raise yaml.composer.ComposerError(None, None, "it is nested too deeply", mark)
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
@@ -174,3 +170,10 @@ class _Loader(yaml.SafeLoader):
                     raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} is given twice", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+#: A text that looks like a date is a text.
+_Loader.yaml_implicit_resolvers = {
+    first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}

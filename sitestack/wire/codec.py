@@ -19,7 +19,7 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import UNICASTS, Batch, Scope
-from sitestack.wire.schema import INT_MAX, ITEMS_MAX, TEXT_BYTES_MAX, Converter, Schema
+from sitestack.wire.schema import INT_MAX, ITEMS_MAX, PRINTABLE, TEXT_BYTES_MAX, Converter, Schema
 from sitestack.wire.slices import DIGEST_BYTES, SLICES_MAX, Slice
 
 MAGIC = b"\xb7R"
@@ -82,7 +82,7 @@ class Codec:
     def __init__(self, cluster: str, headers: Mapping[int, type[Header]]) -> None:
         """`cluster` names the site: datagrams of other sites on the same group are refused."""
         self.cluster = cluster
-        self.schema = Schema(headers, {Batch: Converter(_pack_batch, self._parse_batch)})
+        self.schema = Schema(headers, {Batch: Converter(_pack_batch, self._parse_batch), str: PRINTABLE})
         self._parse_address = self.schema.parse_address
         self._scanner = _scanner()
 
@@ -178,6 +178,8 @@ class Codec:
             raise ProtocolError("batch")
         site, origin, scope, first, count, body, target, target_site = value
         if type(site) is not str or type(target_site) is not str or max(len(site), len(target_site)) > TEXT_BYTES_MAX:
+            raise ProtocolError("batch")
+        if not site.isprintable() or not target_site.isprintable():
             raise ProtocolError("batch")
         if type(first) is not int or type(count) is not int or type(body) is not bytes:
             raise ProtocolError("batch")

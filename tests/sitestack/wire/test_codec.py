@@ -57,7 +57,7 @@ CODEC = Codec("NYC", {1: Everything, 2: Small})
 
 addresses = st.binary(min_size=16, max_size=16).map(Address)
 numbers = st.integers(min_value=0, max_value=2**62)
-texts = st.text(max_size=20)
+texts = st.text(max_size=20).filter(str.isprintable)
 view_ids = st.builds(ViewId, numbers, addresses)
 views = st.builds(
     lambda vid, lineage, members, subs: View(vid, lineage, tuple(members), tuple("n" for _ in members), tuple(subs)),
