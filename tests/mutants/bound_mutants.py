@@ -19,8 +19,8 @@ BOUNDS = (
         (
             Edit(
                 "sitestack/layers/nakack/later_views.py",
-                "sender = max(self._senders, key=self._share)",
-                "sender = next(iter(self._senders))",
+                "            return sender\n        return max(self._senders, key=self._share)",
+                "            return sender\n        return next(iter(self._senders))",
             ),
         ),
         (f"{LAYERS}/nakack/test_nakack.py::test_frames_of_views_that_never_come_push_out_nobody_elses",),
@@ -31,7 +31,7 @@ BOUNDS = (
         (
             Edit(
                 "sitestack/model/fair_hold.py",
-                "self._give_up_last(max(self._frames, key=self._share))",
+                "self._give_up_last(frame.source if has_share else max(self._frames, key=self._share))",
                 "self._give_up_last(frame.source)",
             ),
         ),

@@ -42,7 +42,7 @@ class LaterViews:
         self._count(frame, 1)
         evicted = 0
         while self.count.is_over or self.bytes.is_over:
-            sender = max(self._senders, key=self._share)
+            sender = self._who_gives_way(frame.source)
             earliest = min(self._senders[sender].views)
             if sender == frame.source and earliest == view:
                 self._count(self._senders[sender].views[view].pop(), -1)
@@ -64,6 +64,13 @@ class LaterViews:
                 else:
                     skipped += len(discarded)
         return frames, skipped
+
+    def _who_gives_way(self, sender: Address) -> Address:
+        """This sender, if it has its share; otherwise the one that has most, for which all are looked through."""
+        all_of_it = max(self.count.now / self._count_max, self.bytes.now / self._bytes_max)
+        if sender in self._senders and self._share(sender) * len(self._senders) >= all_of_it:
+            return sender
+        return max(self._senders, key=self._share)
 
     def _share(self, sender: Address) -> float:
         """Which part of the tighter bound a sender uses."""

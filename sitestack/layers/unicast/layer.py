@@ -8,6 +8,7 @@ telling the other: as long as both processes live, everything is delivered exact
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import count
 from math import inf
 from operator import attrgetter
@@ -30,6 +31,8 @@ MANY_PEERS = 512
 REST_S = 20e-6
 #: Bytes that are kept ahead of holes, of all peers together; each has a bound of its own, but there may be thousands.
 REORDER_ALL_BYTES_MAX = 128 << 20
+#: Peers that lose what they have ahead of holes at a time, at most.
+SHED_PEERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +222,16 @@ class Unicast(Layer):
         self._to_answer.pop(peer, None)
 
     def _shed(self, size: int) -> list[Effect]:
-        """When all peers together have too much ahead of holes, the one that has most loses it: it was not acknowledged."""
+        """When all peers together have too much ahead of holes, those that have most lose it: it was not acknowledged.
+
+        Some room is made at once, so that thousands of peers are not looked through for each frame.
+        """
         shed, waiting = 0, self._reorder_all_bytes
-        while waiting.now and not waiting.fits(size):
-            shed += max(self._receivers.values(), key=attrgetter("buffer_bytes")).shed()
+        if not waiting.fits(size):
+            for receiver in nlargest(SHED_PEERS, self._receivers.values(), attrgetter("buffer_bytes")):
+                if waiting.fits(size + REORDER_ALL_BYTES_MAX // 16):
+                    break
+                shed += receiver.shed()
         return [Dropped("unicast_shed", shed)] if shed else []
 
     def _expire_receiver(self, peer: Address, receiver: Receiver, now: float) -> None:
