@@ -19,8 +19,8 @@ BOUNDS = (
         (
             Edit(
                 "sitestack/layers/nakack/later_views.py",
-                "            return sender\n        return max(self._senders, key=self._share)",
-                "            return sender\n        return next(iter(self._senders))",
+                "sender = self._who_gives_way(frame.source)",
+                "sender = next(iter(self._senders))",
             ),
         ),
         (f"{LAYERS}/nakack/test_nakack.py::test_frames_of_views_that_never_come_push_out_nobody_elses",),
