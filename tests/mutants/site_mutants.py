@@ -64,8 +64,8 @@ SEQUENCER = (
             _NO_RESEND_TIMER,
             Edit(
                 "sitestack/layers/membership/view_tags.py",
-                "        self._held.append(frame)\n        return []",
-                '        return [Dropped("later_view")]',
+                "        dropped = self._held.hold(frame)\n",
+                "        dropped = 1\n",
             ),
         ),
         (f"{FAILOVER}::test_a_forward_that_is_faster_than_the_view_waits_for_it",),

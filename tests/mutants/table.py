@@ -7,6 +7,7 @@ file (checked by `test_table.py`).
 
 from __future__ import annotations
 
+from tests.mutants.bound_mutants import BOUNDS
 from tests.mutants.bridge_mutants import BRIDGE
 from tests.mutants.credit_mutants import CREDIT
 from tests.mutants.handover_mutants import HANDOVER
@@ -33,4 +34,5 @@ MUTANTS = (
     *TURN,
     *BRIDGE,
     *SEAL,
+    *BOUNDS,
 )

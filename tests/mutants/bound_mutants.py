@@ -1,0 +1,66 @@
+"""The mutants of bounds that hold for each sender, and of what is refused where it enters."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Edit, Mutant
+
+LAYERS = "tests/sitestack/layers"
+
+BOUNDS = (
+    Mutant(
+        "BOUND-answers",
+        "a member that asks for everything without end uses up what all may be sent again",
+        (Edit("sitestack/layers/nakack/retransmission.py", "self._bytes_for[requester] < share and ", ""),),
+        (f"{LAYERS}/nakack/test_nakack.py::test_a_member_that_asks_without_end_keeps_no_other_from_what_it_misses",),
+    ),
+    Mutant(
+        "BOUND-later-views",
+        "frames of views that never come push out those of the view that does",
+        (
+            Edit(
+                "sitestack/layers/nakack/later_views.py",
+                "sender = self._who_gives_way(frame.source)",
+                "sender = next(iter(self._senders))",
+            ),
+        ),
+        (f"{LAYERS}/nakack/test_nakack.py::test_frames_of_views_that_never_come_push_out_nobody_elses",),
+    ),
+    Mutant(
+        "BOUND-hold",
+        "whoever came last gives way, whoever has filled the table",
+        (
+            Edit(
+                "sitestack/model/fair_hold.py",
+                "self._give_up_last(frame.source if has_share else max(self._frames, key=self._share))",
+                "self._give_up_last(frame.source)",
+            ),
+        ),
+        (
+            f"{LAYERS}/membership/test_membership_refusals.py"
+            "::test_one_members_flood_of_frames_of_a_view_to_come_takes_no_others_place",
+            f"{LAYERS}/batching/test_batching.py::test_one_members_flood_before_the_first_view_takes_no_others_place",
+        ),
+    ),
+    Mutant(
+        "BOUND-pieces",
+        "a flood of pieces discards the frames of others",
+        (
+            Edit(
+                "sitestack/layers/fragment/partials.py", "if self.bytes.is_over and now < ", "if self.bytes.is_over and now > "
+            ),
+        ),
+        (f"{LAYERS}/fragment/test_fragment.py::test_a_flood_of_pieces_discards_nothing_of_others",),
+    ),
+    Mutant(
+        "BOUND-lists",
+        "a datagram of empty lists takes seventy times its bytes",
+        (Edit("sitestack/wire/codec.py", "self._left = min(LISTS_MAX, ", "self._left = max(LISTS_MAX, "),),
+        ("tests/sitestack/wire/test_codec.py::test_what_is_refused_takes_no_more_room_than_a_few_times_its_bytes",),
+    ),
+    Mutant(
+        "BOUND-names",
+        "a member's name has line ends, and forges lines of the logs of others",
+        (Edit("sitestack/wire/schema.py", " or not value.isprintable()", ""),),
+        ("tests/sitestack/wire/test_texts.py::test_a_header_with_a_name_that_cannot_be_printed_is_refused",),
+    ),
+)
