@@ -14,7 +14,7 @@ from relay.keys.directory import read_key_ring
 from relay.node.config_file import load_config, print_config
 from relay.node.daemon import NodeOptions, run_node
 from relay.node.logs import configure_log
-from relay.node.settings import KEYS_AND_INSECURE, HttpSettings, NodeConfig
+from relay.node.settings import KEYS_AND_INSECURE, NodeConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
@@ -60,7 +60,7 @@ def command(
     config = load_config(config_file, site=site, name=name, environment=os.environ)
     config = _with_security(config, config_file, keys, insecure)
     if http is not None:
-        config = replace(config, http=HttpSettings(_parse_http(http)))
+        config = replace(config, http=replace(config.http, bind=_parse_http(http)))
     if journal is not None:
         config = replace(config, journal=replace(config.journal, directory=str(journal)))
     if only_print:

@@ -16,7 +16,7 @@ from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import json_option, print_json, progress_bar
 from relay.instruments.simulation import Kind, Plan, SeedResult, draw, run_plan, shrink_plan
 from relay.instruments.simulation.coverage import find_missing
-from relay.instruments.simulation.plan_json import StoredPlan, from_text, to_json, to_text
+from relay.instruments.simulation.plan_json import CHARS_MAX, StoredPlan, from_text, to_json, to_text
 
 
 class Case(NamedTuple):
@@ -105,7 +105,8 @@ def _draw(seed: int, kind: Kind) -> Case:
 
 def _read(file: Path) -> Case:
     try:
-        return Case(str(file), from_text(file.read_text(encoding="utf-8")).plan)
+        with file.open(encoding="utf-8") as stream:
+            return Case(str(file), from_text(stream.read(CHARS_MAX + 1)).plan)
     except ValueError as error:
         raise click.ClickException(f"{file}: {error}.") from None
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from http.client import HTTPException
+from http.client import UNAUTHORIZED, HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import click
 import trio
@@ -14,6 +15,7 @@ import trio
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import json_option, print_json, stdout
 from relay.cli.status_tables import status_tables
+from relay.keys.files import read_secret
 from relay.node.status_socket import ANSWER_BYTES_MAX, ANSWER_TIMEOUT_S, fetch_status, find_sockets, parse_status, run_directory
 
 _SCHEMES = ("http://", "https://")
@@ -22,16 +24,19 @@ _STRANGE = "no node of this version; --json prints what it says"
 
 @click.command(name="status")
 @click.option("--node", "target", metavar="SOCKET|URL", help="One node.  [default: all in RELAY_RUN_DIRECTORY]")
+@click.option(
+    "--token", type=click.Path(path_type=Path), help="A file with the node's token, for a URL of a node that wants it."
+)
 @json_option
 @click.pass_context
-def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
+def command(ctx: click.Context, target: str | None, token: Path | None, as_json: bool) -> None:
     """Show how running nodes are.
 
     Views, roles, links, queues with their bounds, and drops.
     With --node the JSON is the status of that node; without, it is {"nodes": [...], "silent": [...]}.
     """
     if target is not None:
-        status = _ask(target)
+        status = _ask(target, token)
         if not as_json and not _can_be_shown(status):
             raise click.ClickException(f"what answers at {target} is no node of this version; --json prints what it says.")
         _show([status], status if as_json else None)
@@ -66,18 +71,24 @@ def _show(statuses: Sequence[dict[str, Any]], as_json: dict[str, Any] | None) ->
         stdout.print(table)
 
 
-def _ask(target: str) -> dict[str, Any]:
+def _ask(target: str, token: Path | None) -> dict[str, Any]:
     try:
-        return _ask_url(target) if target.startswith(_SCHEMES) else trio.run(fetch_status, Path(target))
+        return _ask_url(target, token) if target.startswith(_SCHEMES) else trio.run(fetch_status, Path(target))
+    except HTTPError as error:
+        why = "it wants its token: --token FILE" if error.code == UNAUTHORIZED else f"it answers {error.code}"
+        raise click.ClickException(f"{target} does not tell its status ({why}).") from error
     except (OSError, ValueError, HTTPException) as error:
         why = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
         raise click.ClickException(f"no node answers at {target} ({why}).") from error
 
 
-def _ask_url(url: str) -> dict[str, Any]:
+def _ask_url(url: str, token: Path | None) -> dict[str, Any]:
     """The status that a node serves over HTTP; the address where it serves will do."""
     where = url if url.rstrip("/").endswith("/status") else f"{url.rstrip('/')}/status"
-    with urlopen(where, timeout=ANSWER_TIMEOUT_S) as answer:
+    request = Request(where)
+    if token is not None:  # unredirected, so that no other server is ever sent it
+        request.add_unredirected_header("Authorization", f"Bearer {read_secret(token).decode('ascii', 'replace').strip()}")
+    with urlopen(request, timeout=ANSWER_TIMEOUT_S) as answer:
         return parse_status(answer.read(ANSWER_BYTES_MAX), where)
 
 

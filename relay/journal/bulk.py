@@ -26,6 +26,7 @@ from relay.journal.encoding import (
     VECTOR_KIND,
     Decoder,
     decode_header,
+    require_whole,
 )
 from relay.journal.reader import Problem
 from sitestack.journal import records
@@ -202,11 +203,24 @@ class _Segment:
 
 def _columns(kind: Kind, payloads: list[bytes]) -> list[Row] | None:
     """The fields as columns; None when not every payload is one list of the right length."""
-    unpacker = msgpack.Unpacker(raw=False, use_list=False, max_buffer_size=0, max_map_len=0, max_ext_len=0)
+    data = b"".join(payloads)
+    size = len(data)
+    unpacker = msgpack.Unpacker(
+        raw=False,
+        use_list=False,
+        strict_map_key=True,
+        max_buffer_size=size,
+        max_str_len=min(size, 4 * TEXT_BYTES_MAX),
+        max_bin_len=size,
+        max_array_len=size,
+        max_map_len=0,
+        max_ext_len=0,
+    )
     try:
-        unpacker.feed(b"".join(payloads))
+        require_whole(data, len(payloads))
+        unpacker.feed(data)
         rows = list(unpacker)
-    except (ValueError, RecursionError):  # msgpack's own errors and bad UTF-8 are ValueErrors
+    except (ValueError, RecursionError, msgpack.OutOfData):  # msgpack's own errors and bad UTF-8 are ValueErrors
         return None
     width = len(kind.__slots__) + 1
     if len(rows) != len(payloads) or set(map(type, rows)) != {tuple} or set(map(len, rows)) != {width}:

@@ -22,6 +22,7 @@ from sitestack.journal import records
 from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.view import ViewId
+from sitestack.wire.codec import UNCOUNTED_BYTES, ListCounter
 from sitestack.wire.schema import TEXT_BYTES_MAX, Converter, Schema
 
 FORMAT = "relay-journal"
@@ -250,15 +251,29 @@ def _unpack(payload: bytes) -> Any:
     """Plain values; every limit explicit (C12). Raises ProtocolError("malformed")."""
     size = len(payload)
     try:
+        require_whole(payload)
         return msgpack.unpackb(
             payload,
             raw=False,
+            strict_map_key=True,
             use_list=True,
+            list_hook=ListCounter(size) if size > UNCOUNTED_BYTES else None,
             max_str_len=min(size, 4 * TEXT_BYTES_MAX),
             max_bin_len=size,
             max_array_len=size,
             max_map_len=0,
             max_ext_len=0,
         )
-    except (ValueError, RecursionError) as error:  # msgpack's own errors and bad UTF-8 are ValueErrors
+    except (ValueError, RecursionError, msgpack.OutOfData) as error:  # msgpack's own and bad UTF-8 are ValueErrors
         raise ProtocolError("malformed") from error
+
+
+def require_whole(data: bytes, values: int = 1) -> None:
+    """Scan so many values without creating them. Raises msgpack.OutOfData when an array claims more than follows.
+
+    Otherwise room would be made for the array first: a thousand of them inside each other take less than a record.
+    """
+    scanner = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
+    scanner.feed(data)
+    for _ in range(values):
+        scanner.skip()

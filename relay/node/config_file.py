@@ -21,8 +21,12 @@ from relay.node.config_values import Reader, to_plain
 from relay.node.settings import DERIVED, NodeConfig, find_problems
 from sitestack.model.errors import ConfigurationError
 
-#: The largest file: a larger one is no configuration.
-FILE_BYTES_MAX = 1 << 20
+#: The largest file, the longest text in it and the deepest nesting: what is beyond is no configuration.
+FILE_BYTES_MAX, SCALAR_CHARS_MAX, DEPTH_MAX = 1 << 18, 4_096, 32
+#: Problems that are told of at most.
+PROBLEMS_MAX = 50
+#: What a file may hold, by YAML's tags: no dates, no sets, no objects.
+_TYPES = frozenset({"null", "bool", "int", "float", "str", "seq", "map"})
 #: Where the comments of a printed configuration are wrapped.
 COMMENT_CHARS_MAX = 110
 #: The largest whole number: a larger one is a mistake, and could neither be printed nor become a float.
@@ -55,7 +59,9 @@ def load_config(
         problems += misread
     problems += [each for each in find_problems(config) if _path(each) not in map(_path, problems)]
     if problems:
-        raise ConfigurationError("\n".join(f"{path}: {problem}" for problem in problems))
+        more = len(problems) - PROBLEMS_MAX
+        told = problems[:PROBLEMS_MAX] if more <= 0 else [*problems[:PROBLEMS_MAX], f"and {more} more problems."]
+        raise ConfigurationError("\n".join(f"{path}: {problem}" for problem in told))
     return config
 
 
@@ -127,17 +133,30 @@ def _path(problem: str) -> str:
 class _Loader(yaml.SafeLoader):
     """Refuses duplicate keys, aliases, which can make a small file huge, and scalars that do not fit their tag."""
 
+    _depth = 0
+
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "aliases are not supported", None)
-        return super().compose_node(parent, index)
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        mark: Any = event.start_mark
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "aliases are not supported", mark)
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > SCALAR_CHARS_MAX:
+            raise yaml.composer.ComposerError(None, None, "the text is too long", mark)
+        if self._depth >= DEPTH_MAX:
+            raise yaml.composer.ComposerError(None, None, "it is nested too deeply", mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Turn every exception of a constructor, as for an impossible date, into an error of YAML."""
+        """Refuse other types; turn every exception of a constructor, as for an impossible number, into an error of YAML."""
+        kind = node.tag.rpartition(":")[2]
+        if kind not in _TYPES:
+            raise yaml.constructor.ConstructorError(None, None, f"the type {kind!r} is not supported", node.start_mark)
         try:
             value = super().construct_object(node, deep)
         except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
-            kind = node.tag.rpartition(":")[2]
             raise yaml.constructor.ConstructorError(None, None, f"what is there is no {kind}", node.start_mark) from error
         if type(value) is int and value.bit_length() > INT_BITS_MAX:
             raise yaml.constructor.ConstructorError(None, None, "the number is too large", node.start_mark)
@@ -151,3 +170,10 @@ class _Loader(yaml.SafeLoader):
                     raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} is given twice", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+#: A text that looks like a date is a text.
+_Loader.yaml_implicit_resolvers = {
+    first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}

@@ -20,6 +20,7 @@ from relay.node.channel import RelayChannel, open_channel
 from relay.node.door import Door
 from relay.node.event_lines import EventLines
 from relay.node.event_output import EventOutput
+from relay.node.http.token import BearerToken, required_token
 from relay.node.lines import LineSink, LineSource
 from relay.node.log_output import LogOutput
 from relay.node.loop_watch import LoopWatch
@@ -62,13 +63,14 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
     cannot join or go on.
     """
     config = replace(config, name=config.name or f"{socket.gethostname()}-{os.getpid()}")
+    token = required_token(config)
     path = options.status or socket_path(run_directory(), config.site, config.name)
     node = _Node(config, options, log)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
             nursery.start_soon(answer_status, listener, node.describe, node.status_door)
             if config.http.bind is not None:
-                await _start_http(config, config.http.bind, node, nursery)
+                await _start_http(config, config.http.bind, token, node, nursery)
             nursery.start_soon(node.loop.run)
             nursery.start_soon(node.obey, signals, nursery)
             await node.run()
@@ -251,9 +253,12 @@ def _refused(door: Door) -> str:
     return door.trouble and f"the last caller was turned away: {door.trouble}"
 
 
-async def _start_http(config: NodeConfig, bind: Physical, node: _Node, nursery: trio.Nursery) -> None:
+async def _start_http(
+    config: NodeConfig, bind: Physical, token: BearerToken | None, node: _Node, nursery: trio.Nursery
+) -> None:
     """Serve HTTP. The server is imported only when wanted: its libraries take as much memory as all the rest of a node."""
     from relay.node.http.app import make_app  # noqa: PLC0415
     from relay.node.http.server import serve_http  # noqa: PLC0415
 
-    await nursery.start(serve_http, make_app(node.describe, config.peer_sites()), bind, node.http_door)
+    app = make_app(node.describe, config.peer_sites(), token)
+    await nursery.start(serve_http, app, bind, node.http_door)

@@ -108,10 +108,13 @@ class JournalSettings:
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Health, status and metrics. Whoever reaches the port can read them."""
+    """Health, status and metrics."""
 
     #: Address to listen at, such as 127.0.0.1:7800. Without it nothing is served.
     bind: Physical | None = None
+    #: File with the bearer token that requests for the status and the metrics must have. Needed where others than this machine
+    #: can reach the port, unless `security.insecure` is set. Whether the node is alive and ready is told to everybody.
+    token: str = ""
 
 
 @dataclass(frozen=True, slots=True)

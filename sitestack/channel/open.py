@@ -29,6 +29,7 @@ from sitestack.transport.names import Names
 from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.udp import UdpTransport
+from sitestack.wire.schema import TEXT_BYTES_MAX
 
 C = TypeVar("C", bound=Channel[Any])
 S = TypeVar("S", bound=SiteConfig)
@@ -135,7 +136,12 @@ async def open_transport(config: SiteConfig, proofs: Proofs | None = None) -> Tr
 
 
 def make_local(site: str, name: str) -> Local:
-    """The identity of this member: a fresh UUID for every connect (LA-3), and a name, generated when none is given (LA-2)."""
+    """The identity of this member: a fresh UUID for every connect (LA-3), and a name, generated when none is given (LA-2).
+
+    Raises ConfigurationError for a name that no other member would take.
+    """
+    if not name.isprintable() or len(name) > TEXT_BYTES_MAX:
+        raise ConfigurationError(f"name: must be printable, and have at most {TEXT_BYTES_MAX} characters.")
     rng = random.Random(random.SystemRandom().getrandbits(256))
     return Local(site, Address.make(rng), name or f"{socket.gethostname()}-{rng.getrandbits(16):04x}", rng)
 

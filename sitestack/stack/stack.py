@@ -18,7 +18,7 @@ from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.level import Level
 from sitestack.stack.dispatch import routes_down, routes_up
 from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Limit, Transmit, TransmitAlone, Up
-from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, FRAMES_MAX, Codec
+from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, Codec, bundles
 from sitestack.wire.codec import Datagram as ParsedDatagram
 from sitestack.wire.slices import Assembly, Slice, cut
 
@@ -98,23 +98,26 @@ class Stack:
         """Hand an event or a frame to the topmost layer."""
         self._walk(-1, (Down(event),), now)
 
-    def receive(self, data: bytes, source: Physical, now: float) -> None:
+    def receive(self, data: bytes, source: Physical, now: float) -> int:
         """Hand in a datagram. It is dropped when it cannot be parsed, comes from this member itself, or is for another one.
+
+        Returns the number of its frames, one at least, which is what it costs.
 
         `source` is not trusted for anything: the sender's identity is in the datagram (LA-8).
         """
         datagram = self._decode(data)
         if datagram is None or datagram.source == self.address:
-            return  # multicast loops back to its sender
+            return 1  # multicast loops back to its sender
         if datagram.dest is not None and datagram.dest != self.address:
             # A3: meant for an earlier process at this address; the lowest layer tells the sender.
             if not self._tells_misdirected:
                 self.count_drop("misdirected")
-                return
+                return 1
             self._walk(self._bottom, (Up(Misdirected(datagram.source, datagram.dest)),), now)
-            return
+            return 1
         for frame in datagram.frames:
             self._walk(self._bottom, (Up(frame),), now)
+        return len(datagram.frames)
 
     def _decode(self, data: bytes) -> ParsedDatagram | None:
         """The datagram in these bytes, or the one that is whole now that this slice of it has arrived."""
@@ -269,24 +272,17 @@ class Stack:
         for (to, dest), frames in self._outbox.items():
             limit = self._limits.get(dest)
             room = self._room if limit is None else limit - DATAGRAM_OVERHEAD_BYTES
-            start, size = 0, 0
-            bundles: list[bytes] = []
-            for end, frame in enumerate(frames):
-                if end > start and (size + len(frame) > room or end - start == FRAMES_MAX):
-                    bundles.append(self._bundle(dest, frames[start:end]))
-                    start, size = end, 0
-                size += len(frame)
-            bundles.append(self._bundle(dest, frames[start:]))
+            whole = [self._bundle(dest, each) for each in bundles(frames, room)]
             if limit is not None:
-                bundles = [piece for bundle in bundles for piece in self._sliced(bundle, limit)]
-            datagrams += [(to, bundle) for bundle in bundles]
+                whole = [piece for datagram in whole for piece in self._sliced(datagram, limit)]
+            datagrams += [(to, datagram) for datagram in whole]
         datagrams += self._alone
         self._outbox.clear()
         self._alone.clear()
         self._encoded = (None, b"")
         return datagrams
 
-    def _bundle(self, dest: Destination, frames: list[bytes]) -> bytes:
+    def _bundle(self, dest: Destination, frames: Sequence[bytes]) -> bytes:
         return self.codec.encode_datagram(self.address, dest, frames)
 
     def _sliced(self, datagram: bytes, limit: int) -> list[bytes]:

@@ -14,6 +14,7 @@ A process can die between any two of these, and within each: then a beginning of
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -26,6 +27,8 @@ from sitestack.stack.stack import Datagram, Stack
 #: The steps of a turn, in the order in which they are carried out.
 Step = Literal["journal", "transmit", "act", "hand_over"]
 STEPS: tuple[Step, ...] = get_args(Step)
+#: Frames after which a turn takes in no further datagram: several times what a busy member takes in a turn.
+TURN_FRAMES_MAX = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +43,34 @@ class Shell:
 
 
 class TurnLoop:
-    """Runs the turns of one member. Other input than datagrams is handed to the stack when it occurs."""
+    """Runs the turns of one member. Other input than datagrams is handed to the stack when it occurs.
 
-    def __init__(self, stack: Stack, shell: Shell) -> None:
+    A turn has a budget, so that what is due happens in time whatever arrives: heartbeats above all. Datagrams beyond it wait
+    for the next turn; whoever runs the loop hands in no more of them while it `is_behind`, which bounds what waits.
+    """
+
+    def __init__(self, stack: Stack, shell: Shell, is_late: Callable[[float], bool] = lambda began: False) -> None:
+        """`is_late`: whether a turn that began at this time (monotonic seconds) has taken all the time that it may take."""
         self._stack = stack
         self._shell = shell
+        self._is_late = is_late
+        self._waiting: deque[tuple[bytes, Physical]] = deque()
         #: When the next turn is due, in seconds, if nothing happens before; None for never.
         self.due: float | None = None
 
-    def turn(self, arrived: Sequence[tuple[bytes, Physical]], now: float) -> None:
-        """Hand in all datagrams that are there, flush the stack once, and carry out the outcome.
+    @property
+    def is_behind(self) -> bool:
+        """Whether datagrams wait for the next turn."""
+        return bool(self._waiting)
 
-        So the more there is to do, the more each turn does, and the less each message costs. `arrived` are datagrams with the
-        addresses that they came from; `now` is monotonic seconds.
+    def turn(self, arrived: Sequence[tuple[bytes, Physical]], now: float) -> None:
+        """Hand in the datagrams that are there, flush the stack once, and carry out the outcome.
+
+        So the more there is to do, up to the budget, the more each turn does, and the less each message costs. `arrived` are
+        datagrams with the addresses that they came from; `now` is monotonic seconds.
         """
         stack, shell = self._stack, self._shell
-        for data, source in arrived:
-            stack.receive(data, source, now)
+        self._take_in(arrived, now)
         if self.due is not None and self.due <= now:
             stack.expire(now)
         turn = stack.flush(now)
@@ -64,4 +78,15 @@ class TurnLoop:
         shell.transmit(turn.datagrams)
         shell.act(turn.effects)
         shell.hand_over(turn.events)
-        self.due = stack.deadline()
+        self.due = now if self._waiting else stack.deadline()
+
+    def _take_in(self, arrived: Sequence[tuple[bytes, Physical]], now: float) -> None:
+        """Hand the stack at least one datagram, and more as long as the budget lasts."""
+        receive, is_late, waiting = self._stack.receive, self._is_late, self._waiting
+        waiting.extend(arrived)
+        frames = 0
+        while waiting:
+            data, source = waiting.popleft()
+            frames += receive(data, source, now)
+            if frames >= TURN_FRAMES_MAX or is_late(now):
+                return

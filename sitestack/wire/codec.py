@@ -8,7 +8,7 @@ with a short reason (C11, C12).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import UNICASTS, Batch, Scope
 from sitestack.seal import envelope
-from sitestack.wire.schema import INT_MAX, ITEMS_MAX, TEXT_BYTES_MAX, Converter, Schema
+from sitestack.wire.schema import INT_MAX, ITEMS_MAX, PRINTABLE, TEXT_BYTES_MAX, Converter, Schema
 from sitestack.wire.slices import DIGEST_BYTES, SLICES_MAX, Slice
 
 MAGIC = b"\xb7R"
@@ -28,11 +28,15 @@ VERSION = 2
 _PREFIX = MAGIC + bytes([VERSION])
 #: Headers of one frame at most: each layer adds one at most, and there are about a dozen layers.
 HEADERS_MAX = 24
-#: Frames of one datagram at most: the smallest frame has a few bytes, so this bounds the work that a datagram can cause.
-FRAMES_MAX = 4_096
-#: Lists in data larger than a datagram at most, which came in pieces or over a bridge: no header has as many fields of lists. A
-#: datagram has no room for more.
-LISTS_MAX = 5 * ITEMS_MAX
+#: Frames of one datagram at most; so many if they are small, and one more for each so many bytes. A frame costs a receiver a
+#: thousand times as much as one of its bytes, so without these bounds a datagram of the smallest frames holds up a member for
+#: longer than a heartbeat may take.
+FRAMES_MAX, SMALL_FRAMES_MAX, BYTES_PER_FRAME = 256, 8, 32
+#: Lists in any data at most; so many if it is small, and one more for each so many bytes. No header has more, as most of what
+#: it lists takes an address; and an empty list takes one byte on the wire and seventy in memory.
+LISTS_MAX, SMALL_LISTS_MAX, BYTES_PER_LIST = 5 * ITEMS_MAX, 1_024, 8
+#: Bytes up to which lists are not counted, because there is no room for many.
+UNCOUNTED_BYTES = 4_096
 #: Bytes that the scanner buffers at most: more than any frame, and the most that msgpack allows.
 SCANNED_BYTES_MAX = (1 << 31) - 1
 #: Bytes that one frame adds to a datagram besides its headers' fields and its body: generous, for size estimates only.
@@ -44,6 +48,22 @@ DATAGRAM_BYTES_MAX = 65_507
 
 _EVERYBODY, _MEMBER, _WHOEVER, _SLICE = 0, 1, 2, 3
 _SCOPES = tuple(Scope)
+
+
+def frames_max(size: int) -> int:
+    """How many frames of together `size` bytes one datagram may have."""
+    return min(FRAMES_MAX, SMALL_FRAMES_MAX + size // BYTES_PER_FRAME)
+
+
+def bundles(frames: Sequence[bytes], room: int) -> Iterator[Sequence[bytes]]:
+    """Encoded frames, in order, as many to a datagram as it may have within `room` bytes; a larger frame goes alone."""
+    start, size = 0, 0
+    for end, frame in enumerate(frames):
+        if end > start and (size + len(frame) > room or end - start == frames_max(size)):
+            yield frames[start:end]
+            start, size = end, 0
+        size += len(frame)
+    yield frames[start:]
 
 
 @fast_frozen
@@ -63,7 +83,7 @@ class Codec:
     def __init__(self, cluster: str, headers: Mapping[int, type[Header]]) -> None:
         """`cluster` names the site: datagrams of other sites on the same group are refused."""
         self.cluster = cluster
-        self.schema = Schema(headers, {Batch: Converter(_pack_batch, self._parse_batch)})
+        self.schema = Schema(headers, {Batch: Converter(_pack_batch, self._parse_batch), str: PRINTABLE})
         self._parse_address = self.schema.parse_address
         self._scanner = _scanner()
 
@@ -125,7 +145,7 @@ class Codec:
         target = self._address(dest) if kind == _MEMBER else None
         if kind not in (_EVERYBODY, _MEMBER, _WHOEVER) or (kind != _MEMBER and dest is not None):
             raise ProtocolError("malformed")
-        if type(frames) is not list or not 0 < len(frames) <= FRAMES_MAX:
+        if type(frames) is not list or not 0 < len(frames) <= frames_max(len(data)):
             raise ProtocolError("malformed")
         return Datagram(origin, target, kind == _EVERYBODY, tuple([self._frame(each, origin, target) for each in frames]))
 
@@ -160,6 +180,8 @@ class Codec:
         site, origin, scope, first, count, body, target, target_site = value
         if type(site) is not str or type(target_site) is not str or max(len(site), len(target_site)) > TEXT_BYTES_MAX:
             raise ProtocolError("batch")
+        if not site.isprintable() or not target_site.isprintable():
+            raise ProtocolError("batch")
         if type(first) is not int or type(count) is not int or type(body) is not bytes:
             raise ProtocolError("batch")
         # The number after the last one must fit as well: the table that a joiner is handed contains it.
@@ -185,7 +207,7 @@ class Codec:
                 raw=False,
                 strict_map_key=True,
                 use_list=True,
-                list_hook=None if size <= LISTS_MAX else _ListCounter(LISTS_MAX),
+                list_hook=ListCounter(size) if size > UNCOUNTED_BYTES else None,
                 max_str_len=min(size, 4 * TEXT_BYTES_MAX),
                 max_bin_len=size,
                 max_array_len=size,
@@ -206,11 +228,13 @@ class Codec:
         scanner.skip()
 
 
-class _ListCounter:
-    """Refuses more than `lists_max` lists: an empty list takes one byte on the wire and seventy in memory."""
+class ListCounter:
+    """A list hook of msgpack that refuses more lists than data of so many bytes has, before what is in them is looked at."""
 
-    def __init__(self, lists_max: int) -> None:
-        self._left = lists_max
+    __slots__ = ("_left",)
+
+    def __init__(self, size: int) -> None:
+        self._left = min(LISTS_MAX, SMALL_LISTS_MAX + size // BYTES_PER_LIST)
 
     def __call__(self, value: list[Any]) -> list[Any]:
         self._left -= 1

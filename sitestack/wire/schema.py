@@ -65,6 +65,13 @@ def _parse_str(value: Any) -> str:
     return value
 
 
+def parse_printable(value: Any) -> str:
+    """A text from another process, which goes into logs and tables: it has no line ends and steers no terminal (C25)."""
+    if type(value) is not str or len(value) > TEXT_BYTES_MAX or not value.isprintable():
+        raise ProtocolError("field")
+    return value
+
+
 def _parse_bytes(value: Any) -> bytes:
     if type(value) is not bytes:
         raise ProtocolError("field")
@@ -96,7 +103,7 @@ def _parse_physical(value: Any) -> Physical:
     host, port = _parse_list(value, 2)
     if type(port) is not int or not 0 < port < 65536:
         raise ProtocolError("field")
-    return Physical(_parse_str(host), port)
+    return Physical(parse_printable(host), port)
 
 
 def _parse_list(value: Any, length: int) -> list[Any]:
@@ -104,6 +111,9 @@ def _parse_list(value: Any, length: int) -> list[Any]:
         raise ProtocolError("field")
     return value
 
+
+#: Of texts in datagrams and in frames of bridges.
+PRINTABLE = Converter(_same, parse_printable)
 
 _ATOMS: dict[Any, Converter] = {
     int: Converter(_same, _parse_int),
@@ -179,7 +189,7 @@ class Schema:
 
     def _parse_proxy(self, value: Any) -> ProxyUUID:
         uuid, site, relay = _parse_list(value, 3)
-        return ProxyUUID(self.parse_address(uuid), _parse_str(site), None if relay is None else self.parse_address(relay))
+        return ProxyUUID(self.parse_address(uuid), parse_printable(site), None if relay is None else self.parse_address(relay))
 
     def _optional(self, args: tuple[Any, ...]) -> Converter:
         inner = [arg for arg in args if arg is not type(None)]

@@ -37,4 +37,16 @@ TURN = (
         (_SWAPS[2],),
         (f"{STORIES}::test_who_dies_after_it_wrote_to_the_bridge_has_delivered_what_it_said_it_has",),
     ),
+    Mutant(
+        "TURN-budget",
+        "a flood is taken in all at once, and what is due waits for it",
+        (Edit(TURN_LOOP, "            if frames >= TURN_FRAMES_MAX or is_late(now):\n                return\n", ""),),
+        ("tests/sitestack/stack/test_turn.py::test_a_flood_waits_while_the_turn_does_what_is_due",),
+    ),
+    Mutant(
+        "TURN-small-frames",
+        "a datagram may be all small frames, each of which costs a thousand times as much as its bytes",
+        (Edit("sitestack/wire/codec.py", "min(FRAMES_MAX, SMALL_FRAMES_MAX + size // BYTES_PER_FRAME)", "4_096"),),
+        ("tests/sitestack/wire/test_codec.py::test_small_frames_are_few_so_that_every_byte_causes_bounded_work",),
+    ),
 )

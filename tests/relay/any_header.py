@@ -30,7 +30,8 @@ ADDRESSES = tuple([Address(bytes([n]) * 16) for n in range(1, 6)])
 
 addresses = st.sampled_from(ADDRESSES)
 integers = st.integers(-INT_MAX, INT_MAX) | st.integers(-1, 5)
-texts = st.text(max_size=10)
+#: A process takes no other texts from another one.
+texts = st.text(max_size=10).filter(str.isprintable)
 
 
 def product_stack() -> Stack:

@@ -15,6 +15,9 @@ from relay.instruments.simulation.faults import Fault
 from relay.instruments.simulation.plan import Plan
 from relay.node.config_values import KIND, Reader
 
+#: Characters of a plan, and digits of a number in it, at most.
+CHARS_MAX, DIGITS_MAX = 4 << 20, 18
+
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
@@ -36,16 +39,26 @@ def to_text(stored: StoredPlan) -> str:
 
 def from_text(text: str) -> StoredPlan:
     """Raises ValueError with a sentence for what is no plan."""
+    if len(text) > CHARS_MAX:
+        raise ValueError(f"it has more than {CHARS_MAX} characters")
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_int=_parse_int)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     reader = Reader({})
     stored, _ = reader.read(StoredPlan, value)
     if reader.problems:
         raise ValueError(reader.problems[0].removesuffix("."))
     assert isinstance(stored, StoredPlan)
     return stored
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > DIGITS_MAX:
+        raise ValueError(f"it has a number of more than {DIGITS_MAX} digits")
+    return int(digits)
 
 
 def to_json(value: Any) -> Any:

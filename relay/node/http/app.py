@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import structlog
@@ -12,14 +12,29 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from relay.node.http.metrics import CONTENT_TYPE, exposition
+from relay.node.http.token import BearerToken
 from relay.node.readiness import why_not_ready
 
 #: The status of a node, as `relay status` shows it.
 Describe = Callable[[], dict[str, Any]]
 
 
-def make_app(describe: Describe, peers: Sequence[str]) -> Starlette:
-    """The application of one node. `peers` are the sites that it is to be linked to while it relays."""
+def make_app(describe: Describe, peers: Sequence[str], token: BearerToken | None = None) -> Starlette:
+    """The application of one node. `peers` are the sites that it is to be linked to while it relays.
+
+    With a token, whoever does not bear it is told whether the node is alive and ready, and nothing else.
+    """
+
+    def may_read(request: Request) -> bool:
+        return token is None or token.is_in(request.headers.get("authorization", ""))
+
+    def guarded(answer: Callable[[], Response]) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            if not may_read(request):
+                return PlainTextResponse("This wants the token.\n", 401, {"WWW-Authenticate": "Bearer"})
+            return answer()
+
+        return endpoint
 
     async def healthz(_request: Request) -> Response:
         """Answer that the member is alive, which this answer itself proves: it is made in the member's event loop."""
@@ -32,16 +47,16 @@ def make_app(describe: Describe, peers: Sequence[str]) -> Starlette:
             return PlainTextResponse("members must be a whole number.\n", 400)
         reasons = why_not_ready(describe(), peers, int(wanted))
         if reasons:
-            return PlainTextResponse(f"not ready: {'; '.join(reasons)}.\n", 503)
+            return PlainTextResponse(f"not ready: {'; '.join(reasons)}.\n" if may_read(request) else "not ready\n", 503)
         return PlainTextResponse("ready\n")
 
-    async def status(_request: Request) -> Response:
+    def status() -> Response:
         return JSONResponse(describe(), headers={"Cache-Control": "no-store"})
 
-    async def metrics(_request: Request) -> Response:
+    def metrics() -> Response:
         return Response(exposition(describe()), media_type=CONTENT_TYPE)
 
-    paths = {"/healthz": healthz, "/readyz": readyz, "/status": status, "/metrics": metrics}
+    paths = {"/healthz": healthz, "/readyz": readyz, "/status": guarded(status), "/metrics": guarded(metrics)}
     return Starlette(
         routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in paths.items()],
         exception_handlers={Exception: _report},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections import Counter
 from contextlib import suppress
 from typing import TypeAlias, cast
 
@@ -17,17 +18,23 @@ from hypercorn.utils import wrap_app
 from starlette.applications import Starlette
 
 from relay.node.door import Door
+from relay.node.http.guard import HEAD_BYTES_MAX, GuardedStream
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
 SSLStream: TypeAlias = "trio.SSLStream[trio.SocketStream]"
 
-#: Seconds after which the kernel cuts off a client that takes no data, so that a leaving node does not wait for it.
+#: Seconds in which a client has to take an answer; the kernel cuts off one that takes no data at all, so that a leaving node
+#: does not wait for it.
 UNTAKEN_TIMEOUT_S = 5.0
+#: Seconds from the last answer, or from the beginning, in which a whole request must arrive.
+IDLE_TIMEOUT_S = 5.0
+#: Requests on one connection at most, so that whoever was let in first does not stay for ever.
+REQUESTS_MAX = 100
 BACKLOG = 64
-#: Connections at a time: several times the number of programs that usually watch a node.
-CONNECTIONS_MAX = 32
-TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+#: Connections at a time, of all and of one address: several times the number of programs that usually watch a node.
+CONNECTIONS_MAX, CONNECTIONS_EACH_MAX = 32, 16
+TOO_MANY = "503 Service Unavailable"
 #: Seconds for which a client that is turned away may take to read the answer.
 REFUSE_TIMEOUT_S = 1.0
 #: Pause (s) after the system could not accept a connection.
@@ -51,7 +58,7 @@ async def serve_http(
 
 
 class _Server:
-    """Accepts up to `CONNECTIONS_MAX` connections at a time, and turns away more.
+    """Accepts up to `CONNECTIONS_MAX` connections at a time, fewer of one address, and turns away more.
 
     Answers are made in the member's own event loop, so those to all connections together must take much less time than other
     members wait for a heartbeat.
@@ -59,7 +66,9 @@ class _Server:
 
     def __init__(self, app: Starlette, door: Door) -> None:
         self._door = door
-        self._open = self._refusing = 0
+        #: Open connections, by the host of the client.
+        self._open: Counter[str] = Counter()
+        self._refusing = 0
         self._config = _Config()
         self._context = WorkerContext(None)
         # Both follow the ASGI standard, each with types of its own.
@@ -74,38 +83,59 @@ class _Server:
                 self._door.fail(error)
                 await trio.sleep(RETRY_S)
                 continue
-            if self._open < CONNECTIONS_MAX:
-                self._door.admit()
-                self._open += 1
-                nursery.start_soon(self._serve, stream)
-            else:
-                self._door.refuse(f"there are {CONNECTIONS_MAX} connections already")
+            try:
+                host = stream.socket.getpeername()[0]
+            except OSError:  # the client is gone already
+                await trio.aclose_forcefully(stream)
+                continue
+            if why := self._why_full(host):
+                self._door.refuse(why)
                 if self._refusing < CONNECTIONS_MAX:
                     self._refusing += 1
                     nursery.start_soon(self._refuse, stream)
                 else:
                     await trio.aclose_forcefully(stream)
+            else:
+                self._door.admit()
+                self._open[host] += 1
+                nursery.start_soon(self._serve, stream, host)
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
+    def _why_full(self, host: str) -> str:
+        """Why there is no room for another connection of this host; empty when there is."""
+        if self._open.total() >= CONNECTIONS_MAX:
+            return f"there are {CONNECTIONS_MAX} connections already"
+        if self._open[host] >= CONNECTIONS_EACH_MAX:
+            return f"there are {CONNECTIONS_EACH_MAX} connections of {host} already"
+        return ""
+
+    async def _serve(self, stream: trio.SocketStream, host: str) -> None:
+        guarded = GuardedStream(stream, UNTAKEN_TIMEOUT_S)
         # TCPServer takes connections without TLS too, although its types do not say so.
-        server = TCPServer(self._app, self._config, self._context, ConnectionState({}), cast(SSLStream, stream))
+        server = TCPServer(self._app, self._config, self._context, ConnectionState({}), cast(SSLStream, guarded))
         try:
-            await server.run()
+            with guarded.scope:
+                await server.run()
+            if guarded.refused:
+                await self._turn_away(stream, guarded.refused)
         finally:
             stream.socket.close()  # hypercorn does not close it when it is cancelled
-            self._open -= 1
+            self._open[host] -= 1
+            self._open += Counter()  # forgets hosts without connections
 
     async def _refuse(self, stream: trio.SocketStream) -> None:
-        """Turn a client away, then read its request: closing with unread data would make the system discard the answer."""
         try:
-            with trio.move_on_after(REFUSE_TIMEOUT_S), suppress(trio.BrokenResourceError):
-                async with stream:
-                    await stream.send_all(TOO_MANY)
-                    await stream.send_eof()
-                    async for _ in stream:
-                        pass
+            await self._turn_away(stream, TOO_MANY)
         finally:
             self._refusing -= 1
+
+    async def _turn_away(self, stream: trio.SocketStream, status: str) -> None:
+        """Answer with this status, then read the request: closing with unread data would make the system discard the answer."""
+        with trio.move_on_after(REFUSE_TIMEOUT_S), suppress(trio.BrokenResourceError):
+            async with stream:
+                await stream.send_all(f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
+                await stream.send_eof()
+                async for _ in stream:
+                    pass
 
 
 class _Config(Config):
@@ -114,6 +144,13 @@ class _Config(Config):
     include_server_header = False
     #: None, because errors of the application are in the node's own log.
     errorlog = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keep_alive_timeout = IDLE_TIMEOUT_S
+        self.keep_alive_max_requests = REQUESTS_MAX
+        self.h11_max_incomplete_size = 2 * HEAD_BYTES_MAX
+        self.wsgi_max_body_size = 0
 
 
 def _open(bind: Physical) -> socket.socket:

@@ -26,15 +26,22 @@ from sitestack.model.events import (
     ViewInstalled,
     Waiting,
 )
+from sitestack.model.fair_hold import FairHold
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 #: Bytes that a message adds to a body besides its payload: its entry in the size table.
 SIZE_BYTES = 4
-#: How many bytes of unicasts that overtake this member's first view wait for it. Flow control lets less through.
+#: How many unicasts that overtake this member's first view wait for it, and how many bytes. Flow control lets less through.
+EARLY_MAX = 65_536
 EARLY_BYTES_MAX = 64 * 1024 * 1024
+
+
+def _held_bytes(frame: Frame) -> int:
+    return FRAME_OVERHEAD_BYTES + frame.payload_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +96,7 @@ class Batching(Layer):
         self._waiting_bytes = 0
         self._joined = False
         #: Unicasts of members that have installed this member's first view earlier than itself.
-        self._early: list[Frame] = []
-        self._early_bytes = Level(EARLY_BYTES_MAX)
+        self._early = FairHold(EARLY_MAX, EARLY_BYTES_MAX, _held_bytes)
         self._flowing = False
         self._refusing = False
         self._leave_at: float | None = None
@@ -176,9 +182,7 @@ class Batching(Layer):
         elif isinstance(event, ViewInstalled):
             self._flowing = not event.blocked
             self._joined = True
-            early, self._early = self._early, []
-            self._early_bytes.now = 0
-            return [Up(event), *[Up(frame) for frame in early]]
+            return [Up(event), *[Up(frame) for frame in self._early.take_all()]]
         elif isinstance(event, Left):
             self._refusing = True
             return [*[Up(each) for each in self._left_behind()], Up(event)]
@@ -186,11 +190,8 @@ class Batching(Layer):
 
     def _hold(self, frame: Frame) -> list[Effect]:
         """Hold a frame until the first view, which the application sees before its first delivery."""
-        self._early_bytes.add(0 if frame.batch is None else len(frame.batch.body))
-        if self._early_bytes.is_over:
-            return [Dropped("before_first_view")]
-        self._early.append(frame)
-        return []
+        dropped = self._early.hold(frame)
+        return [Dropped("before_first_view", dropped)] if dropped else []
 
     def flush(self, now: float) -> list[Effect]:
         """Close the batches that may be closed, and leave if it is time."""
@@ -223,7 +224,8 @@ class Batching(Layer):
             "waiting_bytes": Level.of(self._waiting_bytes, None),
             "outstanding_messages": Level.of(self._count_outstanding(), None),
             "targets": Level.of(len(self._targets), len(UNICASTS) * TARGETS_MAX, why),
-            "early_bytes": self._early_bytes,
+            "early_frames": self._early.count,
+            "early_bytes": self._early.bytes,
         }
 
     # -- closing -----------------------------------------------------------------------------------------------------

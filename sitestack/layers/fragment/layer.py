@@ -32,7 +32,8 @@ class FragmentConfig:
     #: An encoded frame above this is refused, by its sender and by its receivers. It must have room for the largest message of
     #: the application, here and in other sites, and for the states that a joiner is handed, above all the relay's buffer.
     frame_bytes_max: int = 256 * 1024 * 1024
-    #: How many bytes of incomplete frames are held, of all senders together; beyond, the frame that waits longest is discarded.
+    #: How many bytes of incomplete frames are held, of all senders together; beyond, the largest is discarded, or one that
+    #: waits for long.
     partial_bytes_max: int = 512 * 1024 * 1024
     #: How many incomplete frames are held; beyond, the one that waits longest is discarded. Two a sender are normal.
     partials_max: int = 4_096

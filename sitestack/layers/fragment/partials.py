@@ -27,8 +27,16 @@ class _Partial:
         self.size = 0
 
 
+#: Seconds without a piece after which an incomplete frame is discarded first, as one that a dead sender has left behind.
+STALE_S = 5.0
+
+
 class Partials:
-    """Incomplete frames in the order of their last pieces: at the bounds the one that waits longest is discarded."""
+    """Incomplete frames in the order of their last pieces.
+
+    At the bounds the one that waits longest is discarded, if it waits for long; otherwise the largest, so that one sender's
+    flood discards nothing of others.
+    """
 
     def __init__(self, partials_max: int, bytes_max: int, frame_bytes_max: int, idle_s: float) -> None:
         """Bounds: the number of frames, the bytes of all and of each, and the seconds a unicast waits for its next piece."""
@@ -58,7 +66,7 @@ class Partials:
         if len(partial.pieces) == partial.count:
             self._discard(key)
             return partial.pieces, dropped
-        return None, dropped + self._keep_bounds()
+        return None, dropped + self._keep_bounds(now)
 
     def _contradicts(self, partial: _Partial, header: FragmentHeader) -> bool:
         """Whether this piece does not continue the frame, or no honest sender would send it."""
@@ -66,11 +74,14 @@ class Partials:
             return True
         return header.count < 2 or not header.data or partial.size + len(header.data) > self._frame_bytes_max
 
-    def _keep_bounds(self) -> int:
-        """Discard the frames that wait longest; with sensible bounds those are of dead senders. Returns their pieces."""
+    def _keep_bounds(self, now: float) -> int:
+        """Discard frames until the rest is within the bounds. Returns how many pieces they had."""
         dropped = 0
         while self.bytes.is_over or len(self._partials) > self._partials_max:
-            dropped += self._discard(next(iter(self._partials)))
+            victim = next(iter(self._partials))
+            if self.bytes.is_over and now < self._partials[victim].heard_at + STALE_S:
+                victim = max(self._partials, key=lambda key: self._partials[key].size)
+            dropped += self._discard(victim)
         return dropped
 
     def _discard(self, key: Key) -> int:

@@ -57,7 +57,8 @@ class MembershipConfig:
     leave_timeout_s: float = 3.0
     #: How long a member may be blocked in a flush before it checks whether it has to lead itself.
     blocked_timeout_s: float = 10.0
-    #: How many frames of views not yet installed are held; more are dropped, and their senders send them again.
+    #: How many frames of views not yet installed are held; beyond, frames of the sender of most of them are dropped, and it
+    #: sends them again.
     held_frames_max: int = 4_096
     #: Times and bounds of the leader.
     leader: LeaderTimes = field(default_factory=LeaderTimes)
@@ -208,7 +209,7 @@ class Membership(Layer):
         return {
             "blocked": Level.of(int(self._member.blocked_since is not None or bool(self._quarantine)), 1),
             "suspected": Level.of(len(self._leader.suspected), None),
-            "held_frames": Level.of(len(self._tags), self._config.held_frames_max),
+            **self._tags.levels(),
             "joiners": Level.of(self._leader.joiners, self._config.leader.joiners_max),
             "failed_changes": Level.of(
                 self._leader.failed_changes, self._config.leader.joiners_max, "joins and merges that are not tried again soon"

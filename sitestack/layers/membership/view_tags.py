@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from sitestack.layers.membership.headers import ViewTag
 from sitestack.layers.membership.promises import Promises
+from sitestack.model.fair_hold import FairHold
 from sitestack.model.frame import Frame
+from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
+from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
+
+#: Bytes of frames that are held at most: as many as the largest frame may have.
+HELD_BYTES_MAX = 256 << 20
+
+
+def _size(frame: Frame) -> int:
+    return FRAME_OVERHEAD_BYTES + frame.payload_bytes
 
 
 class ViewTags:
     """Tags unicasts going down, and holds those that arrive for a view not installed here yet.
 
-    At most `held_max` frames are held; more are dropped, and their senders send them again.
+    At most `held_max` frames are held. Beyond, frames of the sender of most of them are dropped, and it sends them again.
     """
 
     def __init__(self, member: Promises, held_max: int) -> None:
         self._member = member
-        self._held_max = held_max
-        self._held: list[Frame] = []
+        self._held = FairHold(held_max, HELD_BYTES_MAX, _size)
 
-    def __len__(self) -> int:
-        return len(self._held)
+    def levels(self) -> dict[str, Level]:
+        """The frames that are held."""
+        return {"held_frames": self._held.count, "held_bytes": self._held.bytes}
 
     def tag(self, frame: Frame) -> list[Effect]:
         """Tag a unicast going down. To a process outside the view it is dropped: that process would never hand it up."""
@@ -38,16 +48,13 @@ class ViewTags:
             return [Up(frame.pop())]
         if installed is not None and view < installed.id:
             return [Dropped("old_view")]
-        if len(self._held) >= self._held_max:
-            return [Dropped("held_frames")]
-        self._held.append(frame)
-        return []
+        dropped = self._held.hold(frame)
+        return [Dropped("held_frames", dropped)] if dropped else []
 
     def release(self) -> list[Effect]:
         """Deliver the held frames of the view that was just installed; those of later views go on waiting."""
-        held, self._held = self._held, []
         effects: list[Effect] = []
-        for frame in held:
+        for frame in self._held.take_all():
             tag = frame.top(ViewTag)
             assert tag is not None
             effects += self.judge(frame, tag.view)

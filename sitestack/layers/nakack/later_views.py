@@ -7,41 +7,84 @@ hears the multicasts of views of which it never becomes a member.
 from __future__ import annotations
 
 from sitestack.layers.nakack.window import frame_bytes
+from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.model.view import ViewId
 
 
+class _Held:
+    """The frames of one sender, by view; none is empty."""
+
+    __slots__ = ("bytes", "count", "views")
+
+    def __init__(self) -> None:
+        self.views: dict[ViewId, list[Frame]] = {}
+        self.count = self.bytes = 0
+
+
 class LaterViews:
-    """Holds frames by view, within bounds. At a bound the earliest view gives way: its installation is the least likely."""
+    """Holds frames by view, within bounds. At a bound the sender that holds most gives way, so that no other loses anything.
+
+    The earliest of its views goes first: its installation is the least likely.
+    """
 
     def __init__(self, count_max: int, bytes_max: int) -> None:
-        self._frames: dict[ViewId, list[Frame]] = {}
+        self._senders: dict[Address, _Held] = {}
+        self._count_max, self._bytes_max = count_max, bytes_max
         why = "a joiner hears views that it never becomes a member of; they go when a later one is installed"
         self.count = Level(count_max, why)
         self.bytes = Level(bytes_max, why)
 
     def hold(self, view: ViewId, frame: Frame) -> int:
         """Keep a frame of a later view; returns how many frames were given up for it, the frame itself included."""
-        size = frame_bytes(frame)
+        self._senders.setdefault(frame.source, _Held()).views.setdefault(view, []).append(frame)
+        self._count(frame, 1)
         evicted = 0
-        while not (self.count.fits(1) and self.bytes.fits(size)):
-            earliest = min(self._frames, default=view)
-            if earliest >= view:
+        while self.count.is_over or self.bytes.is_over:
+            sender = max(self._senders, key=self._share)
+            earliest = min(self._senders[sender].views)
+            if sender == frame.source and earliest == view:
+                self._count(self._senders[sender].views[view].pop(), -1)
+                if not self._senders[sender].views[view]:
+                    self._clear(sender, view)
                 return evicted + 1
-            evicted += len(self._discard(earliest))
-        self._frames.setdefault(view, []).append(frame)
-        self.count.add(1)
-        self.bytes.add(size)
+            evicted += len(self._discard(sender, earliest))
         return evicted
 
     def release(self, view: ViewId) -> tuple[list[Frame], int]:
         """The frames of the view that is being installed, and how many frames of earlier views were discarded."""
-        skipped = sum(len(self._discard(each)) for each in sorted(self._frames) if each < view)
-        return self._discard(view), skipped
+        frames: list[Frame] = []
+        skipped = 0
+        for sender, held in list(self._senders.items()):
+            for each in [each for each in held.views if each <= view]:
+                discarded = self._discard(sender, each)
+                if each == view:
+                    frames += discarded
+                else:
+                    skipped += len(discarded)
+        return frames, skipped
 
-    def _discard(self, view: ViewId) -> list[Frame]:
-        frames = self._frames.pop(view, [])
-        self.count.now -= len(frames)
-        self.bytes.now -= sum(map(frame_bytes, frames))
+    def _share(self, sender: Address) -> float:
+        """Which part of the tighter bound a sender uses."""
+        held = self._senders[sender]
+        return max(held.count / self._count_max, held.bytes / self._bytes_max)
+
+    def _discard(self, sender: Address, view: ViewId) -> list[Frame]:
+        frames = self._senders[sender].views[view]
+        for frame in frames:
+            self._count(frame, -1)
+        self._clear(sender, view)
         return frames
+
+    def _clear(self, sender: Address, view: ViewId) -> None:
+        del self._senders[sender].views[view]
+        if not self._senders[sender].views:
+            del self._senders[sender]
+
+    def _count(self, frame: Frame, sign: int) -> None:
+        held, size = self._senders[frame.source], sign * frame_bytes(frame)
+        held.count += sign
+        held.bytes += size
+        self.count.add(sign)
+        self.bytes.add(size)

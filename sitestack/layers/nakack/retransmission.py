@@ -106,7 +106,11 @@ class Holes:
 
 
 class Answers:
-    """Damps answers (C15): in each period a requester gets each frame once, and all requesters together `bytes_max` bytes."""
+    """Damps answers (C15): in each period a requester gets each frame once, and all requesters together `bytes_max` bytes.
+
+    Where several have asked, in this period or in the one before, none of them gets more than an equal share of that: so a
+    member that asks without end keeps no other one from what it misses.
+    """
 
     def __init__(self, period_s: float, bytes_max: int, count_max: int) -> None:
         self._period_s = period_s
@@ -114,15 +118,23 @@ class Answers:
         self._count_max = count_max
         self._period_end = float("-inf")
         self._bytes = 0
+        #: Bytes for each that has asked in this period, and whoever asked in the one before.
+        self._bytes_for: dict[Address, int] = {}
+        self._before: frozenset[Address] = frozenset()
         #: The (requester, sender, number) answered in this period. Bounded by the bytes, as every frame counts for some.
         self._given: set[tuple[Address, Address, int]] = set()
 
     def choose(self, window: Window, ranges: tuple[tuple[int, int], ...], requester: Address, now: float) -> list[Frame]:
         """The frames in these ranges that are held here and may be sent to the requester now."""
         if now >= self._period_end:
+            is_next = now < self._period_end + self._period_s
+            self._before = frozenset(self._bytes_for) if is_next else frozenset()
             self._period_end = now + self._period_s
             self._bytes = 0
+            self._bytes_for.clear()
             self._given.clear()
+        self._bytes_for.setdefault(requester, 0)
+        share = self._bytes_max / len(self._before.union(self._bytes_for))
         frames: list[Frame] = []
         left = self._count_max
         for first, last in ranges:
@@ -131,7 +143,7 @@ class Answers:
             left -= max(0, last - first + 1)
             for seqno in range(first, last + 1):
                 frame = window.frames.get(seqno)
-                if frame is not None and self._allow(frame, requester):
+                if frame is not None and self._bytes_for[requester] < share and self._allow(frame, requester):
                     frames.append(frame)
         return frames
 
@@ -141,6 +153,7 @@ class Answers:
             return False
         self._given.add(key)
         self._bytes += frame_bytes(frame)
+        self._bytes_for[requester] += frame_bytes(frame)
         return True
 
     @property

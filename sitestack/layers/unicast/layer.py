@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 from math import inf
+from operator import attrgetter
 from typing import ClassVar
 
-from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastConfig, UnicastData, UnicastSync
+from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastConfig, UnicastData, UnicastSync, frame_bytes
 from sitestack.layers.unicast.receiver import Receiver
 from sitestack.layers.unicast.sender import Sender
 from sitestack.model.address import Address
@@ -27,6 +28,8 @@ __all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
 #: REST_S seconds for each of them above it: walking then takes about a tenth of the time, however many strangers there are.
 MANY_PEERS = 512
 REST_S = 20e-6
+#: Bytes that are kept ahead of holes, of all peers together; each has a bound of its own, but there may be thousands.
+REORDER_ALL_BYTES_MAX = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Unicast(Layer):
         self._to_answer: dict[Address, Receiver] = {}
         self._conn_ids = count(1)
         self._windows = count(1)
+        self._reorder_all_bytes = Level(REORDER_ALL_BYTES_MAX)
         #: The highest mid used for any peer whose sender is forgotten. New senders begin above it, so no sender is kept for its
         #: numbers.
         self._mids_used = 0
@@ -195,26 +199,38 @@ class Unicast(Layer):
         self._to_answer[peer] = receiver
         if isinstance(header, UnicastSync):
             return receiver.handle_sync(header, now)
+        # Most of the time nothing waits anywhere, and nothing has to be counted.
+        shed = self._shed(frame_bytes(frame)) if self._reorder_all_bytes.now else []
         effects = receiver.handle_data(frame, header, now)
         self._reorder_bytes_high = max(self._reorder_bytes_high, receiver.buffer_bytes)
-        return effects
+        return [*shed, *effects]
 
     def _remember(self, peer: Address, now: float) -> Receiver:
         """Add a receiver for a new peer. At the bound the peer that was silent longest is forgotten for it."""
         if len(self._receivers) >= self._config.peers_max:
             silent = next(iter(self._receivers))
-            del self._receivers[silent]
-            self._to_answer.pop(silent, None)
-        receiver = self._receivers[peer] = Receiver(peer, self._config, self._local.rng, self._windows, now)
-        return receiver
+            self._forget_receiver(silent)
+        new = Receiver(peer, self._config, self._local.rng, self._windows, now, self._reorder_all_bytes)
+        self._receivers[peer] = new
+        return new
+
+    def _forget_receiver(self, peer: Address) -> None:
+        self._receivers.pop(peer).close()
+        self._to_answer.pop(peer, None)
+
+    def _shed(self, size: int) -> list[Effect]:
+        """When all peers together have too much ahead of holes, the one that has most loses it: it was not acknowledged."""
+        shed, waiting = 0, self._reorder_all_bytes
+        while waiting.now and not waiting.fits(size):
+            shed += max(self._receivers.values(), key=attrgetter("buffer_bytes")).shed()
+        return [Dropped("unicast_shed", shed)] if shed else []
 
     def _expire_receiver(self, peer: Address, receiver: Receiver, now: float) -> None:
         if receiver.wants_to_ask(now):
             self._to_answer[peer] = receiver  # `flush` asks, and arms the next deadline
             return
         if receiver.is_past(now):
-            del self._receivers[peer]
-            self._to_answer.pop(peer, None)
+            self._forget_receiver(peer)
             return
         if receiver.is_idle(now):
             receiver.close()
@@ -279,6 +295,7 @@ class Unicast(Layer):
             "window_bytes": Level.of(window_bytes, config.window_bytes_max, high=self._window_bytes_high),
             "queue_bytes": Level.of(queue_bytes, config.queue_bytes_max, high=self._queue_bytes_high),
             "reorder_frames": Level.of(buffers, config.reorder_frames_max),
+            "reorder_all_bytes": self._reorder_all_bytes,
             "reorder_bytes": Level.of(buffer_bytes, config.reorder_bytes_max, high=self._reorder_bytes_high),
             # Messages out of band that were delivered before their turn. Those that a tombstone remembers are not counted.
             "early_delivered": Level.of(early, config.reorder_frames_max),

@@ -22,13 +22,16 @@ from sitestack.layers.unicast.headers import (
 )
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
+from sitestack.model.level import Level
 from sitestack.stack.layer import Dropped, Effect, Up
 
 
 class Receiver:
     """Everything that comes from one peer."""
 
-    def __init__(self, peer: Address, config: UnicastConfig, rng: random.Random, windows: Iterator[int], now: float) -> None:
+    def __init__(
+        self, peer: Address, config: UnicastConfig, rng: random.Random, windows: Iterator[int], now: float, all_bytes: Level
+    ) -> None:
         self.peer = peer
         #: Numbers the windows of all peers, so that a new window has a higher number even if its peer was forgotten in between.
         self._windows = windows
@@ -53,6 +56,8 @@ class Receiver:
         #: again.
         self.buffer: dict[int, Frame] = {}
         self.buffer_bytes = 0
+        #: The same of all peers together.
+        self._all_bytes = all_bytes
         self._ask_s = config.ask_interval_s
         #: The earliest time to ask for a hole, or for the start of the connection.
         self._ask_at = now
@@ -163,6 +168,7 @@ class Receiver:
             return [Dropped("unicast_window_full")]
         self.buffer[seqno] = frame
         self.buffer_bytes += size
+        self._all_bytes.add(size)
         is_new = header.mid > self.last_mid and header.mid not in self.early
         if is_new and frame.is_out_of_band and len(self.early) < config.reorder_frames_max:
             self.early[header.mid] = None
@@ -172,14 +178,22 @@ class Receiver:
     def _take(self, seqno: int) -> Frame:
         frame = self.buffer.pop(seqno)
         self.buffer_bytes -= frame_bytes(frame)
+        self._all_bytes.now -= frame_bytes(frame)
         return frame
+
+    def shed(self) -> int:
+        """Drop the frames that wait, which were not acknowledged and come again; returns how many there were."""
+        shed = len(self.buffer)
+        self.buffer = {}
+        self._all_bytes.now -= self.buffer_bytes
+        self.buffer_bytes = 0
+        return shed
 
     def close(self) -> None:
         """Give up the window. Frames that were not delivered were not acknowledged either, so they come again."""
         self._next_seqno = None
         self._highest = 0
-        self.buffer = {}
-        self.buffer_bytes = 0
+        self.shed()
 
     # -- answers ---------------------------------------------------------------------------------------------------
 

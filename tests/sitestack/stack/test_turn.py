@@ -13,7 +13,8 @@ from sitestack.model.events import Event, ShellEffect
 from sitestack.model.frame import Frame, Header
 from sitestack.stack.layer import Effect, Layer, Transmit, Up
 from sitestack.stack.stack import Stack
-from sitestack.stack.turn import STEPS, Shell, TurnLoop
+from sitestack.stack.turn import STEPS, TURN_FRAMES_MAX, Shell, TurnLoop
+from sitestack.wire.codec import FRAMES_MAX
 from tests.harness.addresses import address
 
 A = address("A")
@@ -121,3 +122,55 @@ def test_what_arrived_goes_in_before_what_is_due_and_the_flush_is_last() -> None
     assert (other.log, receiver.due) == (["flush"], 5.0)
     receiver.turn([(data, HERE)], 5.0)
     assert (other.log, receiver.due) == (["flush", "up", "expire", "flush"], None)
+
+
+# -- a flood -------------------------------------------------------------------------------------------------------------
+
+
+def full_datagram(to: Address) -> tuple[bytes, Physical]:
+    """As many small frames as a datagram may have."""
+    codec = Stack(A, [Talker()], "NYC", 1_400).codec
+    frame = codec.encode_frame(Frame(A, to, (Word("x" * 32),)))
+    return codec.encode_datagram(A, to, [frame] * FRAMES_MAX), HERE
+
+
+def test_a_flood_waits_while_the_turn_does_what_is_due() -> None:
+    """A turn takes a limited number of frames; what is left waits, in order, and the next turn is due at once."""
+    other, to = Talker(), Address(b"\x02" * 16)
+    loop = TurnLoop(Stack(to, [other], "NYC", 1_400), Shell(*[lambda what: None] * 4))
+    flood = [full_datagram(to)] * 40
+    arrived: list[tuple[bytes, Physical]] = flood
+    turns = 0
+    while arrived or loop.is_behind:
+        other.due = 5.0
+        loop.turn(arrived, 5.0)
+        arrived, turns = [], turns + 1
+        taken = other.log.count("up")
+        assert 0 < taken <= TURN_FRAMES_MAX + FRAMES_MAX
+        assert other.log[taken:] == ["expire", "flush"] or turns == 1  # before the first turn nothing was known to be due
+        assert loop.due == (5.0 if loop.is_behind else None)
+        other.log.clear()
+    assert turns >= 40 * FRAMES_MAX / (TURN_FRAMES_MAX + FRAMES_MAX)
+
+
+def test_a_turn_that_takes_too_long_ends_early_but_takes_something() -> None:
+    other, to = Talker(), Address(b"\x02" * 16)
+    loop = TurnLoop(Stack(to, [other], "NYC", 1_400), Shell(*[lambda what: None] * 4), is_late=lambda began: True)
+    loop.turn([full_datagram(to)] * 3, 1.0)
+    assert (other.log.count("up"), loop.is_behind, loop.due) == (FRAMES_MAX, True, 1.0)
+    loop.turn([], 2.0)
+    loop.turn([], 3.0)
+    assert (other.log.count("up"), loop.is_behind, loop.due) == (3 * FRAMES_MAX, False, None)
+
+
+def test_what_a_sender_bundles_a_receiver_takes() -> None:
+    """The smallest frames there are: a datagram has few of them, and all arrive."""
+    layer, other, to = Talker(), Talker(), Address(b"\x02" * 16)
+    sender = Stack(A, [layer], "NYC", 60_000)
+    layer.says = [Transmit(HERE, Frame(A, to, (Word(""),)))] * 5_000
+    datagrams = sender.flush(0.0).datagrams
+    receiver = Stack(to, [other], "NYC", 60_000)
+    for _, data in datagrams:
+        receiver.receive(data, HERE, 0.0)
+    assert (other.log.count("up"), receiver.drops) == (5_000, {})
+    assert len(datagrams) > 5_000 / FRAMES_MAX

@@ -17,7 +17,7 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.model.view import SubView, View, ViewId
-from sitestack.wire.codec import DATAGRAM_BYTES_MAX, FRAMES_MAX, HEADERS_MAX, MAGIC, VERSION, Codec
+from sitestack.wire.codec import DATAGRAM_BYTES_MAX, FRAMES_MAX, HEADERS_MAX, MAGIC, VERSION, Codec, bundles, frames_max
 from sitestack.wire.schema import INT_MAX
 from tests.harness.addresses import address
 
@@ -57,7 +57,7 @@ CODEC = Codec("NYC", {1: Everything, 2: Small})
 
 addresses = st.binary(min_size=16, max_size=16).map(Address)
 numbers = st.integers(min_value=0, max_value=2**62)
-texts = st.text(max_size=20)
+texts = st.text(max_size=20).filter(str.isprintable)
 view_ids = st.builds(ViewId, numbers, addresses)
 views = st.builds(
     lambda vid, lineage, members, subs: View(vid, lineage, tuple(members), tuple("n" for _ in members), tuple(subs)),
@@ -131,7 +131,7 @@ def test_a_multicast_and_a_datagram_for_whoever_is_there_have_no_destination() -
 
 
 def test_many_frames_fit_into_one_datagram() -> None:
-    many = [Frame(A, B, (Small(n),)) for n in range(300)]
+    many = [Frame(A, B, (Small(n),), Batch("NYC", A, Scope.ALL, 1, 1, pack_body([b"x"]))) for n in range(FRAMES_MAX)]
     assert list(CODEC.decode(encode(*many)).frames) == many
 
 
@@ -238,7 +238,9 @@ def lists(count: int) -> bytes:
     return b"\xdd" + count.to_bytes(4, "big") + b"\x90" * count
 
 
-@pytest.mark.parametrize("bomb", [nested(1_000, 60_000), nested(250, 1_400), nested(1_000, 1 << 20), lists(1 << 21)])
+@pytest.mark.parametrize(
+    "bomb", [nested(1_000, 60_000), nested(250, 1_400), nested(1_000, 1 << 20), lists(1 << 21), lists(60_000)]
+)
 def test_what_is_refused_takes_no_more_room_than_a_few_times_its_bytes(bomb: bytes) -> None:
     """An array may say that it is long, and an empty one takes seventy bytes: before that is made it has to be counted."""
     tracemalloc.start()
@@ -279,6 +281,26 @@ def test_the_number_of_headers_and_frames_is_bounded() -> None:
         CODEC.decode(spoilt([[False, [[2, 1]] * (HEADERS_MAX + 1), None]]))
     with pytest.raises(ProtocolError):
         CODEC.decode(spoilt([[False, [[2, 1]], None]] * (FRAMES_MAX + 1)))
+
+
+def test_small_frames_are_few_so_that_every_byte_causes_bounded_work() -> None:
+    """A frame costs far more than its bytes: a datagram of nothing but the smallest ones would hold up a member for long."""
+    small = [False, [[2, 1]], None]
+    assert len(CODEC.decode(spoilt([small] * frames_max(0))).frames) == frames_max(0)
+    with pytest.raises(ProtocolError, match="malformed"):
+        CODEC.decode(spoilt([small] * (frames_max(0) + 10)))
+    with pytest.raises(ProtocolError, match="malformed"):
+        CODEC.decode(spoilt([small] * FRAMES_MAX))
+    assert frames_max(DATAGRAM_BYTES_MAX) == FRAMES_MAX <= 256
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 200, 5_000])
+@pytest.mark.parametrize("size", [7, 31, 33, 100, 1_000])
+def test_frames_are_bundled_as_they_are_taken(count: int, size: int) -> None:
+    for bundle in bundles([b"x" * size] * count, 20_000):
+        assert len(bundle) <= frames_max(sum(map(len, bundle)))
+        assert sum(map(len, bundle)) <= 20_000
+    assert sum(map(len, bundles([b"x" * size] * count, 20_000))) == count
 
 
 def test_the_largest_batch_of_a_datagram_is_read_without_a_copy_too_many() -> None:

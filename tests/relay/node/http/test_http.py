@@ -202,8 +202,11 @@ async def test_a_busy_port_is_one_sentence() -> None:
 async def test_one_connection_too_many_is_told_so_and_gets_in_when_another_ends() -> None:
     """All that may be open at a time, each of them asked something and kept open."""
     node, ask = FakeNode(), b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    hosts = [f"127.0.0.{n}" for n in range(2, 2 + server.CONNECTIONS_MAX // server.CONNECTIONS_EACH_MAX)]
     async with served(node) as place:
-        guests = [await trio.open_tcp_stream(*place) for _ in range(server.CONNECTIONS_MAX)]
+        guests = [
+            await trio.open_tcp_stream(*place, local_address=host) for host in hosts for _ in range(server.CONNECTIONS_EACH_MAX)
+        ]
         for guest in guests:
             await guest.send_all(ask)
             assert b" 200 " in await guest.receive_some()

@@ -18,7 +18,7 @@ from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import SITE, address, local_of, view_of
 from tests.harness.ordered import Configs, OrderedGroup
 
-A, B = address("A"), address("B")
+A, B, C = map(address, "ABC")
 SMALL = BatchingConfig(batch_bytes_max=100, batch_count_max=5, window_bytes=200, send_credit_bytes=1000)
 
 
@@ -232,7 +232,7 @@ def test_a_group_that_sends_before_its_first_view_delivers_everything_in_order()
 
 
 def test_a_unicast_that_overtakes_the_first_view_is_delivered_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EARLY_BYTES_MAX", 10)
+    monkeypatch.setattr(module, "EARLY_MAX", 2)
     batching = batching_of(joined=False)
     early = [Frame(B, A, (), Batch(SITE, B, Scope.UNICAST, n, 1, b"\0\0\0\0", A, SITE)) for n in (1, 2, 3)]
     answers = [batching.up(frame, 0.0) for frame in early]
@@ -363,3 +363,17 @@ def test_what_another_site_sends_in_my_name_is_not_mine() -> None:
     come_back(batching, mine)
     assert batching.levels()["outstanding_bytes"].now == 0
     assert batching.is_silent(mine)
+
+
+def test_one_members_flood_before_the_first_view_takes_no_others_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EARLY_MAX", 4)
+    batching = batching_of(joined=False)
+
+    def unicast(source: Address, n: int) -> Frame:
+        return Frame(source, A, (), Batch(SITE, source, Scope.UNICAST, n, 1, b"\0\0\0\0", A, SITE))
+
+    for n in range(1, 10):
+        batching.up(unicast(B, n), 0.0)
+    assert batching.up(unicast(C, 1), 0.0) == [Dropped("before_first_view")]
+    installed = ViewInstalled(view_of(1, "AB"), None)
+    assert batching.up(installed, 0.0) == [Up(installed), *[Up(unicast(B, n)) for n in (1, 2, 3)], Up(unicast(C, 1))]

@@ -340,3 +340,22 @@ def test_a_frame_that_makes_progress_stays_when_the_bound_is_reached() -> None:
 def test_a_piece_carries_as_much_as_the_limit_allows() -> None:
     sent = frames_of(layer_of().down(cast_of(100_000), 0.0))
     assert LIMIT - PIECE_OVERHEAD_BYTES < len(CODEC.encode_frame(sent[0])) <= LIMIT
+
+
+def test_a_flood_of_pieces_discards_nothing_of_others() -> None:
+    receiver = layer_of(partial_bytes_max=10_000)
+    honest, flood = (Address(bytes([n]) * 16) for n in range(2))
+    assert receiver.up(piece(0, 2, b"begin", source=honest), 0.0) == []
+    for index in range(15):
+        receiver.up(piece(index, 1_000, bytes(900), source=flood), 0.1)
+        assert receiver.levels()["partial_bytes"].now <= 10_000
+    assert receiver.levels()["partial_bytes"].now == len(b"begin")
+
+
+def test_what_a_dead_sender_has_left_behind_is_discarded_before_the_largest() -> None:
+    receiver = layer_of(partial_bytes_max=10_000)
+    busy, dead = (Address(bytes([n]) * 16) for n in range(2))
+    receiver.up(piece(0, 9, bytes(600), source=dead), 0.0)
+    for index in range(10):
+        receiver.up(piece(index, 1_000, bytes(900), source=busy), 100.0)
+    assert receiver.up(piece(10, 1_000, bytes(900), source=busy), 100.0) == [Dropped("fragment", 1)]

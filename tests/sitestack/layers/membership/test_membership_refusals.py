@@ -31,7 +31,7 @@ from sitestack.model.events import Connect, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Announce, Down, Dropped, Effect
+from sitestack.stack.layer import Announce, Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of
 
 A, B, C, D, X = map(address, "ABCDX")
@@ -156,3 +156,19 @@ def test_who_does_not_answer_in_time_is_counted_and_left_out() -> None:
     due = 1.0 + CONFIG.leader.batch_s + CONFIG.leader.flush_timeout_s
     effects = coordinator.expire(due)
     assert Dropped("flush_timeout", 3) in effects
+
+
+def test_one_members_flood_of_frames_of_a_view_to_come_takes_no_others_place() -> None:
+    layer = member("B")
+    for n in range(5):
+        assert hear(layer, A, ViewTag(ViewId(1_000 + n, A))) == ([] if n < 2 else [Dropped("held_frames")])
+    assert hear(layer, C, ViewTag(NEXT)) == [Dropped("held_frames")]
+    levels = layer.levels()
+    assert (levels["held_frames"].now, levels["held_frames"].bound) == (2, 2)
+    assert hear(layer, C, ViewTag(NEXT)) == [Dropped("held_frames")]
+    promise(layer, NEXT)
+    hear(layer, A, prepare())
+    effects = hear(layer, A, Commit(NEXT))
+    installed = next(each.event for each in effects if isinstance(each, Announce))
+    released = layer.up(installed, 1.0)
+    assert [each.event.source for each in released if isinstance(each, Up) and isinstance(each.event, Frame)] == [C]

@@ -11,7 +11,7 @@ from sitestack.layers.nakack import NakAck, NakAckConfig, NakAckStatistics
 from sitestack.layers.nakack.headers import RANGES_MAX, Cast, Highest, Retransmit
 from sitestack.model.events import Blocked, Stable, ViewInstalled
 from sitestack.model.frame import Frame
-from sitestack.stack.layer import Down, Dropped, Layer, Up
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Up
 from tests.harness.addresses import view_of
 from tests.harness.casters import V1, V2, A, B, C, Casters, X, cast_of, delivery_of, member_of_v1, nakack_of
 from tests.harness.messages import frame_of, seqnos
@@ -318,3 +318,34 @@ def test_nothing_is_said_once_everything_is_stable() -> None:
     before = len(group.wire.sent)
     group.run(60.0)
     assert len(group.wire.sent) == before
+
+
+# -- one member's flood --------------------------------------------------------------------------------------------------
+
+
+def test_a_member_that_asks_without_end_keeps_no_other_from_what_it_misses() -> None:
+    """In the first period it may use up the budget; in the next one it has the share of one of two."""
+    layer = member_of_v1("A", NakAckConfig(answer_period_s=0.005, answer_bytes_max=3_000))
+    for n in range(1, 21):
+        layer.down(frame_of("A", n, 1_000), 0.0)
+    greedy = Frame(B, A, (Retransmit(V1.id, A, ((1, 20),), False),), None, True)
+    modest = Frame(C, A, (Retransmit(V1.id, A, ((20, 20),), False),), None, True)
+    assert len(layer.up(greedy, 1.0)) == 3 + 1
+    assert layer.up(modest, 1.001) == [Dropped("nak_busy")]
+    assert len(seqnos_sent(layer.up(greedy, 1.0055))) == 2
+    assert seqnos_sent(layer.up(modest, 1.006)) == [20]
+    assert seqnos_sent(layer.up(greedy, 1.007)) == []
+
+
+def seqnos_sent(effects: list[Effect]) -> list[int]:
+    return [each.event.headers[-1].seqno for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]  # type: ignore[attr-defined]
+
+
+def test_frames_of_views_that_never_come_push_out_nobody_elses() -> None:
+    layer = nakack_of("B", NakAckConfig(later_count_max=10))
+    for seqno in (1, 2, 3):
+        assert layer.up(cast_of("A", seqno, 2), 0.0) == []
+    for n in range(100):
+        layer.up(cast_of("C", n + 1, 1_000 + n), 0.0)
+    assert layer.levels()["later_count"].now <= 10
+    assert seqnos(layer.up(ViewInstalled(V2, None), 0.0)) == [1, 2, 3]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers.unicast import Unicast, UnicastConfig
+from sitestack.layers.unicast import layer as module
 from sitestack.layers.unicast.headers import FRAME_COST_BYTES, SendFirst, UnicastAck, UnicastData, UnicastSync
 from sitestack.layers.unicast.layer import MANY_PEERS, REST_S
 from sitestack.model.address import Address
@@ -267,3 +268,18 @@ def test_thousands_of_silent_peers_are_walked_over_seldom_and_each_is_still_sent
         again |= {each.event.dest for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)}
     assert walks <= 10.0 / (REST_S * (peers - MANY_PEERS)) + 2
     assert len(again) == peers
+
+
+def test_what_all_peers_have_ahead_of_holes_is_bounded_too_and_who_has_most_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REORDER_ALL_BYTES_MAX", 10 * (FRAME_COST_BYTES + 5))
+    layer = layer_of()
+    layer.up(data(3, UnicastData(1, 3, 3, False)), 0.0)
+    for n in range(2, 50):
+        effects = layer.up(replace(data(1, UnicastData(1, n, n, False)), source=address("C")), 0.0)
+        assert effects == ([Dropped("unicast_shed", 9)] if n in (11, 20, 29, 38, 47) else [])
+    assert 9 * (FRAME_COST_BYTES + 5) < (layer.levels()["reorder_all_bytes"].high or 0) <= 10 * (FRAME_COST_BYTES + 5)
+    assert layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0) == [Up(unicast_of("B", "A", 1, b"1"))]
+    assert len(layer.up(data(2, UnicastData(1, 2, 2, False)), 0.0)) == 2
+    layer.flush(0.0)
+    layer.expire(1_000.0)
+    assert layer.levels()["reorder_all_bytes"].now == 0

@@ -1,0 +1,71 @@
+"""Records that are small and say that they are huge: a reader refuses them at a cost of their bytes."""
+
+from __future__ import annotations
+
+import struct
+import time
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+
+from relay.journal import Problem, read_segment
+from relay.journal.bulk import _columns
+from relay.journal.encoding import FRAME, length_check, read_wall_ns
+from sitestack.journal import records
+from tests.relay.journal.test_damage import WRITTEN, segment
+
+__all__ = ["segment"]
+
+SIZE = 1 << 20
+BOMBS = {
+    "long": b"\xdd\xff\xff\xff\xff",
+    "nested": (b"\xdd" + SIZE.to_bytes(4, "big")) * 1_000 + bytes(SIZE - 5_000),
+    "deep": b"\x91" * 100_000 + b"\xc0",
+    "empty lists": b"\xdd" + SIZE.to_bytes(4, "big") + b"\x90" * SIZE,
+    "map": b"\xdf\xff\xff\xff\xff",
+    "colliding keys": b"\x82\x01\xc0\x01\xc0",
+    "bytes": b"\xc6\xff\xff\xff\xff",
+    "text": b"\xdb" + SIZE.to_bytes(4, "big") + b"x" * SIZE,
+    "no UTF-8": b"\x92\x05\xa2\xff\xff",
+    "extension": b"\xc9\xff\xff\xff\xff\x01",
+    "time": b"\x92\x05\xd6\xff\x00\x00\x00\x00",
+    "big number": b"\x92\x05\xcf" + b"\xff" * 8,
+    "not a number": b"\x94\x05\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00\xc0\xc0",
+    "two values": b"\x91\x05\x91\x05",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
+def test_a_record_that_claims_more_than_it_has_is_a_problem_and_what_follows_is_read(bomb: bytes, segment: Path) -> None:
+    frame = FRAME.pack(len(bomb), length_check(len(bomb)), zlib.crc32(bomb)) + bomb
+    whole = segment.read_bytes()
+    (first,) = struct.unpack_from("<I", whole)
+    at = FRAME.size + first
+    segment.write_bytes(whole[:at] + frame + whole[at:])
+    problems: list[Problem] = []
+    tracemalloc.start()
+    began = time.perf_counter()
+    try:
+        read = list(read_segment(segment, problems))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert read == WRITTEN
+    assert [(problem.offset, problem.kind) for problem in problems] == [(at, "corrupt")]
+    assert peak < 12 * len(bomb) + (1 << 20)
+    assert time.perf_counter() - began < 1.0
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
+def test_neither_those_who_read_many_at_once_nor_those_who_want_the_clock_make_room_for_it(bomb: bytes) -> None:
+    tracemalloc.start()
+    try:
+        assert _columns(records.Deliver, [bomb] * 2) is None
+        read_wall_ns(bomb)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100 * len(bomb) + (2 << 20)

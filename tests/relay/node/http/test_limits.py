@@ -1,0 +1,128 @@
+"""What strangers can make the HTTP door do: every size, time and number of theirs has a limit."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import trio
+
+from relay.node.http import server
+from relay.node.http.guard import HEAD_BYTES_MAX
+from sitestack.model.address import Physical
+from tests.relay.node.http.test_http import FakeNode, served
+
+ASK = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+
+
+async def ask(place: Physical, data: bytes) -> bytes:
+    """All that the door answers to these bytes before it closes the connection."""
+    async with await trio.open_tcp_stream(*place) as stream:
+        await stream.send_all(data)
+        answer = b""
+        try:
+            async for chunk in stream:
+                answer += chunk
+        except trio.BrokenResourceError:
+            pass  # the door closed while something of ours was unread
+    return answer
+
+
+async def dribble(stream: trio.SocketStream) -> None:
+    while True:
+        await stream.send_all(ASK[:1])
+        await trio.sleep(0.02)
+
+
+async def sip(stream: trio.SocketStream) -> None:
+    """Take a little now and then, so that the kernel sees progress."""
+    while True:
+        await stream.receive_some(100)
+        await trio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (ASK + b"Content-Length: 1\r\n\r\nx", b"413"),
+        (ASK + b"content-length: 99999999999999999999\r\n\r\n", b"413"),
+        (ASK + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", b"413"),
+        (ASK + b"Expect: 100-continue\r\n\r\n", b"413"),
+        (b"POST /status HTTP/1.1\r\nHost: x\r\n\r\n", b"405"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), b"405"),
+        (ASK + b"Connection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", b"400"),
+        (ASK + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: eA==\r\n\r\n", b"400"),
+        (ASK + b"x: " + b"y" * HEAD_BYTES_MAX, b"431"),
+        (b"y" * (HEAD_BYTES_MAX + 1), b"431"),
+    ],
+)
+async def test_only_a_small_request_without_a_body_and_of_http_1_is_taken(request_bytes: bytes, status: bytes) -> None:
+    async with served(FakeNode()) as place:
+        answer = await ask(place, request_bytes)
+    assert answer.split(b"\r\n")[0].split(b" ")[1] == status
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+async def test_requests_in_small_pieces_and_several_at_once_are_answered_in_order() -> None:
+    request = ASK + b"\r\n" + b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n" + ASK + b"Connection: close\r\n\r\n"
+    for size in (1, 7, len(request)):
+        async with served(FakeNode()) as place, await trio.open_tcp_stream(*place) as stream:
+            for at in range(0, len(request), size):
+                await stream.send_all(request[at : at + size])
+            answer = b"".join([chunk async for chunk in stream])
+        assert [each.split(b" ")[0] for each in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"404", b"200"]
+
+
+async def test_a_request_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then does not keep the connection open, and neither does silence after an answer."""
+    monkeypatch.setattr(server, "IDLE_TIMEOUT_S", 0.3)
+    async with served(FakeNode()) as place:
+        for before in (b"", ASK + b"\r\n"):
+            began = trio.current_time()
+            async with await trio.open_tcp_stream(*place) as stream:
+                await stream.send_all(before)
+                with pytest.raises(trio.BrokenResourceError):
+                    await dribble(stream)
+            assert trio.current_time() - began < 2
+
+
+async def test_an_answer_that_is_taken_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "UNTAKEN_TIMEOUT_S", 0.3)
+    node = FakeNode()
+    node.join()
+    async with served(node) as place:
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.connect(place)
+            stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+            await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 3_000)
+            with trio.fail_after(5), pytest.raises(trio.BrokenResourceError):
+                await sip(stream)
+
+
+async def test_one_address_leaves_room_for_others() -> None:
+    async with served(FakeNode()) as place:
+        guests = [await trio.open_tcp_stream(*place) for _ in range(server.CONNECTIONS_EACH_MAX)]
+        for guest in guests:
+            await guest.send_all(ASK + b"\r\n")
+            assert b" 200 " in await guest.receive_some()
+        assert (await ask(place, ASK + b"Connection: close\r\n\r\n")).startswith(b"HTTP/1.1 503")
+        other = await trio.open_tcp_stream(*place, local_address="127.0.0.2")
+        await other.send_all(ASK + b"\r\n")
+        assert b" 200 " in await other.receive_some()
+        for guest in (other, *guests):
+            await guest.aclose()
+
+
+async def test_a_connection_is_used_for_a_limited_number_of_requests() -> None:
+    request = ASK + b"\r\n"
+    async with served(FakeNode()) as place, await trio.open_tcp_stream(*place) as stream:
+        answered, answer = 0, b""
+        while b"connection: close" not in answer.lower():
+            await stream.send_all(request)
+            answer = await stream.receive_some()
+            while not answer.endswith(b"alive\n"):
+                answer += await stream.receive_some()
+            answered += 1
+        assert server.REQUESTS_MAX <= answered <= server.REQUESTS_MAX + 1
+        assert await stream.receive_some() == b""

@@ -1,0 +1,60 @@
+"""A flood of datagrams whose work per byte is the highest there is: the member goes on doing what is due."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+import trio
+
+from sitestack.assembly import build_stack
+from sitestack.channel.driver import TURN_S_MAX, Driver
+from sitestack.config import lan
+from sitestack.layers.unicast.headers import SendFirst
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Connect
+from sitestack.model.frame import Frame
+from sitestack.stack.layer import Local
+from sitestack.stack.stack import Datagram
+from sitestack.transport.memory import MemoryNetwork, MemoryTransport
+from sitestack.wire.codec import FRAMES_MAX
+
+#: Datagrams that two sockets hand over at a time.
+AT_A_TIME = 512
+WATCHED_S = 2.0
+
+
+class Flooded(MemoryTransport):
+    """A transport of which more datagrams can be read than anybody can take in."""
+
+    datagram: tuple[bytes, Physical]
+
+    def __init__(self) -> None:
+        super().__init__(MemoryNetwork(), Physical("memory", 1))
+        self.sent_at: list[float] = []
+
+    def receive(self) -> list[tuple[bytes, Physical]]:
+        return [self.datagram] * AT_A_TIME
+
+    def send(self, datagrams: Sequence[Datagram]) -> None:
+        self.sent_at.append(trio.current_time())
+
+
+async def test_heartbeats_go_out_whatever_arrives() -> None:
+    rng = random.Random(1)
+    local, stranger = Local("NYC", Address.make(rng), "A", rng), Address.make(rng)
+    stack, transport = build_stack(local, lan("NYC")), Flooded()
+    frame = stack.codec.encode_frame(Frame(stranger, local.address, (SendFirst(1 << 60),) * 3, None, True))
+    data = stack.codec.encode_datagram(stranger, local.address, [frame] * FRAMES_MAX)
+    transport.datagram = data, Physical("10.9.9.9", 9)
+    driver = Driver(stack, transport, None, lambda effects: None, lambda events: None)
+    stack.down(Connect(transport.physical()), trio.current_time())
+    began = trio.current_time()
+    turns = [began]
+    while turns[-1] < began + WATCHED_S:
+        driver.turn(trio.current_time())
+        turns.append(trio.current_time())
+    assert max(after - before for before, after in pairwise(turns)) < 20 * TURN_S_MAX
+    assert stack.drops.keys() == {"unicast_stale_send_first"}
+    assert max(after - before for before, after in pairwise([began, *transport.sent_at])) < WATCHED_S / 2
