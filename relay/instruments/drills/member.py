@@ -99,6 +99,14 @@ class MemberProcess(Child):
             self._reader.kill()
             await self._reader.wait()
 
+    def memory_bytes(self) -> int:
+        """The resident set of the process; 0 when it is gone, or when the system does not tell."""
+        try:
+            pages = Path(f"/proc/{self.running().pid}/statm").read_text(encoding="ascii").split()[1]
+        except OSError:
+            return 0
+        return int(pages) * resource.getpagesize()
+
     def limit_files(self, size: int | None) -> None:
         """No file of the process may grow beyond this size, so that writing fails as on a full disk; None: no limit."""
         _, hard = resource.prlimit(self.running().pid, resource.RLIMIT_FSIZE)

@@ -62,6 +62,8 @@ def refuse(drill: Drill, manifests: Path) -> Iterator[str]:
     missing = [site for site in drill.sites if not (manifests / site.lower()).is_dir()]
     if missing:
         yield f"There are no manifests for {', '.join(missing)}."
+    if drill.attacks:
+        yield "Attacks are only made on sites that the drill itself has on this machine, with --on local."
     verbs = dict.fromkeys(action.do for action in drill.method)
     links = [verb for verb in verbs if any(action.link and action.do == verb != "heal" for action in drill.method)]
     if links:

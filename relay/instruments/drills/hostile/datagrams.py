@@ -1,0 +1,126 @@
+"""The attacks on a site by datagrams."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
+
+from relay.instruments.drills.hostile.bombs import bombs
+from relay.instruments.drills.hostile.forge import Forged, Forger, Knowledge
+from relay.instruments.drills.hostile.lan import Heard, Lan
+from relay.instruments.drills.hostile.target import AttackReport, Target
+from relay.layer import RelayLayer
+from relay.node.settings import NodeConfig
+from sitestack.assembly import build_layers
+from sitestack.model.address import UUID_BYTES, Address, Physical
+from sitestack.model.view import ViewId
+from sitestack.stack.layer import Local
+from sitestack.stack.stack import collect_headers
+
+#: Seconds for which the attacker only listens, to learn addresses and to have something to replay.
+_LISTEN_S = 2.0
+#: Seconds for which it waits for answers to what it sent last.
+_LINGER_S = 0.5
+#: Different packets of a flood, which are sent again and again: to make each anew would take longer than to send it.
+_FLOOD_PACKETS = 4_000
+#: Ports beside that of the group at which nobody listens.
+_UNHEARD = 1
+
+Packet = tuple[str, Physical, bytes]
+
+
+class Assailant:
+    """One attack on one site."""
+
+    def __init__(self, target: Target, lan: Lan) -> None:
+        assert target.group is not None
+        self._target = target
+        self._lan = lan
+        self._group = target.group
+        self._rng = random.Random(target.seed)
+        self._heard: list[Heard] = []
+        self._me = Address(self._rng.randbytes(UUID_BYTES))
+        self._members = tuple([Address(bytes.fromhex(victim.uuid)) for victim in target.victims])
+        view = ViewId(target.view_counter, Address(bytes.fromhex(target.view_creator)))
+        local = Local(target.site, self._me, "attacker", self._rng)
+        config = NodeConfig(site=target.site)
+        headers = collect_headers([*build_layers(local, config), RelayLayer(local, config.relay_layer())])
+        known = Knowledge(target.site, self._members, view, self._me, lan.physical)
+        self._forger = Forger(headers, known, self._rng)
+
+    def run(self) -> None:
+        """Listen, attack, and wait for answers."""
+        self._heard = self._lan.overhear(_LISTEN_S)
+        attack: Callable[[], None] = {
+            "replay": self._replay,
+            "forge": self._forge,
+            "bomb": self._bomb,
+            "flood": lambda: self._flood(self._group),
+            "flood-unheard": lambda: self._flood(Physical(self._group.host, self._group.port + _UNHEARD)),
+        }[self._target.attack]
+        attack()
+        self._lan.await_answers(_LINGER_S)
+
+    def _forge(self) -> None:
+        self._lan.flood(self._addressed(self._forger.rounds()), self._target.amount, self._target.seconds)
+
+    def _bomb(self) -> None:
+        members = cycle(self._members)
+        supply = (each for dest in members for each in islice(bombs(self._forger, self._target.site, dest, self._rng), 12))
+        self._lan.flood(self._addressed(supply), self._target.amount, self._target.seconds)
+
+    def _flood(self, group: Physical) -> None:
+        """Short packets that seem to be something, half of them, and garbage."""
+        strangers = [each for each in islice(self._forger.rounds(), _FLOOD_PACKETS // 2) if len(each.data) < 500]
+        packets = [(each.kind, group, each.data) for each in strangers]
+        packets += [("garbage", group, self._rng.randbytes(self._rng.randrange(1, 300))) for _ in range(_FLOOD_PACKETS // 2)]
+        self._rng.shuffle(packets)
+        self._lan.flood(cycle(packets), self._target.amount, self._target.seconds)
+
+    def _replay(self) -> None:
+        """All that was heard: as it was, in our name and in that of its sender; then edited; then as it was, once more."""
+        lan, seconds = self._lan, self._target.seconds
+        if not self._heard:
+            return
+        lan.flood((("verbatim", each.dest, each.data) for each in self._heard), self._target.amount, seconds / 4)
+        for each in self._heard:
+            lan.send_as("verbatim in its sender's name", each.source, each.dest, each.data)
+        edited = (("edited", each.dest, self._edited(each.data)) for each in cycle(self._heard))
+        lan.flood(edited, self._target.amount, seconds / 2)
+        lan.flood((("verbatim again", each.dest, each.data) for each in self._heard), self._target.amount, seconds / 4)
+
+    def _edited(self, data: bytes) -> bytes:
+        """One change: a bit, a byte at the end more or less, or the end of another datagram."""
+        rng = self._rng
+        if not data:
+            return b"\0"
+        match rng.randrange(4):
+            case 0:
+                return data[:-1]
+            case 1:
+                return data + rng.randbytes(1)
+            case 2:
+                other = rng.choice(self._heard).data
+                at = rng.randrange(len(data))
+                return data[:at] + other[at:]
+        changed = bytearray(data)
+        changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        return bytes(changed)
+
+    def _addressed(self, forged: Iterator[Forged]) -> Iterator[Packet]:
+        """What is for all goes to the group; what is for one goes to every address from which one was heard."""
+        places = self._places()
+        for each in forged:
+            for place in [self._group] if each.dest is None else places:
+                yield each.kind, place, each.data
+
+    def _places(self) -> Sequence[Physical]:
+        return list(dict.fromkeys(each.source for each in self._heard))
+
+
+def attack(target: Target) -> AttackReport:
+    """Carry out an attack by datagrams."""
+    with Lan(target) as lan:
+        Assailant(target, lan).run()
+        return lan.report()
