@@ -23,6 +23,7 @@ from relay.instruments.drills.plan import Action, Drill, Seat, between_sites, se
 from relay.instruments.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, port_of
 from relay.instruments.drills.wires import Wires, has_wires, open_wires
 from relay.instruments.drills.wires.rules import WIRE_VERBS, WIRES_ONLY
+from relay.keys.directory import make_key_directory
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
@@ -51,8 +52,10 @@ class LocalExecutor(Executor):
         journal: Path,
         network: Network | Wires,
         disks: Disks,
+        keys: Path | None,
     ) -> None:
         super().__init__(processes)
+        self._keys = keys
         self._ports = ports
         self._directory = directory
         self._processes = processes
@@ -127,6 +130,8 @@ class LocalExecutor(Executor):
             raw=wired,
             seconds=action.for_s,
             amount=action.amount,
+            keys=str(self._keys / action.key_of) if self._keys is not None and action.key_of else "",
+            secured=self._keys is not None,
         )
         return await run_attack(target, self._directory / "target.json", enter)
 
@@ -155,7 +160,8 @@ class LocalExecutor(Executor):
 class LocalVenue:
     """Processes on this machine, where every verb can be done, if it lets us make wires."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, insecure: bool = False) -> None:
+        self._insecure = insecure
         self._has_wires = False
 
     async def prepare(self, drill: Drill) -> None:
@@ -165,7 +171,7 @@ class LocalVenue:
             raise ConfigurationError("\n".join(f"relay drill --on local: {refusal}" for refusal in refusals))
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
-        return open_local(drill, seed, directory, journal, wired=self._has_wires)
+        return open_local(drill, seed, directory, journal, wired=self._has_wires, insecure=self._insecure)
 
 
 def takes_wires(drill: Drill) -> bool:
@@ -191,11 +197,19 @@ def refuse_links(drill: Drill, wired: bool) -> Iterator[str]:
 
 @asynccontextmanager
 async def open_local(
-    drill: Drill, seed: int, directory: Path, journal: Path, discovery: Discovery = "multicast", *, wired: bool = False
+    drill: Drill,
+    seed: int,
+    directory: Path,
+    journal: Path,
+    discovery: Discovery = "multicast",
+    *,
+    wired: bool = False,
+    insecure: bool = False,
 ) -> AsyncIterator[Executor]:
     """The place of one run, with no member started. After the block no process, port or mount is left, whatever happened.
 
     `wired`: whether members have a network namespace each, and wires between them; else proxies do the harm to links.
+    `insecure`: whether members have no keys; else they get ones that are made for this run alone.
     """
     seats = seat_members(drill.sites, drill.members)
     proxied = drill.harms_sites and not wired
@@ -214,7 +228,8 @@ async def open_local(
                 await _start_bridge_proxies(ports, network, nursery) if drill.harms_bridges and not wired else {},
                 await _start_site_proxies(ports, network, nursery, random.Random(seed)) if proxied else {},
             )
-            files = write_configurations(ports, directory, detours, drill.config)
+            keys = None if insecure else make_keys(drill, directory)
+            files = write_configurations(ports, directory, detours, drill.config, keys)
             processes = {
                 seat: MemberProcess(
                     seat,
@@ -225,13 +240,20 @@ async def open_local(
                 )
                 for seat, file in files.items()
             }
-            executor = LocalExecutor(processes, ports, directory, journal, wires or network, disks)
+            executor = LocalExecutor(processes, ports, directory, journal, wires or network, disks, keys)
             try:
                 yield executor
             finally:
                 with trio.CancelScope(shield=True):
                     await executor.abort()
                 nursery.cancel_scope.cancel()
+
+
+def make_keys(drill: Drill, directory: Path) -> Path:
+    """Make the keys of all sites, and of those whose keys attackers have: the key directory."""
+    keys = directory / "keys"
+    make_key_directory(keys, list(dict.fromkeys([*drill.sites, *[each.key_of for each in drill.attacks if each.key_of]])))
+    return keys
 
 
 def _victim(seat: Seat, ports: Ports, status: Status) -> Victim:

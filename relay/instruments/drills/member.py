@@ -49,7 +49,7 @@ class MemberProcess(Child):
         """Start the process; it publishes what `feed` gives it."""
         module = "relay.instruments.drills.blockable" if self._ways.blockable else "relay"
         command = [*self._ways.enter, sys.executable, "-m", module, "node", str(self._config), "--journal", str(self._journal)]
-        command += ["--status", str(self._socket), "--publish", "-", "--insecure"]
+        command += ["--status", str(self._socket), "--publish", "-"]
         if self._ways.reader:
             await self._end_reader()
             self._reader = await trio.lowlevel.open_process(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)

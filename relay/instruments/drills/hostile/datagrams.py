@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
+from pathlib import Path
 
 from relay.instruments.drills.hostile.bombs import bombs
 from relay.instruments.drills.hostile.forge import Forged, Forger, Knowledge
 from relay.instruments.drills.hostile.lan import Heard, Lan
 from relay.instruments.drills.hostile.target import AttackReport, Target
+from relay.keys.directory import read_key_ring
 from relay.layer import RelayLayer
 from relay.node.settings import NodeConfig
 from sitestack.assembly import build_layers
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.view import ViewId
+from sitestack.seal.envelope import HEADER_BYTES, SENDER_ID_BYTES
+from sitestack.seal.envelope import MAGIC as SEALED
+from sitestack.seal.introductions import NONCE_BYTES
+from sitestack.seal.key_ring import ID_BYTES, KeyRing
+from sitestack.seal.seal import Seal
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import collect_headers
 
@@ -48,10 +56,13 @@ class Assailant:
         headers = collect_headers([*build_layers(local, config), RelayLayer(local, config.relay_layer())])
         known = Knowledge(target.site, self._members, view, self._me, lan.physical)
         self._forger = Forger(headers, known, self._rng)
+        self._seals: list[Seal] = []
 
     def run(self) -> None:
         """Listen, attack, and wait for answers."""
         self._heard = self._lan.overhear(_LISTEN_S)
+        if self._target.keys:
+            self._seals = _make_seals(self._target, self._heard, self._rng)
         attack: Callable[[], None] = {
             "replay": self._replay,
             "forge": self._forge,
@@ -75,6 +86,7 @@ class Assailant:
         strangers = [each for each in islice(self._forger.rounds(), _FLOOD_PACKETS // 2) if len(each.data) < 500]
         packets = [(each.kind, group, each.data) for each in strangers]
         packets += [("garbage", group, self._rng.randbytes(self._rng.randrange(1, 300))) for _ in range(_FLOOD_PACKETS // 2)]
+        packets = [(kind, place, self._sealed(data)) for kind, place, data in packets]
         self._rng.shuffle(packets)
         self._lan.flood(cycle(packets), self._target.amount, self._target.seconds)
 
@@ -113,10 +125,30 @@ class Assailant:
         places = self._places()
         for each in forged:
             for place in [self._group] if each.dest is None else places:
-                yield each.kind, place, each.data
+                yield each.kind, place, self._sealed(each.data)
+
+    def _sealed(self, data: bytes) -> bytes:
+        """As whoever has the attacker's key would send it."""
+        return self._rng.choice(self._seals).seal(data, time.monotonic()) if self._seals else data
 
     def _places(self) -> Sequence[Physical]:
         return list(dict.fromkeys(each.source for each in self._heard))
+
+
+def _make_seals(target: Target, heard: Sequence[Heard], rng: random.Random) -> list[Seal]:
+    """The seals of somebody who has another site's key, and uses it as if it were that of the site.
+
+    One as it is, and one with all that an envelope tells: the id of the site's key, and the id of a sender.
+    """
+    ring = read_key_ring(Path(target.keys))
+    guises = [(ring, rng.randbytes(SENDER_ID_BYTES))]
+    if sealed := [each.data for each in heard if each.data.startswith(SEALED) and len(each.data) > HEADER_BYTES]:
+        at = len(SEALED) + 6
+        seen = rng.choice(sealed)
+        key_id = seen[at + SENDER_ID_BYTES : at + SENDER_ID_BYTES + ID_BYTES]
+        guises.append((KeyRing({key_id: ring.keys[ring.in_use]}, key_id), seen[at : at + SENDER_ID_BYTES]))
+    now = time.monotonic()
+    return [Seal(target.site, keys, sender, lambda: rng.randbytes(NONCE_BYTES), now) for keys, sender in guises]
 
 
 def attack(target: Target) -> AttackReport:
