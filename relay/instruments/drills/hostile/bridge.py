@@ -19,6 +19,8 @@ from sitestack.model.view import ViewId
 
 #: Seconds for one connection to be made, or to say something.
 _PATIENCE_S = 2.0
+#: Seconds for which the attacker listens to an answer.
+_ANSWER_S = 0.5
 #: Seconds between two bytes of what is slow.
 _SLOW_S = 1.0
 #: Seconds between two looks at all connections.
@@ -162,11 +164,14 @@ class Assault:
             self._handshake(kind, context, said)
 
     def _each(self, *kinds: str) -> Iterator[str]:
-        """The kinds in turn, evenly over the time of the attack."""
+        """The kinds in turn, evenly over the time of the attack; fewer when the relay takes its time."""
         count = int(self._target.amount) or _CONNECTIONS
+        deadline = self._began + self._target.seconds
         for at in range(count):
             due = self._began + self._target.seconds * at / count
             time.sleep(max(0.0, due - time.monotonic()))
+            if time.monotonic() > deadline:
+                return
             yield kinds[at % len(kinds)]
 
     def _certify(self, context: ssl.SSLContext) -> None:
@@ -201,7 +206,7 @@ class Assault:
 
     def _listen(self, sock: socket.socket) -> None:
         """Take what is answered, until the other end closes, and for no longer than a while."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _ANSWER_S
         with suppress(TimeoutError):
             while (left := deadline - time.monotonic()) > 0:
                 sock.settimeout(left)
