@@ -16,6 +16,7 @@ from relay.instruments.drills.disk import SmallDisk
 from relay.instruments.drills.executor import Executor, Pair, Place, Status
 from relay.instruments.drills.hostile.attack import run_attack
 from relay.instruments.drills.hostile.target import AttackReport, Target, Victim
+from relay.instruments.drills.keys import make_keys
 from relay.instruments.drills.layout import LOOPBACK, Detours, Discovery, Ports, reserved_ports, write_configurations
 from relay.instruments.drills.member import MemberProcess, Ways
 from relay.instruments.drills.network import Network
@@ -23,7 +24,6 @@ from relay.instruments.drills.plan import Action, Drill, Seat, between_sites, se
 from relay.instruments.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, port_of
 from relay.instruments.drills.wires import Wires, has_wires, open_wires
 from relay.instruments.drills.wires.rules import WIRE_VERBS, WIRES_ONLY
-from relay.keys.directory import make_key_directory
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
@@ -247,13 +247,6 @@ async def open_local(
                 with trio.CancelScope(shield=True):
                     await executor.abort()
                 nursery.cancel_scope.cancel()
-
-
-def make_keys(drill: Drill, directory: Path) -> Path:
-    """Make the keys of all sites, and of those whose keys attackers have: the key directory."""
-    keys = directory / "keys"
-    make_key_directory(keys, list(dict.fromkeys([*drill.sites, *[each.key_of for each in drill.attacks if each.key_of]])))
-    return keys
 
 
 def _victim(seat: Seat, ports: Ports, status: Status) -> Victim:

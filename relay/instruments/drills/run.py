@@ -103,7 +103,7 @@ class _Run:
         spans = (self._harm_ns, self._end_ns, self._began_ns)
         silence, own = [longest_silence(logs, *spans, own=own) if self._harm_ns else None for own in (False, True)]
         growth = {seat: most - first for seat, (first, most) in self._memory.items()}
-        evidence = gather(self._attacks, logs, self._began_ns, growth, (self._at_begin, self._at_end))
+        evidence = gather(self._attacks, logs, (self._began_ns, self._end_ns), growth, (self._at_begin, self._at_end))
         self._observe("done", self._load.fed, self._load.fed)
         return DrillResult(
             drill=self._drill,

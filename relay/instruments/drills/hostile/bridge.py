@@ -12,9 +12,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from relay.gateway.wire import VERSION as BRIDGE_VERSION
-from relay.gateway.wire import Hello, encode
+from relay.gateway.wire import Bye, FrameParser, Hello, encode
 from relay.instruments.drills.hostile.target import AttackReport, Target, Victim
 from sitestack.model.address import UUID_BYTES, Address
+from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 
 #: Seconds for one connection to be made, or to say something.
@@ -66,7 +67,8 @@ class Assault:
         else:
             attack[self._target.attack]()
         took_s = time.monotonic() - self._began
-        return AttackReport(dict(self._sent), self._answered_bytes, tuple(self._answers), took_s, tuple(self._told))
+        answers, told = tuple(self._answers), tuple(self._told)
+        return AttackReport(dict(self._sent), self._answered_bytes, answers, took_s, int(self._began * 1e9), told)
 
     def _listening(self) -> Victim | None:
         for victim in self._target.victims:
@@ -186,7 +188,7 @@ class Assault:
                 self._sent[kind] += 1
                 with context.wrap_socket(plain) as sock:
                     sock.sendall(data)
-                    self._listen(sock)
+                    self._listen(sock, is_certified=bool(self._target.keys))
         except ssl.SSLError as error:
             self._told[f"{kind}: {error.reason or error}."] = None
         except OSError as error:
@@ -204,15 +206,23 @@ class Assault:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    def _listen(self, sock: socket.socket) -> None:
-        """Take what is answered, until the other end closes, and for no longer than a while."""
+    def _listen(self, sock: socket.socket, *, is_certified: bool = False) -> None:
+        """Take what is answered, until the other end closes, and for no longer than a while.
+
+        Whoever is certified may be told who answers, and that it is sent away, and nothing else.
+        """
+        parser = FrameParser(_READ_BYTES)
         deadline = time.monotonic() + _ANSWER_S
         with suppress(TimeoutError):
             while (left := deadline - time.monotonic()) > 0:
                 sock.settimeout(left)
                 if not (data := sock.recv(_READ_BYTES)):
                     return
-                self._answer(data)
+                if is_certified:
+                    parser.feed(data)
+                    data = b"".join([encode(each) for each in _frames(parser) if not isinstance(each, Hello | Bye)])
+                if data:
+                    self._answer(data)
 
     def _answer(self, data: bytes) -> None:
         if data[0] == _ALERT and len(data) < _ANSWER_BYTES:
@@ -245,6 +255,11 @@ class _Held:
         if data:
             answer(data)
         return bool(data)
+
+
+def _frames(parser: FrameParser) -> Iterator[Header]:
+    while (frame := parser.next_frame()) is not None:
+        yield frame
 
 
 def _client_hello() -> bytes:

@@ -74,11 +74,13 @@ class Assailant:
         self._lan.await_answers(_LINGER_S)
 
     def _forge(self) -> None:
+        self._lan.begin()
         self._lan.flood(self._addressed(self._forger.rounds()), self._target.amount, self._target.seconds)
 
     def _bomb(self) -> None:
         members = cycle(self._members)
         supply = (each for dest in members for each in islice(bombs(self._forger, self._target.site, dest, self._rng), 12))
+        self._lan.begin()
         self._lan.flood(self._addressed(supply), self._target.amount, self._target.seconds)
 
     def _flood(self, group: Physical) -> None:
@@ -88,11 +90,13 @@ class Assailant:
         packets += [("garbage", group, self._rng.randbytes(self._rng.randrange(1, 300))) for _ in range(_FLOOD_PACKETS // 2)]
         packets = [(kind, place, self._sealed(data)) for kind, place, data in packets]
         self._rng.shuffle(packets)
+        self._lan.begin()
         self._lan.flood(cycle(packets), self._target.amount, self._target.seconds)
 
     def _replay(self) -> None:
         """All that was heard: as it was, in our name and in that of its sender; then edited; then as it was, once more."""
         lan, seconds = self._lan, self._target.seconds
+        lan.begin()
         if not self._heard:
             return
         lan.flood((("verbatim", each.dest, each.data) for each in self._heard), self._target.amount, seconds / 4)

@@ -15,6 +15,9 @@ _MIB = 1 << 20
 #: A flood is one when it reaches this share of what the drill says.
 _FLOOD_SHARE = 0.75
 _BASELINE = "flood-unheard"
+#: So long after an attack what it has delayed may still arrive; and a time without an attack is at least so long.
+_AFTER_NS = 1_000_000_000
+_CALM_NS_MIN = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,8 @@ class Evidence:
     """All that was measured in one run."""
 
     attacks: tuple[Attack, ...] = ()
-    #: Before the first attack, and during each.
-    calm: Lag | None = None
+    #: In each time under load without an attack, and during each.
+    calm: tuple[Lag, ...] = ()
     lags: tuple[Lag, ...] = ()
     #: Member -> by how many bytes its memory grew at most after the first attack had begun.
     growth: Mapping[Seat, int] = field(default_factory=dict)
@@ -65,7 +68,7 @@ class Evidence:
                 }
                 for each, lag in zip(self.attacks, self.lags, strict=True)
             ],
-            "calm": None if self.calm is None else asdict(self.calm),
+            "calm": [asdict(each) for each in self.calm],
             "growth_mib": {f"{seat.site}.{seat.name}": round(grown / _MIB, 1) for seat, grown in self.growth.items()},
             "views": sum(self.views.values()),
             "suspicions": sum(self.suspicions.values()),
@@ -75,22 +78,29 @@ class Evidence:
 def gather(
     attacks: Sequence[Attack],
     logs: Sequence[MemberLog],
-    load_ns: int,
+    load: tuple[int, int],
     growth: Mapping[Seat, int],
     statuses: tuple[Mapping[Seat, Status], Mapping[Seat, Status]],
 ) -> Evidence:
-    """The evidence of a run whose load began at `load_ns`; `statuses` are those of then and of the end."""
+    """The evidence of a run; `load` says when its load began and ended, `statuses` are those of both times."""
     if not attacks:
         return Evidence()
     began, ended = statuses
     return Evidence(
         tuple(attacks),
-        measure_lag(logs, load_ns, attacks[0].began_ns, "before"),
-        tuple([measure_lag(logs, each.began_ns, each.ended_ns, str(each.action)) for each in attacks]),
+        tuple([measure_lag(logs, since, until, "calm") for since, until in _calm(attacks, load)]),
+        tuple([measure_lag(logs, each.report.began_ns, each.ended_ns, str(each.action)) for each in attacks]),
         growth,
         {seat: status["views"] - began[seat]["views"] for seat, status in ended.items() if seat in began},
         {seat: _suspicions(status) - _suspicions(began[seat]) for seat, status in ended.items() if seat in began},
     )
+
+
+def _calm(attacks: Sequence[Attack], load: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """The times under load without an attack, and without what the one before has left."""
+    ends = [load[0], *[each.ended_ns + _AFTER_NS for each in attacks]]
+    begins = [*[each.began_ns for each in attacks], load[1]]
+    return ((since, until) for since, until in zip(ends, begins, strict=True) if until - since >= _CALM_NS_MIN)
 
 
 def _suspicions(status: Status) -> int:
@@ -155,11 +165,11 @@ def hostile_faults(drill: Drill, found: Evidence) -> Iterator[str]:
 def _late(drill: Drill, found: Evidence) -> Iterator[str]:
     """Attacks during which messages of other sites came too late."""
     times = drill.verdict.lag_times_max
-    baseline = next(
-        (lag for each, lag in zip(found.attacks, found.lags, strict=True) if each.action.do == _BASELINE), found.calm
-    )
-    if not times or baseline is None:
+    unheard = [lag for each, lag in zip(found.attacks, found.lags, strict=True) if each.action.do == _BASELINE]
+    candidates = unheard or found.calm
+    if not times or not candidates:
         return
+    baseline = max(candidates, key=lambda lag: lag.p99)
     for each, lag in zip(found.attacks, found.lags, strict=True):
         if each.action.do != _BASELINE and lag.p99 > times * baseline.p99:
             yield (

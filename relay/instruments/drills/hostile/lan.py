@@ -53,7 +53,7 @@ class Lan:
         self._answered_bytes = 0
         self._answers: list[str] = []
         self._told: dict[str, None] = {}
-        self._began = time.monotonic()
+        self._began_ns = time.monotonic_ns()
         #: The only hosts that anything is sent to, besides the group.
         self._hosts = {victim.host for victim in target.victims}
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -129,6 +129,10 @@ class Lan:
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """The attack begins now: what came before was to prepare it."""
+        self._began_ns = time.monotonic_ns()
+
     def flood(self, packets: Iterable[tuple[str, Physical, bytes]], rate: float, seconds: float) -> None:
         """Send packets, each with its kind, at a rate (per second) and for so long, or until there are no more."""
         began = time.monotonic()
@@ -200,5 +204,6 @@ class Lan:
 
     def report(self) -> AttackReport:
         """What was done, and what came of it."""
-        took_s = time.monotonic() - self._began
-        return AttackReport(dict(self.sent), self._answered_bytes, tuple(self._answers), took_s, tuple(self._told))
+        took_s = (time.monotonic_ns() - self._began_ns) / 1e9
+        told = tuple(self._told)
+        return AttackReport(dict(self.sent), self._answered_bytes, tuple(self._answers), took_s, self._began_ns, told)

@@ -68,6 +68,8 @@ class AttackReport:
     #: The first of them, for a human.
     answers: tuple[str, ...] = ()
     seconds: float = 0.0
+    #: When it began, on the monotonic clock of the machine: what came before was the start of the process.
+    began_ns: int = 0
     #: Sentences on what was observed, and on what could not be done.
     told: tuple[str, ...] = ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def evidence(*attacks: Attack, lags: tuple[float, ...] = (), **changes: Any) -> 
     measured = tuple(
         [Lag(str(each.action), p99, p99, 9) for each, p99 in zip(attacks, lags or [1.0] * len(attacks), strict=True)]
     )
-    return Evidence(attacks, Lag("before", 1.0, 2.0, 9), measured, **changes)
+    return Evidence(attacks, (Lag("calm", 1.0, 2.0, 9),), measured, **changes)
 
 
 def faults(found: Evidence, expected: Expectation = STRICT) -> list[str]:
@@ -107,15 +108,25 @@ def test_lag_is_from_the_sending_to_the_delivery_at_the_other_site_of_what_was_s
     assert measure_lag([], 0, 1, "x") == Lag("x", 0.0, 0.0, 0)
 
 
+def test_what_is_calm_is_between_the_attacks_and_not_right_after_one() -> None:
+    second = 1_000_000_000
+    attacks = [replace(attack(), began_ns=begin * second, ended_ns=end * second) for begin, end in ((4, 8), (9, 11), (15, 16))]
+    sent = {at + 1: at * second + MS for at in range(20)}
+    sender = log(A, ONE, sent, [])
+    receiver = log(D, OTHER, {}, [(ONE, first, at + MS, 1) for first, at in sent.items()])
+    found = gather(attacks, [sender, receiver], (2 * second, 20 * second), {}, ({}, {}))
+    assert [each.messages for each in found.calm] == [2, 3, 3]
+
+
 def status(views: int, suspicions: int, **drops: int) -> Status:
     return {"views": views, "drops": drops, "statistics": {"stack": {"failure_detection": {"suspicions": suspicions}}}}
 
 
 def test_views_and_suspicions_count_from_the_beginning_of_the_load() -> None:
-    found = gather([attack()], [], 0, {A: 5}, ({A: status(2, 1)}, {A: status(3, 1), D: status(9, 9)}))
+    found = gather([attack()], [], (0, 9), {A: 5}, ({A: status(2, 1)}, {A: status(3, 1), D: status(9, 9)}))
     assert (found.views, found.suspicions, found.growth) == ({A: 1}, {A: 0}, {A: 5})
     assert found.to_json()["views"] == 1
-    assert gather([], [], 0, {}, ({}, {})) == Evidence()
+    assert gather([], [], (0, 9), {}, ({}, {})) == Evidence()
 
 
 def test_refusals_are_counted_by_reason_over_all_members() -> None:

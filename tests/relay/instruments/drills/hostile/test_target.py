@@ -13,7 +13,7 @@ def test_a_target_and_a_report_arrive_as_they_were() -> None:
     target = Target("forge", "NYC", Physical("239.1.2.3", 7600), victims, (), 3, "cd" * 16, "198.18.0.1", True, 6.0, 1000.0)
     assert parse_target(target.to_json()) == target
     assert parse_target(Target().to_json()) == Target()
-    report = AttackReport({"garbage": 5}, 7, ("x",), 1.5, ("Told.",))
+    report = AttackReport({"garbage": 5}, 7, ("x",), 1.5, 9, ("Told.",))
     assert parse_report(report.to_json()) == report
 
 

@@ -180,7 +180,10 @@ def test_sites_without_manifests_are_refused() -> None:
 
 
 def test_a_site_calls_the_others_in_the_namespaces_of_the_run() -> None:
-    made: dict[str, Any] = overlay("../nyc", "relay-nyc", DRILL, "NYC", {"NYC": "run-nyc", "SFO": "run-sfo"})
+    made: dict[str, Any] = overlay(
+        "../nyc", "relay-nyc", DRILL, "NYC", {"NYC": "run-nyc", "SFO": "run-sfo"}, ["keys/site.keys"]
+    )
+    assert made["secretGenerator"] == [{"name": "relay-keys", "namespace": "relay-nyc", "files": ["keys/site.keys"]}]
     assert made["namespace"] == "run-nyc"
     assert made["configMapGenerator"][0]["literals"] == ["peers=SFO=relay-bridge.run-sfo:7700"]
 
