@@ -67,8 +67,8 @@ class Assailant:
             "replay": self._replay,
             "forge": self._forge,
             "bomb": self._bomb,
-            "flood": lambda: self._flood(self._group),
-            "flood-unheard": lambda: self._flood(Physical(self._group.host, self._group.port + _UNHEARD)),
+            "flood": lambda: self._flood(0),
+            "flood-unheard": lambda: self._flood(_UNHEARD),
         }[self._target.attack]
         attack()
         self._lan.await_answers(_LINGER_S)
@@ -83,15 +83,22 @@ class Assailant:
         self._lan.begin()
         self._lan.flood(self._addressed(supply), self._target.amount, self._target.seconds)
 
-    def _flood(self, group: Physical) -> None:
-        """Short packets that seem to be something, half of them, and garbage."""
+    def _flood(self, beside: int) -> None:
+        """Short packets that seem to be something, half of them, and garbage: to each member and to the group in turn.
+
+        On loopback nothing goes beside the ports of members: somebody else might listen there.
+        """
+        spared = beside and not self._target.raw
+        heard = [self._group] if spared else [*self._places(), self._group]
+        places = cycle([Physical(each.host, each.port + beside) for each in heard])
         strangers = [each for each in islice(self._forger.rounds(), _FLOOD_PACKETS // 2) if len(each.data) < 500]
-        packets = [(each.kind, group, each.data) for each in strangers]
-        packets += [("garbage", group, self._rng.randbytes(self._rng.randrange(1, 300))) for _ in range(_FLOOD_PACKETS // 2)]
-        packets = [(kind, place, self._sealed(data)) for kind, place, data in packets]
+        packets = [(each.kind, each.data) for each in strangers]
+        packets += [("garbage", self._rng.randbytes(self._rng.randrange(1, 300))) for _ in range(_FLOOD_PACKETS // 2)]
         self._rng.shuffle(packets)
+        sealed = [(kind, self._sealed(data)) for kind, data in packets]
         self._lan.begin()
-        self._lan.flood(cycle(packets), self._target.amount, self._target.seconds)
+        addressed = ((kind, place, data) for (kind, data), place in zip(cycle(sealed), places, strict=False))
+        self._lan.flood(addressed, self._target.amount, self._target.seconds)
 
     def _replay(self) -> None:
         """All that was heard: as it was, in our name and in that of its sender; then edited; then as it was, once more."""
