@@ -18,7 +18,7 @@ from relay.node.settings import NodeConfig
 from sitestack.assembly import build_layers
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.view import ViewId
-from sitestack.seal.envelope import HEADER_BYTES, SENDER_ID_BYTES
+from sitestack.seal.envelope import COUNTER_BYTES, HEADER_BYTES, SENDER_ID_BYTES, TAG_BYTES
 from sitestack.seal.envelope import MAGIC as SEALED
 from sitestack.seal.introductions import NONCE_BYTES
 from sitestack.seal.key_ring import ID_BYTES, KeyRing
@@ -34,6 +34,9 @@ _LINGER_S = 0.5
 _FLOOD_PACKETS = 4_000
 #: Ports beside that of the group at which nobody listens.
 _UNHEARD = 1
+#: Where the sender's id and the key's id are in an envelope.
+_SENDER_AT = 8
+_KEY_ID_AT = _SENDER_AT + SENDER_ID_BYTES
 
 Packet = tuple[str, Physical, bytes]
 
@@ -86,6 +89,8 @@ class Assailant:
     def _flood(self, beside: int) -> None:
         """Short packets that seem to be something, half of them, and garbage: to each member and to the group in turn.
 
+        Where members seal, a part of the garbage has all of an envelope but its proof, and each a sender of its own.
+
         On loopback nothing goes beside the ports of members: somebody else might listen there.
         """
         spared = beside and not self._target.raw
@@ -94,8 +99,11 @@ class Assailant:
         strangers = [each for each in islice(self._forger.rounds(), _FLOOD_PACKETS // 2) if len(each.data) < 500]
         packets = [(each.kind, each.data) for each in strangers]
         packets += [("garbage", self._rng.randbytes(self._rng.randrange(1, 300))) for _ in range(_FLOOD_PACKETS // 2)]
-        self._rng.shuffle(packets)
         sealed = [(kind, self._sealed(data)) for kind, data in packets]
+        if heads := _sealed_heads(self._heard):
+            made = (self._rng.choice(heads) for _ in range(_FLOOD_PACKETS // 4))
+            sealed += [("strangers' envelopes", _unproven(head, self._rng)) for head in made]
+        self._rng.shuffle(sealed)
         self._lan.begin()
         addressed = ((kind, place, data) for (kind, data), place in zip(cycle(sealed), places, strict=False))
         self._lan.flood(addressed, self._target.amount, self._target.seconds)
@@ -153,13 +161,25 @@ def _make_seals(target: Target, heard: Sequence[Heard], rng: random.Random) -> l
     """
     ring = read_key_ring(Path(target.keys))
     guises = [(ring, rng.randbytes(SENDER_ID_BYTES))]
-    if sealed := [each.data for each in heard if each.data.startswith(SEALED) and len(each.data) > HEADER_BYTES]:
-        at = len(SEALED) + 6
-        seen = rng.choice(sealed)
-        key_id = seen[at + SENDER_ID_BYTES : at + SENDER_ID_BYTES + ID_BYTES]
-        guises.append((KeyRing({key_id: ring.keys[ring.in_use]}, key_id), seen[at : at + SENDER_ID_BYTES]))
+    if heads := _sealed_heads(heard):
+        seen = rng.choice(heads)
+        key_id = seen[_KEY_ID_AT : _KEY_ID_AT + ID_BYTES]
+        guises.append((KeyRing({key_id: ring.keys[ring.in_use]}, key_id), seen[_SENDER_AT:_KEY_ID_AT]))
     now = time.monotonic()
     return [Seal(target.site, keys, sender, lambda: rng.randbytes(NONCE_BYTES), now) for keys, sender in guises]
+
+
+def _sealed_heads(heard: Sequence[Heard]) -> list[bytes]:
+    """What the envelopes that were heard begin with, up to what is encrypted; none where members do not seal."""
+    sealed = [each.data[:HEADER_BYTES] for each in heard if each.data.startswith(SEALED)]
+    return [head for head in sealed if len(head) == HEADER_BYTES]
+
+
+def _unproven(head: bytes, rng: random.Random) -> bytes:
+    """An envelope of the site's key by its looks, of a sender that nobody knows."""
+    counter = rng.randbytes(COUNTER_BYTES)
+    body = rng.randbytes(rng.randrange(TAG_BYTES, 200))
+    return head[:_SENDER_AT] + rng.randbytes(SENDER_ID_BYTES) + head[_KEY_ID_AT : _KEY_ID_AT + ID_BYTES] + counter + body
 
 
 def attack(target: Target) -> AttackReport:

@@ -8,7 +8,9 @@ from itertools import islice
 import pytest
 
 from relay.instruments.drills.hostile.bombs import bombs
+from relay.instruments.drills.hostile.datagrams import _sealed_heads, _unproven
 from relay.instruments.drills.hostile.forge import Forged, Forger, Knowledge
+from relay.instruments.drills.hostile.lan import Heard
 from relay.layer import RelayLayer
 from relay.node.settings import NodeConfig
 from sitestack.assembly import build_layers
@@ -16,6 +18,8 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
+from sitestack.seal.key_ring import KeyRing
+from sitestack.seal.seal import Seal
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import collect_headers
 
@@ -65,3 +69,13 @@ def test_each_kind_of_bomb_is_there_and_of_new_strangers() -> None:
     for kind in ("nested arrays", "empty lists", "garbage", "truncated"):
         with pytest.raises(ProtocolError):
             made.codec.decode(by_kind[kind][0].data)
+
+
+def test_an_envelope_of_a_stranger_looks_like_one_of_the_site_and_proves_nothing() -> None:
+    ring = KeyRing.of(bytes(32))
+    member, other = [Seal("NYC", ring, bytes([number]) * 16, lambda: bytes(8), 0.0) for number in (1, 2)]
+    heads = _sealed_heads([Heard(PLACE, PLACE, data) for data in (member.seal(b"x", 0.0), b"plain", b"")])
+    assert len(heads) == 1
+    made = [_unproven(heads[0], random.Random(seed)) for seed in range(3)]
+    assert len({each[8:24] for each in made}) == 3
+    assert other.open([(each, PLACE) for each in made], 0.0).drops == {"seal_forged": 3}
