@@ -19,12 +19,13 @@ FROM python:3.11-slim AS relay
 LABEL org.opencontainers.image.title="relay" \
       org.opencontainers.image.description="Group communication inside a data centre, and loss-free relaying between data centres" \
       org.opencontainers.image.licenses="Apache-2.0"
-# The user owns nothing but the places of the journal and of a load generator's pipes; everything else may be read-only. The run
+# The user owns nothing but the places of the journal, of keys that are made, and of a load generator's pipes; everything else may be read-only. The run
 # directory is open and sticky because a tmpfs in its place takes the mode over, but not the owner.
 RUN groupadd --gid 10001 relay \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin relay \
     && install --directory --mode=1777 /run/relay \
-    && install --directory --owner=10001 --group=10001 --mode=0700 /var/lib/relay /var/lib/relay/journal /var/lib/relay/load
+    && install --directory --owner=10001 --group=10001 --mode=0700 \
+        /var/lib/relay /var/lib/relay/journal /var/lib/relay/keys /var/lib/relay/load
 COPY --from=build /opt/relay /opt/relay
 ENV PATH=/opt/relay/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \

@@ -10,7 +10,8 @@ DEV := $(VENV)/.dev-installed
 UV_VERSION := 0.13.9
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint pytest pytest-long simulate-smoke mutants conformance conformance-check reference bench lock clean
+.PHONY: demo test lint pytest pytest-long simulate-smoke mutants conformance conformance-check reference bench sbom \
+	audit-dependencies lock clean
 
 demo: $(RUNTIME)
 	@$(BIN)/relay demo
@@ -56,6 +57,20 @@ conformance-check: $(DEV)
 # make bench SCENARIO=name
 bench: $(RUNTIME)
 	@$(BIN)/relay bench $(SCENARIO)
+
+# What is in the image, as CycloneDX: of each package the version, the hashes, the license where it says so.
+sbom: $(DEV)
+	@mkdir -p dist
+	@PYTHONWARNINGS=ignore $(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --mc-type application \
+		--output-reproducible --output-file dist/sbom.json
+	@echo "dist/sbom.json" >&2
+
+# Whether a vulnerability is known in what is installed anywhere. Fails, too, where the database cannot be reached.
+audit-dependencies: $(DEV)
+	@for lock in requirements requirements-build requirements-analytics requirements-dev; do \
+		echo "$$lock.lock" >&2; \
+		$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement $$lock.lock --progress-spinner off || exit 1; \
+	done
 
 # Refreshes all lock files to the newest releases that pyproject.toml allows, for every platform and Python >= 3.11.
 COMPILE := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"

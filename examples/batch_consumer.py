@@ -1,7 +1,7 @@
 """A consumer that reads batches: every message of all sites, a line each, into a file.
 
 `python examples/batch_consumer.py examples/sfo.yaml D lines.txt`; in the other site, to have something to read:
-`relay node examples/nyc.yaml --name A --insecure --publish -`
+`relay node examples/nyc.yaml --name A --keys keys/NYC --publish -`
 
 A batch holds up to thousands of messages of one sender, so that the cost of taking, writing and waiting is paid once for all of
 them. While the file is slow this consumer holds at most `protocols.flow_control.backlog_bytes_max`, and the senders wait.

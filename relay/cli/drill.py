@@ -55,6 +55,7 @@ def _list(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> N
 )
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals of each run here.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a report with a chart: .html or .md.")
+@click.option("--insecure", is_flag=True, help="Members without keys: with --on local.")
 @json_option
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Print what all drills show.")
 @click.pass_context
@@ -66,6 +67,7 @@ def command(
     seed: int,
     journal: Path | None,
     report: Path | None,
+    insecure: bool,
     as_json: bool,
 ) -> None:
     """Do harm to two sites under load.
@@ -81,7 +83,7 @@ def command(
         _refuse_report(report, ctx)
     if journal is not None:
         require_new(journal, "--journal")
-    venue = find_venue(where)
+    venue = find_venue(where, insecure=insecure)
     _prepare(venue, drill)
     results: list[DrillResult] = []
     aborted: list[str] = []

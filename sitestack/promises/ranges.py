@@ -78,7 +78,8 @@ class Ranges:
     __hash__ = None  # type: ignore[assignment]  # a set that grows
 
     def __or__(self, other: Ranges) -> Ranges:
-        return Ranges(sorted([*self, *other]))
+        # Not the sets themselves: a list would make room for as many ranges as they have numbers.
+        return Ranges(sorted([*iter(self), *iter(other)]))
 
     def __and__(self, other: Ranges) -> Ranges:
         """In time proportional to the smaller set, times the logarithm of the other."""

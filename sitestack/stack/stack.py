@@ -112,7 +112,7 @@ class Stack:
             # A3: meant for an earlier process at this address; the lowest layer tells the sender.
             if not self._tells_misdirected:
                 self.count_drop("misdirected")
-                return
+                return 1
             self._walk(self._bottom, (Up(Misdirected(datagram.source, datagram.dest)),), now)
             return 1
         for frame in datagram.frames:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from relay.keys.directory import read_key_ring
 from relay.node.config_file import load_config
+from relay.node.credentials import Credentials
+from relay.node.http.token import required_token
 from relay.node.settings import NodeConfig
 
 PROJECT = Path(__file__).parent.parent.parent
@@ -82,12 +89,46 @@ def test_the_audit_reads_the_journals_of_all_members_and_changes_nothing() -> No
     assert mode == "ro"
     assert audit["command"] == ["audit", directory, "--follow", "--out", tables.partition(":")[2]]
     for member in MEMBERS:
-        assert f"{volume}:{directory}" in SERVICES[member]["volumes"]
+        assert (volume, directory) in [(each["source"], each["target"]) for each in SERVICES[member]["volumes"]]
         assert configuration(member).journal.directory == directory
 
 
-def test_prometheus_scrapes_every_member() -> None:
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_member_is_secured_and_sees_the_keys_of_its_own_site_alone(member: str) -> None:
+    config = configuration(member)
+    assert not config.security.insecure
+    parts = {each["target"]: each["volume"]["subpath"] for each in SERVICES[member]["volumes"] if each["source"] == "keys"}
+    assert parts == {config.security.keys: config.site, str(Path(config.http.token).parent): "http"}
+    assert all(each.get("read_only") for each in SERVICES[member]["volumes"] if each["source"] == "keys")
+    assert "keys" in SERVICES[member]["depends_on"]
+
+
+def test_keys_and_token_are_made_once_and_are_what_a_member_wants(tmp_path: Path) -> None:
+    maker = SERVICES["keys"]
+    [script] = [line for line in maker["command"] if "keygen" in line]
+    script = script.replace("$$", "$").replace("exec sleep infinity", "")
+    place = maker["working_dir"]
+    assert maker["volumes"] == [f"keys:{place}"]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    made = []
+    for _ in range(2):
+        subprocess.run([*maker["entrypoint"], script], cwd=tmp_path, env=environment, check=True, capture_output=True)
+        made.append({path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()})
+    assert made[0] == made[1]
+    *_, waited_for = maker["healthcheck"]["test"]
+    assert (tmp_path / Path(waited_for).relative_to(place)).stat().st_size
+    for member in MEMBERS:
+        config = configuration(member)
+        ours = replace(config, http=replace(config.http, token=str(tmp_path / "http" / "token")))
+        assert required_token(ours) is not None
+        assert read_key_ring(tmp_path / config.site).keys
+        Credentials(tmp_path / config.site, config.site)  # raises for what a relay could not use
+
+
+def test_prometheus_scrapes_every_member_with_the_token() -> None:
     [source] = SERVICES["prometheus"]["configs"]
     scraped = yaml.safe_load((PROJECT / COMPOSE["configs"][source["source"]]["file"]).read_text(encoding="utf-8"))
     [job] = scraped["scrape_configs"]
+    assert job["authorization"] == {"credentials_file": configuration("nyc-a").http.token}
+    assert SERVICES["prometheus"]["user"] == SERVICES["keys"]["user"], "nobody else can read the token"
     assert [target for group in job["static_configs"] for target in group["targets"]] == [f"{name}:7800" for name in MEMBERS]

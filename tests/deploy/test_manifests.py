@@ -185,6 +185,21 @@ def test_ports_agree(manifests: Manifests, tmp_path: Path) -> None:
     assert allowed == {(port["containerPort"], port["protocol"]) for port in container["ports"]}
 
 
+def test_members_have_the_keys_of_their_site_by_a_secret_that_their_group_can_read(
+    manifests: Manifests, tmp_path: Path
+) -> None:
+    config = configuration(manifests, tmp_path)
+    [volume] = [each for each in pod(manifests)["volumes"] if "secret" in each]
+    [container] = pod(manifests)["containers"]
+    [mount] = [each for each in container["volumeMounts"] if each["name"] == volume["name"]]
+    assert not config.security.insecure
+    assert config.security.keys == mount["mountPath"] == str(Path(config.http.token).parent)
+    assert volume["secret"]["defaultMode"] == 0o440
+    assert pod(manifests)["securityContext"]["fsGroup"] == 10001
+    command = f"create secret generic {volume['secret']['secretName']} --from-file keys/{config.site} --from-file keys/token"
+    assert command in (K8S / "README.md").read_text(encoding="utf-8")
+
+
 def test_leaving_fits_into_the_time_that_there_is(manifests: Manifests, tmp_path: Path) -> None:
     config = configuration(manifests, tmp_path)
     [container] = pod(manifests)["containers"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from http.client import HTTPException
 from pathlib import Path
 from typing import BinaryIO
-from urllib.request import ProxyHandler, build_opener
+from urllib.request import ProxyHandler, Request, build_opener
 
 import trio
 
@@ -30,12 +30,13 @@ def last_words(seat: Seat, exit_code: int | None, log: str) -> str:
     return f"Member {seat.name} of {seat.site} ended with exit code {exit_code}{said}"
 
 
-async def fetch_over_http(url: str) -> Status:
-    """The status that a member serves. Raises OSError when nobody answers in time, or not with a status."""
+async def fetch_over_http(url: str, token: str = "") -> Status:
+    """The status that a member serves to whoever has its token. Raises OSError when no status is answered in time."""
+    request = Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
 
     def ask() -> Status:
         try:
-            with _OPENER.open(url, timeout=ANSWER_TIMEOUT_S) as answer:
+            with _OPENER.open(request, timeout=ANSWER_TIMEOUT_S) as answer:
                 return parse_status(answer.read(ANSWER_BYTES_MAX), url)
         except HTTPException as error:
             raise OSError(f"{url}: {error!r}") from error

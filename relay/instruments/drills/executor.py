@@ -7,7 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from relay.instruments.drills.plan import Drill, Seat
+from relay.instruments.drills.hostile.target import AttackReport
+from relay.instruments.drills.plan import Action, Drill, Seat
 
 Status = dict[str, Any]
 #: One direction between two members.
@@ -119,6 +120,14 @@ class Executor:
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
         """Do to each of these directions what a verb says; `heal` undoes everything."""
         raise NotImplementedError
+
+    async def attack(self, action: Action, statuses: Mapping[Seat, Status]) -> AttackReport:
+        """Let an attacker do this to a site, whose members say of themselves what `statuses` holds."""
+        raise NotImplementedError
+
+    def memory_bytes(self, seat: Seat) -> int:
+        """The memory that a member's process has now; 0 when that is not known."""
+        return 0
 
     def means(self) -> Sequence[str]:
         """By what means harm was done so far, in sentences."""

@@ -69,12 +69,20 @@ def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Port
 
 
 def write_configurations(
-    ports: Ports, directory: Path, detours: Detours = DIRECT, overrides: Mapping[str, Any] | None = None
+    ports: Ports,
+    directory: Path,
+    detours: Detours = DIRECT,
+    overrides: Mapping[str, Any] | None = None,
+    keys: Path | None = None,
 ) -> dict[Seat, Path]:
-    """Write the configuration file of each member into `directory`. Keys in `overrides` win."""
+    """Write the configuration file of each member into `directory`. What `overrides` says wins.
+
+    `keys` is the key directory; None: the members are insecure.
+    """
     files = {}
     for seat in ports.bridges:
-        plain = merged(_configuration(seat, ports, detours), overrides or {})
+        security = {"insecure": True} if keys is None else {"keys": str(keys / seat.site)}
+        plain = merged({**_configuration(seat, ports, detours), "security": security}, overrides or {})
         files[seat] = directory / f"{seat.site}-{seat.name}.yaml"
         files[seat].write_text(json.dumps(plain, indent=2), encoding="utf-8")
     return files

@@ -13,18 +13,24 @@ from typing import ClassVar, TypeAlias
 import trio
 
 from relay.instruments.drills.disk import SmallDisk
-from relay.instruments.drills.executor import Executor, Pair, Place
+from relay.instruments.drills.executor import Executor, Pair, Place, Status
+from relay.instruments.drills.hostile.attack import run_attack
+from relay.instruments.drills.hostile.target import AttackReport, Target, Victim
+from relay.instruments.drills.keys import make_keys
 from relay.instruments.drills.layout import LOOPBACK, Detours, Discovery, Ports, reserved_ports, write_configurations
 from relay.instruments.drills.member import MemberProcess, Ways
 from relay.instruments.drills.network import Network
-from relay.instruments.drills.plan import Drill, Seat, between_sites, seat_members
+from relay.instruments.drills.plan import Action, Drill, Seat, between_sites, seat_members
 from relay.instruments.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, port_of
 from relay.instruments.drills.wires import Wires, has_wires, open_wires
 from relay.instruments.drills.wires.rules import WIRE_VERBS, WIRES_ONLY
+from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
 #: How long a graceful leave may take when the drill is being given up.
 ABORT_TIMEOUT_S = 3.0
+#: The attacker's own address where there are no wires: it shares none with a member.
+_STRANGER = "127.0.0.2"
 
 Disks: TypeAlias = Mapping[Seat, SmallDisk]
 
@@ -38,8 +44,20 @@ class LocalExecutor(Executor):
         "pause": "pause: SIGSTOP and SIGCONT.",
     }
 
-    def __init__(self, processes: Mapping[Seat, MemberProcess], journal: Path, network: Network | Wires, disks: Disks) -> None:
+    def __init__(
+        self,
+        processes: Mapping[Seat, MemberProcess],
+        ports: Ports,
+        directory: Path,
+        journal: Path,
+        network: Network | Wires,
+        disks: Disks,
+        keys: Path | None,
+    ) -> None:
         super().__init__(processes)
+        self._keys = keys
+        self._ports = ports
+        self._directory = directory
         self._processes = processes
         self._journal = journal
         self._network = network
@@ -89,6 +107,38 @@ class LocalExecutor(Executor):
         for source, destination in pairs:
             self._network.change(source, destination, do, amount)
 
+    async def attack(self, action: Action, statuses: Mapping[Seat, Status]) -> AttackReport:
+        """A process at a port of the switch; where there are no wires, on loopback."""
+        source, enter, wired = _STRANGER, list[str](), isinstance(self._network, Wires)
+        if isinstance(self._network, Wires):
+            source, enter = await self._network.admit_stranger()
+            self._used("attacks: a process at a port of the switch, which sees all packets of the site (AF_PACKET).")
+        else:
+            self._used("attacks: a process on loopback, which joins the group and sees no unicasts.")
+        known = {seat: _victim(seat, self._ports, status) for seat, status in statuses.items()}
+        ours = [status for seat, status in statuses.items() if seat.site == action.target and status["view"]]
+        counter, creator = ours[0]["view"]["id"]
+        target = Target(
+            attack=action.do,
+            site=action.target,
+            group=Physical(*self._ports.groups[action.target]),
+            victims=tuple([each for seat, each in known.items() if seat.site == action.target]),
+            others=tuple([each for seat, each in known.items() if seat.site != action.target]),
+            view_counter=counter,
+            view_creator=creator,
+            source=source,
+            raw=wired,
+            seconds=action.for_s,
+            amount=action.amount,
+            keys=str(self._keys / action.key_of) if self._keys is not None and action.key_of else "",
+            secured=self._keys is not None,
+        )
+        return await run_attack(target, self._directory / "target.json", enter)
+
+    def memory_bytes(self, seat: Seat) -> int:
+        """The resident set of the process."""
+        return self._processes[seat].memory_bytes()
+
     def idle(self) -> Sequence[str]:
         """Harm to wires that has met no packet."""
         return self._network.idle() if isinstance(self._network, Wires) else ()
@@ -110,7 +160,8 @@ class LocalExecutor(Executor):
 class LocalVenue:
     """Processes on this machine, where every verb can be done, if it lets us make wires."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, insecure: bool = False) -> None:
+        self._insecure = insecure
         self._has_wires = False
 
     async def prepare(self, drill: Drill) -> None:
@@ -120,13 +171,16 @@ class LocalVenue:
             raise ConfigurationError("\n".join(f"relay drill --on local: {refusal}" for refusal in refusals))
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
-        return open_local(drill, seed, directory, journal, wired=self._has_wires)
+        return open_local(drill, seed, directory, journal, wired=self._has_wires, insecure=self._insecure)
 
 
 def takes_wires(drill: Drill) -> bool:
-    """Whether wires can do all that is done to links, and some of it better than proxies: inside a site, or to long packets."""
+    """Whether wires can do all that is done to links, and some of it better than proxies: inside a site, or to long packets.
+
+    An attacker has a port of the switch then, and disturbs nobody but the members.
+    """
     all_of_it = all(action.do in WIRE_VERBS for action in drill.method if action.link)
-    return all_of_it and (drill.harms_sites or drill.does("mtu"))
+    return all_of_it and (drill.harms_sites or drill.does("mtu") or bool(drill.attacks))
 
 
 def refuse_links(drill: Drill, wired: bool) -> Iterator[str]:
@@ -143,11 +197,19 @@ def refuse_links(drill: Drill, wired: bool) -> Iterator[str]:
 
 @asynccontextmanager
 async def open_local(
-    drill: Drill, seed: int, directory: Path, journal: Path, discovery: Discovery = "multicast", *, wired: bool = False
+    drill: Drill,
+    seed: int,
+    directory: Path,
+    journal: Path,
+    discovery: Discovery = "multicast",
+    *,
+    wired: bool = False,
+    insecure: bool = False,
 ) -> AsyncIterator[Executor]:
     """The place of one run, with no member started. After the block no process, port or mount is left, whatever happened.
 
     `wired`: whether members have a network namespace each, and wires between them; else proxies do the harm to links.
+    `insecure`: whether members have no keys; else they get ones that are made for this run alone.
     """
     seats = seat_members(drill.sites, drill.members)
     proxied = drill.harms_sites and not wired
@@ -166,7 +228,8 @@ async def open_local(
                 await _start_bridge_proxies(ports, network, nursery) if drill.harms_bridges and not wired else {},
                 await _start_site_proxies(ports, network, nursery, random.Random(seed)) if proxied else {},
             )
-            files = write_configurations(ports, directory, detours, drill.config)
+            keys = None if insecure else make_keys(drill, directory)
+            files = write_configurations(ports, directory, detours, drill.config, keys)
             processes = {
                 seat: MemberProcess(
                     seat,
@@ -177,13 +240,17 @@ async def open_local(
                 )
                 for seat, file in files.items()
             }
-            executor = LocalExecutor(processes, journal, wires or network, disks)
+            executor = LocalExecutor(processes, ports, directory, journal, wires or network, disks, keys)
             try:
                 yield executor
             finally:
                 with trio.CancelScope(shield=True):
                     await executor.abort()
                 nursery.cancel_scope.cancel()
+
+
+def _victim(seat: Seat, ports: Ports, status: Status) -> Victim:
+    return Victim(seat.site, seat.name, ports.host(seat), status["uuid"], ports.bridges[seat])
 
 
 async def _start_bridge_proxies(ports: Ports, network: Network, nursery: trio.Nursery) -> dict[Pair, int]:

@@ -49,7 +49,7 @@ class MemberProcess(Child):
         """Start the process; it publishes what `feed` gives it."""
         module = "relay.instruments.drills.blockable" if self._ways.blockable else "relay"
         command = [*self._ways.enter, sys.executable, "-m", module, "node", str(self._config), "--journal", str(self._journal)]
-        command += ["--status", str(self._socket), "--publish", "-", "--insecure"]
+        command += ["--status", str(self._socket), "--publish", "-"]
         if self._ways.reader:
             await self._end_reader()
             self._reader = await trio.lowlevel.open_process(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
@@ -98,6 +98,14 @@ class MemberProcess(Child):
         if self._reader is not None and self._reader.returncode is None:
             self._reader.kill()
             await self._reader.wait()
+
+    def memory_bytes(self) -> int:
+        """The resident set of the process; 0 when it is gone, or when the system does not tell."""
+        try:
+            pages = Path(f"/proc/{self.running().pid}/statm").read_text(encoding="ascii").split()[1]
+        except OSError:
+            return 0
+        return int(pages) * resource.getpagesize()
 
     def limit_files(self, size: int | None) -> None:
         """No file of the process may grow beyond this size, so that writing fails as on a full disk; None: no limit."""

@@ -15,9 +15,19 @@ MemberVerb: TypeAlias = Literal[
 #: What is done to a link; see `relay/instruments/drills/network.py`.
 LinkVerb: TypeAlias = Literal["cut", "stall", "half-open", "delay", "slow", "lose", "duplicate", "reorder", "mtu", "heal"]
 
+#: What an attacker does to a site, who is on its network and is no member; see `relay/instruments/drills/hostile/`.
+#: By datagrams: `replay` what was overheard, as it was and edited; `forge` every header; `bomb` with what is dear to read;
+#: `flood`, also at a port where nobody listens, to compare with. By connections to its relay: `idle`, `slow-handshake` and
+#: `announce` hold them; `plain`, `old-tls` and `claim` say what is not true.
+AttackVerb: TypeAlias = Literal[
+    "replay", "forge", "bomb", "flood", "flood-unheard", "idle", "slow-handshake", "announce", "plain", "old-tls", "claim"
+]
+
 MEMBER_VERBS: tuple[str, ...] = get_args(MemberVerb)
+ATTACK_VERBS: tuple[str, ...] = get_args(AttackVerb)
+DATAGRAM_ATTACKS = ("replay", "forge", "bomb", "flood", "flood-unheard")
 #: Verbs that need an amount.
-GRADED = ("delay", "slow", "lose", "duplicate", "reorder", "mtu")
+GRADED = ("delay", "slow", "lose", "duplicate", "reorder", "mtu", *DATAGRAM_ATTACKS, "idle")
 #: Verbs that end an earlier harm. A role in their target means the member that had it when the harm was done.
 UNDOING = ("resume", "free-disk", "unblock", "heal")
 #: Members that a target may name by what they are when the action happens.
@@ -28,24 +38,29 @@ ANY = "any"
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One step of the harm: a verb, and a member or a link that it is done to."""
+    """One step of the harm: a verb, and a member, a link or a site that it is done to."""
 
-    do: Literal[MemberVerb, LinkVerb] = "kill"
+    do: Literal[MemberVerb, LinkVerb, AttackVerb] = "kill"
     #: Seconds after the load began.
     at_s: float = 0.0
     #: Up to this many seconds later; the seed decides how many.
     spread_s: float = 0.0
-    #: A member: SITE.relay, SITE.second (the next in line), SITE.member (the last in line), SITE.any, or a name.
+    #: A member: SITE.relay, SITE.second (the next in line), SITE.member (the last in line), SITE.any, or a name. Of an
+    #: attack the site.
     target: str = ""
     #: A link: `X - Y` both ways, `X > Y` one way; X and Y are sites or members.
     link: str = ""
     #: Seconds for `delay`, bytes per second for `slow`, a probability for `lose`, `duplicate` and `reorder`; for `mtu` the
-    #: bytes of the longest packet that passes, with its headers.
+    #: bytes of the longest packet that passes, with its headers; of an attack the packets per second, or the connections.
     amount: float = 0.0
+    #: Seconds that an attack lasts.
+    for_s: float = 0.0
+    #: The site whose keys the attacker has, which is none of the drill's; empty: the attacker has no key.
+    key_of: str = ""
 
     def __str__(self) -> str:
         amount = f" {self.amount:g}" if self.amount else ""
-        return f"{self.do} {self.target or self.link}{amount}"
+        return f"{self.do} {self.target or self.link}{amount}{f' with the key of {self.key_of}' if self.key_of else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,13 @@ class Expectation:
     silence_elsewhere_s_max: float = 0.0
     #: Whether all links must last: none may be given up for silence, or because the peer took no bytes (F26).
     steady_links: bool = False
+    #: Whether all views must last, and nobody may be suspected.
+    steady_views: bool = False
+    #: The most that a member's memory may grow from the first attack on; 0: it is only measured.
+    growth_mib_max: float = 0.0
+    #: How many times as late as without it messages of other sites may be during an attack, at the 99th percentile; 0: it is
+    #: only measured. Without it: the worst that was measured under a `flood-unheard` of the drill, else in a pause.
+    lag_times_max: float = 0.0
     #: Site -> its members at the end. Empty: all that were not killed and have not left.
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -112,6 +134,11 @@ class Drill:
     def harms_bridges(self) -> bool:
         """Whether a link between sites is harmed."""
         return any(one.site != other.site for one, other in self._links())
+
+    @property
+    def attacks(self) -> list[Action]:
+        """What an attacker does."""
+        return [action for action in self.method if action.do in ATTACK_VERBS]
 
     def harms_inside(self, action: Action) -> bool:
         """Whether an action harms a link inside a site."""

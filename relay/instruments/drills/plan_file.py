@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from relay.instruments.drills.plan import GRADED, MEMBER_VERBS, Action, Drill, parse_link, parse_place, seat_members
+from relay.instruments.drills.plan import (
+    ATTACK_VERBS,
+    GRADED,
+    MEMBER_VERBS,
+    Action,
+    Drill,
+    parse_link,
+    parse_place,
+    seat_members,
+)
 from relay.node.config_file import fill_in
 from relay.node.config_values import Reader
 
@@ -44,10 +53,20 @@ def _problems(drill: Drill) -> Iterator[str]:
 
 
 def _action_problems(drill: Drill, action: Action) -> Iterator[str]:
-    if min(action.at_s, action.spread_s, action.amount) < 0:
+    if min(action.at_s, action.spread_s, action.amount, action.for_s) < 0:
         yield "times and amounts must not be negative."
+    is_attack = action.do in ATTACK_VERBS
+    if is_attack and not action.for_s:
+        yield f"{action.do} needs for_s, the seconds that it lasts."
+    if (action.for_s or action.key_of) and not is_attack:
+        yield f"for_s and key_of are for attacks, which {action.do} is not."
+    if action.key_of in drill.sites:
+        yield f"key_of: {action.key_of} is a site of the drill, whose members trust whoever has its key."
     try:
-        if action.do in MEMBER_VERBS:
+        if is_attack:
+            if action.link or action.target not in drill.sites:
+                yield f"{action.do} needs a target, one site."
+        elif action.do in MEMBER_VERBS:
             if action.link or not parse_place(action.target, drill.sites, drill.members).who:
                 yield f"{action.do} needs a target, one member."
         elif action.target:

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, Literal
 
 from relay.instruments.check import Report
+from relay.instruments.drills.hostile.evidence import Evidence
 from relay.instruments.drills.plan import Drill
 from relay.instruments.drills.rates import Rates
 from relay.instruments.drills.verdict import MemberVerdict, Silence, order_agrees
@@ -51,6 +52,8 @@ class DrillResult:
     means: tuple[str, ...] = ()
     #: Sentences on what the drill was to show and could not.
     unexercised: tuple[str, ...] = ()
+    #: What was measured while the sites were attacked.
+    evidence: Evidence = field(default_factory=Evidence)
 
     @property
     def failover_s(self) -> float | None:
@@ -133,6 +136,7 @@ class DrillResult:
             "queues": self.queues,
             "gaps_at": {f"{each.site}.{each.title}": each.gaps for each in self.members if each.gaps},
             "unexercised": list(self.unexercised),
+            **({"hostile": self.evidence.to_json()} if self.evidence.attacks else {}),
             "timeline": [{"at_s": each.at_s, "what": each.what} for each in self.timeline],
             "seed": self.seed,
         }

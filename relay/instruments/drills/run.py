@@ -15,8 +15,9 @@ import trio
 from relay.instruments.check import Report, check_directories
 from relay.instruments.drills.end_checks import lost_links, unlike_others, wrong_views
 from relay.instruments.drills.executor import Executor, MemberDied, Place, PlaceFailed, Status
+from relay.instruments.drills.hostile.evidence import Attack, gather, hostile_faults, not_attacked, refusals
 from relay.instruments.drills.load import DrillPlan, Load
-from relay.instruments.drills.plan import UNDOING, Action, Seat, draw_method
+from relay.instruments.drills.plan import ATTACK_VERBS, UNDOING, Action, Seat, draw_method
 from relay.instruments.drills.rates import delivery_rates
 from relay.instruments.drills.rest import queues, unrest
 from relay.instruments.drills.result import DrillResult, Moment
@@ -32,6 +33,8 @@ Observe = Callable[[Phase, int, int], None]
 REST_TIMEOUT_S = 60.0
 #: Seconds for which nothing may change before the sites count as at rest.
 SETTLE_S = 1.0
+#: Kinds of packets of one attack that are told each.
+_KINDS_MAX = 8
 
 
 async def run_drill(plan: DrillPlan, place: Place, observe: Observe) -> DrillResult:
@@ -71,6 +74,11 @@ class _Run:
         self._at_end: dict[Seat, Status] = {}
         #: The last status of each member, also of those that are gone.
         self._heard: dict[Seat, Status] = {}
+        #: The status of each member when the load began.
+        self._at_begin: dict[Seat, Status] = {}
+        self._attacks: list[Attack] = []
+        #: Member -> its memory at the first attack and at most, in bytes.
+        self._memory: dict[Seat, tuple[int, int]] = {}
 
     async def run(self) -> DrillResult:
         """Carry out all phases."""
@@ -94,6 +102,8 @@ class _Run:
         problems += missed_at_home(logs)
         spans = (self._harm_ns, self._end_ns, self._began_ns)
         silence, own = [longest_silence(logs, *spans, own=own) if self._harm_ns else None for own in (False, True)]
+        growth = {seat: most - first for seat, (first, most) in self._memory.items()}
+        evidence = gather(self._attacks, logs, (self._began_ns, self._end_ns), growth, (self._at_begin, self._at_end))
         self._observe("done", self._load.fed, self._load.fed)
         return DrillResult(
             drill=self._drill,
@@ -109,9 +119,11 @@ class _Run:
             quiet_s=quiet_s,
             queues=queues(self._at_end),
             timeline=tuple(self._timeline),
-            unexercised=self._unexercised(),
+            evidence=evidence,
+            unexercised=(*self._unexercised(), *not_attacked(evidence)),
             problems=(
                 *problems,
+                *hostile_faults(self._drill, evidence),
                 *unlike_others(sites, self._heard, self._at_end),
                 *wrong_views(self._drill, self._at_end),
                 *lost_links(self._drill, self._at_end),
@@ -126,6 +138,7 @@ class _Run:
 
     async def _work(self) -> None:
         """One member of each site publishes all lines, while harm is done."""
+        self._at_begin = await self._sites.statuses()
         self._began, self._began_ns = trio.current_time(), time.monotonic_ns()
         async with trio.open_nursery() as watching:
             watching.start_soon(self._watch)
@@ -145,10 +158,23 @@ class _Run:
         began = trio.current_time()
         if not self._harm_ns and action.do not in UNDOING:
             self._harm_ns = time.monotonic_ns()
+        if action.do in ATTACK_VERBS:
+            await self._attack(action)
+            return
         whom = await self._sites.act(action)
         took_s = trio.current_time() - began
         took = f", which took {took_s:.1f} s" if took_s > 2 * POLL_S else ""
         self._note(f"{action}{f' ({whom})' if whom else ''}{took}", began)
+
+    async def _attack(self, action: Action) -> None:
+        began, began_ns = trio.current_time(), time.monotonic_ns()
+        before = await self._sites.statuses()
+        report = await self._executor.attack(action, before)
+        refused = refusals(before, await self._sites.statuses())
+        self._attacks.append(Attack(action, report, began_ns, time.monotonic_ns(), refused))
+        sent = ", ".join(f"{count:,} {kind}" for kind, count in report.sent.items()) if len(report.sent) < _KINDS_MAX else ""
+        told = sent or f"{sum(report.sent.values()):,} of {len(report.sent)} kinds"
+        self._note(f"{action}, which took {report.seconds:.1f} s: {told}", began)
 
     # -- watching --------------------------------------------------------------------------------------------------
 
@@ -156,9 +182,19 @@ class _Run:
         while True:
             statuses = await self._sites.statuses()
             self._look(statuses)
+            self._weigh()
             total = len(self._drill.sites) * len(self._plan.lines) * max(len(statuses), 1)
             self._observe("sending", _delivered(statuses), total)
             await trio.sleep(POLL_S)
+
+    def _weigh(self) -> None:
+        """Measure the members' memory, once there is an attack."""
+        if not self._harm_ns or not self._drill.attacks:
+            return
+        for seat in self._sites.seats:
+            size = self._executor.memory_bytes(seat)
+            first, most = self._memory.setdefault(seat, (size, size))
+            self._memory[seat] = (first, max(most, size))
 
     def _note(self, what: str, when: float | None = None) -> None:
         moment = Moment(round((when or trio.current_time()) - self._began, 2), what)

@@ -10,13 +10,18 @@ from sitestack.model.errors import ConfigurationError
 VenueName = Literal["local", "compose", "kubernetes"]
 
 
-def find_venue(name: VenueName) -> Venue:
-    """Raises ConfigurationError when what the place needs is not installed."""
+def find_venue(name: VenueName, *, insecure: bool = False) -> Venue:
+    """The place of this name; `insecure`: members have no keys there.
+
+    Raises ConfigurationError when what the place needs is not installed, and when its members have keys in any case.
+    """
+    if insecure and name != "local":
+        raise ConfigurationError(f"relay drill --on {name}: --insecure is for --on local; elsewhere members have keys.")
     match name:
         case "local":
             from relay.instruments.drills.local import LocalVenue  # noqa: PLC0415
 
-            return LocalVenue()
+            return LocalVenue(insecure=insecure)
         case "compose":
             try:
                 from relay.instruments.drills.compose import ComposeVenue  # noqa: PLC0415

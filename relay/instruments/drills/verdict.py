@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 
@@ -45,6 +45,10 @@ class MemberLog:
     part: bool = False
     #: Whether the member was paused or cut off from its site, so that its silence and gaps say nothing of the others.
     apart: bool = False
+    #: When each batch that it sent was accepted, by the number of its first message, on the same clock.
+    sends: Mapping[int, int] = field(default_factory=dict)
+    #: Origin, first number, time and count of each batch of another site.
+    relayed: Sequence[tuple[Address, int, int, int]] = ()
 
 
 def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record], wall_ns: int | None = None) -> MemberLog:
@@ -60,8 +64,11 @@ def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Reco
     history = History.of([records.Start(0, 0, site, uuid, name, 0, 0, ""), *told])
     order = hashlib.sha256()
     arrivals: dict[str, list[Arrival]] = {}
+    relayed = []
     for deliver in (each for stay in history.stays for each in stay.delivers if each.scope is Scope.ALL):
         arrivals.setdefault(deliver.site, []).append((deliver.t + shift, deliver.count))
+        if deliver.site != site:
+            relayed.append((deliver.origin, deliver.first, deliver.t + shift, deliver.count))
         order.update(f"{deliver.site} {deliver.origin.hex()} {deliver.first} {deliver.last}\n".encode())
     return MemberLog(
         site,
@@ -74,6 +81,8 @@ def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Reco
         began_ns=told[0].t + shift if told else 0,
         ended_ns=told[-1].t + shift if told else 0,
         order_hash=order.hexdigest()[:16],
+        sends={each.first: each.t + shift for each in history.sends if each.scope is Scope.ALL},
+        relayed=relayed,
     )
 
 

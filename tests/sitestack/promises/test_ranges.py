@@ -46,3 +46,7 @@ def test_operations(one: list[tuple[int, int]], other: list[tuple[int, int]], fi
 def test_words() -> None:
     assert str(Ranges([(3, 7), (9, 9)])) == "3..7, 9"
     assert str(Ranges([(n, n) for n in range(0, 20, 2)])) == "0, 2, 4, 6, ... 6 more ranges"
+
+
+def test_a_union_takes_room_for_ranges_and_not_for_numbers() -> None:
+    assert Ranges([(1, 1 << 60)]) | Ranges([(1 << 61, 1 << 61)]) == Ranges([(1, 1 << 60), (1 << 61, 1 << 61)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -31,6 +31,8 @@ class Setting:
     site_networks: Mapping[str, str]
     wan: str
     http_port: int
+    #: What whoever asks for a status has to show.
+    token: str = field(repr=False)
     #: The directory in every container for the journals, on a shared volume.
     journal: str
     #: The conditions that proxies between the sites look up; None where there are no proxies.
@@ -51,7 +53,12 @@ class ComposeExecutor(Executor):
     def __init__(self, setting: Setting, directory: Path) -> None:
         self._containers = {
             seat: ContainerMember(
-                seat, container, setting.site_networks[seat.site], setting.http_port, blockable=setting.blockable
+                seat,
+                container,
+                setting.site_networks[seat.site],
+                setting.http_port,
+                token=setting.token,
+                blockable=setting.blockable,
             )
             for seat, container in setting.containers.items()
         }

@@ -19,12 +19,13 @@ _FEED_TIMEOUT_S = 10.0
 class ContainerMember:
     """A container, which keeps its name and its journal when it is started again. `network` is that of its site."""
 
-    def __init__(self, seat: Seat, container: Container, network: str, http_port: int, *, blockable: bool) -> None:
+    def __init__(self, seat: Seat, container: Container, network: str, http_port: int, *, token: str, blockable: bool) -> None:
         self.seat = seat
         self.container = container
         self.url = ""
         self._network = network
         self._http_port = http_port
+        self._token = token
         self._blockable = blockable
         self._input: socket.socket | None = None
 
@@ -47,7 +48,7 @@ class ContainerMember:
     async def status(self) -> Status | None:
         """The answer over HTTP; None when there is none. Raises MemberDied."""
         try:
-            return await fetch_over_http(self.url)
+            return await fetch_over_http(self.url, self._token)
         except OSError:
             state = await trio.to_thread.run_sync(self.container.state)
             if not state.running:

@@ -21,6 +21,9 @@ from relay.instruments.drills.plan import Drill, Seat, seat_members
 _SUBNETS = ipaddress.ip_network("198.19.0.0/16")
 _SUBNET_PREFIX = 24
 _CONFIG = "/etc/relay/relay.yaml"
+#: The service that makes the keys of all sites and the token for HTTP, and then waits, and where it has the token.
+KEYS = "keys"
+TOKEN = "/var/lib/relay/keys/http/token"
 #: The port of a site's members where there is no multicast.
 _MEMBER_PORT = 7601
 
@@ -80,7 +83,7 @@ def derive_project(
     *,
     blockable: bool = False,
 ) -> dict[str, Any]:
-    """The project of a run: the members only, fed by standard input, on networks and with configurations of the run's own.
+    """The project of a run: members fed by standard input, and who makes their keys, on networks of the run's own.
 
     `files` maps sites to configuration files, `subnets` networks to subnets. `blockable`: whether event loops can be blocked.
     """
@@ -107,6 +110,9 @@ def derive_project(
             service["networks"][topology.wan]["ipv4_address"] = detours.addresses[seat]
             pools[topology.wan]["gateway"] = detours.gateway
         services[name] = service
+    if KEYS in resolved["services"]:
+        maker = {key: value for key, value in resolved["services"][KEYS].items() if key != "build"}
+        services[KEYS] = {**maker, "image": image}
     mounted = {
         each["source"] for service in services.values() for each in service.get("volumes", ()) if each["type"] == "volume"
     }

@@ -20,7 +20,15 @@ from relay.instruments.drills.compose.engine import Engine
 from relay.instruments.drills.compose.executor import ComposeExecutor, Setting
 from relay.instruments.drills.compose.filters import SHAPING
 from relay.instruments.drills.compose.namespaces import has_netem, refuse_links
-from relay.instruments.drills.compose.project import Topology, derive_configuration, derive_project, draw_subnets, read_topology
+from relay.instruments.drills.compose.project import (
+    KEYS,
+    TOKEN,
+    Topology,
+    derive_configuration,
+    derive_project,
+    draw_subnets,
+    read_topology,
+)
 from relay.instruments.drills.executor import Executor, Place, PlaceFailed
 from relay.instruments.drills.network import Network
 from relay.instruments.drills.plan import Drill
@@ -97,6 +105,8 @@ def read_sites(file: Path, resolved: Mapping[str, Any]) -> tuple[Topology, Mappi
 
 
 def _refuse_verbs(drill: Drill) -> Iterator[str]:
+    if drill.attacks:
+        yield "Attacks are only made on sites that the drill itself has on this machine, with --on local."
     if drill.does("stop-reader"):
         yield "stop-reader cannot be done to containers: the engine itself reads what they write. It can with --on local."
     if drill.does("fill-disk", "free-disk"):
@@ -122,7 +132,7 @@ async def _open(ready: _Ready, drill: Drill, directory: Path, journal: Path) -> 
             # Cancelled half-way, it would leave containers without the label by which `down` finds them.
             with trio.CancelScope(shield=True):
                 await _compose(["--file", str(file), "create", "--no-build", "--quiet-pull"], PlaceFailed)
-            executor = await _executor(ready, drill, project, subnets, journal, detours, nursery)
+            executor = await _executor(ready, drill, project, file, subnets, journal, detours, nursery)
             yield executor
         finally:
             with trio.CancelScope(shield=True):
@@ -136,6 +146,7 @@ async def _executor(
     ready: _Ready,
     drill: Drill,
     project: str,
+    file: Path,
     subnets: Mapping[str, str],
     journal: Path,
     detours: Detours | None,
@@ -157,11 +168,19 @@ async def _executor(
         site_networks={site: f"{project}_{name}" for site, name in topology.networks.items()},
         wan=f"{project}_{topology.wan}",
         http_port=config.http.bind.port,
+        token=await _make_keys(file) if KEYS in ready.resolved["services"] else "",
         journal=config.journal.directory,
         detour=network,
         blockable=drill.does("block"),
     )
     return ComposeExecutor(setting, journal)
+
+
+async def _make_keys(file: Path) -> str:
+    """Have the keys of the run made, before a member starts: the token for HTTP. Raises PlaceFailed."""
+    await _compose(["--file", str(file), "up", "--no-build", "--wait", KEYS], PlaceFailed)
+    told = await _compose(["--file", str(file), "exec", "--no-TTY", KEYS, "cat", TOKEN], PlaceFailed)
+    return told.decode().strip()
 
 
 def _configurations(ready: _Ready, drill: Drill, directory: Path, subnets: Mapping[str, str]) -> dict[str, str]:
@@ -193,7 +212,7 @@ async def _compose(arguments: Sequence[str], error: type[Exception] = Configurat
     if shutil.which("docker") is None:
         raise ConfigurationError(f"{_OPTION}: there is no docker command on this machine.")
     command = ["docker", "compose", "--progress", "quiet", *arguments]
-    what = next(word for word in ("config", "build", "create", "down") if word in arguments)
+    what = next(word for word in ("config", "build", "create", "up", "exec", "down") if word in arguments)
     limit_s = _BUILD_LIMIT_S if what == "build" else _LIMIT_S
     done = await run_command(command, limit_s, name=f"docker compose {what}", own_session=True)
     if done.returncode:

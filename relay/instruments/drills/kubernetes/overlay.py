@@ -23,11 +23,18 @@ _BRIDGE = "relay-bridge"
 _BRIDGE_PORT = 7700
 #: A shell script that waits, and ends at once on SIGTERM.
 _WAIT = 'trap "exit 0" TERM; while :; do sleep 1 & wait $!; done'
+#: The Secret of a site, and where the base looks for it.
+_SECRET = "relay-keys"
 _CONTAINER = "/spec/template/spec/containers/0"
 
 
-def overlay(base: str, base_namespace: str, drill: Drill, site: str, namespaces: Mapping[str, str]) -> dict[str, Any]:
-    """The kustomization of a site. `base` is the path to the shipped one, `namespaces` maps sites to namespaces."""
+def overlay(
+    base: str, base_namespace: str, drill: Drill, site: str, namespaces: Mapping[str, str], keys: Sequence[str]
+) -> dict[str, Any]:
+    """The kustomization of a site. `base` is the path to the shipped one, `namespaces` maps sites to namespaces.
+
+    `keys` are the paths of its secret files.
+    """
     others = " ".join(f"{other}={_BRIDGE}.{namespaces[other]}:{_BRIDGE_PORT}" for other in drill.sites if other != site)
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -38,6 +45,8 @@ def overlay(base: str, base_namespace: str, drill: Drill, site: str, namespaces:
             {"name": "relay-site", "namespace": base_namespace, "behavior": "merge", "literals": [f"peers={others}"]},
             {"name": "relay-config", "namespace": base_namespace, "behavior": "merge", "files": ["relay.yaml"]},
         ],
+        "secretGenerator": [{"name": _SECRET, "namespace": base_namespace, "files": list(keys)}],
+        "generatorOptions": {"disableNameSuffixHash": True},
         "patches": [
             {"target": {"kind": "StatefulSet", "name": STATEFUL_SET}, "patch": json.dumps(_pods(drill.members))},
         ],
@@ -56,8 +65,9 @@ def _pods(members: int) -> list[dict[str, Any]]:
 
 
 def configuration(base: Mapping[str, Any], drill: Drill) -> dict[str, Any]:
-    """The configuration of all members of all sites."""
-    return merged(base, drill.config)
+    """The configuration of all members of all sites. HTTP is for forwarded ports alone, which need no token."""
+    own = {"http": {"bind": f"127.0.0.1:{HTTP_PORT}", "token": ""}}
+    return merged(merged(base, own), drill.config)
 
 
 def run_member(name: str) -> Sequence[str]:

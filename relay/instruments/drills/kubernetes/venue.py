@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import trio
 
 import relay
 from relay.instruments.drills.executor import Executor, Place, PlaceFailed
+from relay.instruments.drills.keys import make_keys
 from relay.instruments.drills.kubernetes.executor import KubernetesExecutor
 from relay.instruments.drills.kubernetes.kubectl import Kubectl
 from relay.instruments.drills.kubernetes.overlay import STATEFUL_SET, configuration, overlay
@@ -62,6 +64,8 @@ def refuse(drill: Drill, manifests: Path) -> Iterator[str]:
     missing = [site for site in drill.sites if not (manifests / site.lower()).is_dir()]
     if missing:
         yield f"There are no manifests for {', '.join(missing)}."
+    if drill.attacks:
+        yield "Attacks are only made on sites that the drill itself has on this machine, with --on local."
     verbs = dict.fromkeys(action.do for action in drill.method)
     links = [verb for verb in verbs if any(action.link and action.do == verb != "heal" for action in drill.method)]
     if links:
@@ -79,8 +83,9 @@ async def _open(kubectl: Kubectl, drill: Drill, directory: Path, journal: Path) 
     namespaces = {site: f"{run}-{site.lower()}" for site in drill.sites}
     executor: KubernetesExecutor | None = None
     try:
+        keys = make_keys(drill, directory)
         for site in drill.sites:
-            await kubectl.run("apply", "--kustomize", str(_write_overlay(drill, site, namespaces, directory)))
+            await kubectl.run("apply", "--kustomize", str(_write_overlay(drill, site, namespaces, directory, keys)))
         for site in drill.sites:
             await _until_running(kubectl, site, namespaces[site])
         seats = seat_members(drill.sites, drill.members)
@@ -99,14 +104,16 @@ async def _open(kubectl: Kubectl, drill: Drill, directory: Path, journal: Path) 
             )
 
 
-def _write_overlay(drill: Drill, site: str, namespaces: Mapping[str, str], directory: Path) -> Path:
-    """Write the overlay of a site. Kustomize takes bases only by relative paths."""
+def _write_overlay(drill: Drill, site: str, namespaces: Mapping[str, str], directory: Path, keys: Path) -> Path:
+    """Write the overlay of a site. Kustomize takes bases only by relative paths, and files only from its own directory."""
     manifests = find_manifests()
     target = (directory / site.lower()).resolve()
     target.mkdir()
     base = (manifests / site.lower()).resolve()
     base_namespace = load(base / "kustomization.yaml")["namespace"]
-    plain = overlay(os.path.relpath(base, target), base_namespace, drill, site, namespaces)
+    shutil.copytree(keys / site, target / "keys")
+    secrets = sorted(f"keys/{each.name}" for each in (keys / site).iterdir())
+    plain = overlay(os.path.relpath(base, target), base_namespace, drill, site, namespaces, secrets)
     (target / "kustomization.yaml").write_text(json.dumps(plain, indent=2), encoding="utf-8")
     config = configuration(load(manifests / "base" / "relay.yaml"), drill)
     (target / "relay.yaml").write_text(json.dumps(config, indent=2), encoding="utf-8")

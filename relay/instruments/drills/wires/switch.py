@@ -26,6 +26,8 @@ from relay.instruments.drills.wires.rules import MTU_BYTES, Met, port_commands, 
 #: The members' addresses: of the range for benchmarks (RFC 2544), in namespaces where there is nothing else.
 _SUBNET = "198.18.0"
 _FIRST_ADDRESS = 16
+#: The address of whoever has a port of the switch and is no member.
+_STRANGER = f"{_SUBNET}.1"
 #: Seconds for a command: the kernel answers at once.
 _LIMIT_S = 30.0
 #: Seconds for a holder to end after its standard input has.
@@ -70,6 +72,14 @@ class Wires:
     def enter(self, seat: Seat) -> list[str]:
         """What comes before a command that is to run at a member's end."""
         return _enter(self._wires[seat].holder)
+
+    async def admit_stranger(self) -> tuple[str, list[str]]:
+        """Give somebody who is no member a port of the switch: the address, and what comes before a command that runs there.
+
+        It sees what passes through the switch.
+        """
+        await _inside(self._switch, f"ip addr replace {_STRANGER}/24 dev switch")
+        return _STRANGER, _enter(self._switch)
 
     async def harm(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
         """Do to these directions what a verb says. Raises PlaceFailed."""

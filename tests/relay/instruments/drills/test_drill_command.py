@@ -134,7 +134,7 @@ def test_long_packets_that_vanish_for_a_moment_are_sent_again(tmp_path: Path) ->
 
 def test_harm_that_meets_nothing_has_a_word_and_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = result(unexercised=("No packet was dropped on the wires.",))
-    monkeypatch.setattr(module, "find_venue", lambda _: NoPlace())
+    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
     monkeypatch.setattr(module, "_run", lambda *_: idle)
     ran = CliRunner().invoke(module.command, ["kill-relay"])
     assert ran.exit_code == 3
@@ -158,7 +158,7 @@ def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path, name: str, c
 
 
 def test_a_report_that_cannot_be_written_does_not_cost_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_venue", lambda _: NoPlace())
+    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
     ran = CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / f"{'x' * 300}.md")])
     assert ran.exit_code != 0
     assert "FAIL: " in ran.stdout
@@ -171,7 +171,7 @@ def test_an_output_that_nobody_reads_to_its_end_does_not_cost_the_report(
     def refuse(*_: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(module, "find_venue", lambda _: NoPlace())
+    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
     monkeypatch.setattr(module, "_print", refuse)
     CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / "report.md")])
     assert "seed 1: Nobody is there." in (tmp_path / "report.md").read_text(encoding="utf-8")

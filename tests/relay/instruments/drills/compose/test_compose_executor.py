@@ -122,6 +122,7 @@ async def executor(containers: dict[Seat, FakeContainer], kernel: Kernel, tmp_pa
         site_networks={"NYC": "run_nyc", "SFO": "run_sfo"},
         wan="run_wan",
         http_port=7800,
+        token="",
         journal="/journal",
     )
     made = ComposeExecutor(setting, tmp_path)

@@ -171,7 +171,7 @@ async def test_what_a_cluster_cannot_do_is_refused_before_anything_is_asked_of_i
 def test_a_drill_that_harms_members_only_can_be_done(name: str) -> None:
     drill = find_drill(name)
     harms_links = drill.harms_bridges or drill.harms_sites
-    harms_members_only = not harms_links and not drill.does("fill-disk", "block", "stop-reader")
+    harms_members_only = not harms_links and not drill.attacks and not drill.does("fill-disk", "block", "stop-reader")
     assert bool(list(refuse(drill, find_manifests()))) is not harms_members_only
 
 
@@ -180,7 +180,10 @@ def test_sites_without_manifests_are_refused() -> None:
 
 
 def test_a_site_calls_the_others_in_the_namespaces_of_the_run() -> None:
-    made: dict[str, Any] = overlay("../nyc", "relay-nyc", DRILL, "NYC", {"NYC": "run-nyc", "SFO": "run-sfo"})
+    made: dict[str, Any] = overlay(
+        "../nyc", "relay-nyc", DRILL, "NYC", {"NYC": "run-nyc", "SFO": "run-sfo"}, ["keys/site.keys"]
+    )
+    assert made["secretGenerator"] == [{"name": "relay-keys", "namespace": "relay-nyc", "files": ["keys/site.keys"]}]
     assert made["namespace"] == "run-nyc"
     assert made["configMapGenerator"][0]["literals"] == ["peers=SFO=relay-bridge.run-sfo:7700"]
 

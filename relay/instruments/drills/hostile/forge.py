@@ -1,0 +1,164 @@
+"""Datagrams that no member has sent: every header that members exchange, with contents that fit the site. Pure.
+
+The forger knows more than a stranger can: the members' UUIDs and their view. What is refused from it is refused from everybody.
+"""
+
+from __future__ import annotations
+
+import random
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, NamedTuple, Union, get_args, get_origin
+
+from sitestack.layers.membership.headers import ViewTag
+from sitestack.layers.nakack.headers import Cast
+from sitestack.layers.unicast.headers import UnicastData
+from sitestack.model.address import Address, Physical, ProxyUUID
+from sitestack.model.address_cache import Contact
+from sitestack.model.frame import Frame, Header
+from sitestack.model.message import Batch, Scope
+from sitestack.model.view import View, ViewId
+from sitestack.wire.codec import Codec
+from sitestack.wire.schema import hints_of
+
+#: Numbers at which a window, a counter or a connection may break.
+_NUMBERS = (0, 1, 2, 3, 100, 1 << 20, 1 << 40)
+_BODY = b"forged...."
+#: As deep as this sequences in sequences are empty.
+_DEEP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What the forger knows of a site, and where answers to it would go."""
+
+    site: str
+    members: tuple[Address, ...]
+    view: ViewId
+    me: Address
+    physical: Physical
+
+
+class Forged(NamedTuple):
+    """One forged datagram, for a member or for all (None)."""
+
+    kind: str
+    dest: Address | None
+    data: bytes
+
+
+class Forger:
+    """Makes datagrams out of a table of headers."""
+
+    def __init__(self, headers: Mapping[int, type[Header]], known: Knowledge, rng: random.Random) -> None:
+        self.codec = Codec(known.site, headers)
+        self._headers = headers
+        self._known = known
+        self._rng = rng
+
+    def rounds(self) -> Iterator[Forged]:
+        """Every header once in every form, again and again without end, in the name of ever other members and of a stranger."""
+        while True:
+            for kind in self._headers.values():
+                for dest in (None, self._rng.choice(self._known.members)):
+                    yield from self._forms(kind, dest)
+
+    def _forms(self, kind: type[Header], dest: Address | None) -> Iterator[Forged]:
+        """A header bare, and as the streams of members carry it: numbered, and with the tag of the view."""
+        known, rng = self._known, self._rng
+        source = rng.choice((*known.members, known.me))
+        header = self.header(kind)
+        if dest is None:
+            ends: tuple[tuple[Header, ...], ...] = ((), (Cast(known.view, source, rng.choice(_NUMBERS) + 1),))
+        else:
+            number = UnicastData(rng.choice(_NUMBERS), rng.choice((1, 2, 1 << 40)), 1, True)
+            ends = ((), (number,), (ViewTag(known.view), number))
+        for end in ends:
+            body = self._batch(source) if rng.random() < 0.3 else None
+            yield self.datagram(source, dest, (header, *end), body)
+
+    def datagram(
+        self, source: Address, dest: Address | None, headers: tuple[Header, ...], batch: Batch | None = None
+    ) -> Forged:
+        """One datagram with one frame."""
+        frame = self.codec.encode_frame(Frame(source, dest, headers, batch, len(headers) == 1))
+        return Forged(type(headers[0]).__name__, dest, self.codec.encode_datagram(source, dest, [frame]))
+
+    def header(self, kind: type[Header]) -> Header:
+        """A header of this class that members would parse."""
+        made = self._value(kind, 0)
+        assert isinstance(made, Header)
+        return made
+
+    def contact(self, address: Address) -> Contact:
+        """A member, as one that is to be reached where the forger listens."""
+        return Contact(address, "forged", (self._known.physical,), 1 << 40)
+
+    def _batch(self, origin: Address) -> Batch:
+        sized = len(_BODY).to_bytes(4, "little") + _BODY
+        return Batch(self._known.site, origin, Scope.ALL, self._rng.choice(_NUMBERS) + 1, 1, sized)
+
+    def _value(self, hint: Any, depth: int) -> Any:
+        """A value of a type that a header's field has."""
+        rng = self._rng
+        special = self._special(hint, depth)
+        if special is not None:
+            return special
+        origin, args = get_origin(hint), get_args(hint)
+        if origin in (Union, types.UnionType):
+            inner = [each for each in args if each is not type(None)]
+            return None if rng.random() < 0.3 else self._value(inner[0], depth)
+        if origin is tuple and args[1:] == (Ellipsis,):
+            return tuple([self._value(args[0], depth + 1) for _ in range(rng.randrange(3) if depth < _DEEP else 0)])
+        if origin is tuple:
+            return tuple([self._value(each, depth + 1) for each in args])
+        if origin is dict:
+            return {self._value(args[0], depth + 1): self._value(args[1], depth + 1) for _ in range(rng.randrange(3))}
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return rng.choice(list(hint))
+        made = self._record(hint, depth)
+        if hasattr(hint, "is_sound") and not made.is_sound():
+            return self._record(hint, _DEEP)  # where all sequences are empty, they go together
+        return made
+
+    def _record(self, kind: Any, depth: int) -> Any:
+        names = kind._fields if hasattr(kind, "_fields") else [each.name for each in fields(kind) if each.init]
+        hints = hints_of(kind)
+        return kind(**{name: self._value(hints[name], depth + 1) for name in names})
+
+    def _special(self, hint: Any, depth: int) -> Any:
+        """A value that fits the site, for types that mean something there; None for all others."""
+        known, rng = self._known, self._rng
+        anybody = (*known.members, known.me)
+        if hint is Address:
+            return rng.choice(anybody)
+        if hint is ProxyUUID:
+            return ProxyUUID(rng.choice(anybody), known.site, rng.choice(anybody))
+        if hint is ViewId:
+            return ViewId(known.view.counter + rng.randrange(3), rng.choice((known.view.creator, *anybody)))
+        if hint is View:
+            return self._view()
+        if hint is Contact:
+            return self.contact(rng.choice(anybody))
+        if hint is Batch:
+            return self._batch(rng.choice(anybody))
+        if hint is Header:
+            return self._value(ViewTag if depth > 2 else rng.choice(list(self._headers.values())), depth + 2)
+        atoms = {
+            int: rng.choice(_NUMBERS),
+            bool: rng.random() < 0.5,
+            float: rng.random(),
+            str: known.site,
+            bytes: rng.randbytes(32),
+            Physical: known.physical,
+        }
+        return atoms.get(hint) if isinstance(hint, type) else None
+
+    def _view(self) -> View:
+        """The next view, of which the forger is a member, the first one perhaps."""
+        known = self._known
+        members = self._rng.choice(((known.me, *known.members), (*known.members, known.me), known.members[:1]))
+        after = ViewId(known.view.counter + 1, members[0])
+        return View(after, self._rng.choice((known.view, after)), members, tuple([f"forged{at}" for at in range(len(members))]))

@@ -1,0 +1,62 @@
+"""The page on security accounts for the whole list of checks, by tests that there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from relay.instruments.drills.library import find_drill
+from relay.instruments.drills.plan import ATTACK_VERBS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+ROWS = {
+    number: row
+    for row in PAGE.splitlines()
+    if row.startswith("| C")
+    for number in map(int, re.findall(r"C(\d+)", row.split("|")[1]))
+}
+
+
+def unknown_tests(row: str) -> list[str]:
+    """Tests that the row names, a prefix of theirs if it ends with dots, and that no file in it has."""
+    files = [ROOT / path for path in re.findall(r"`(tests/[\w/.]+\.py)`", row)]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    return [name for name in re.findall(r"`(test_\w+)(?:\.\.\.)?`", row) if f"def {name}" not in text]
+
+
+def unknown_attacks(row: str) -> list[str]:
+    """Attacks that the row names with a drill, and that the drill does not make."""
+    named = [
+        (drill, verb) for drill, verbs in re.findall(r"`(hostile-\w+)`: ([`\w, -]+)", row) for verb in verbs.split("`")[1::2]
+    ]
+    return [verb for drill, verb in named if verb in ATTACK_VERBS and not find_drill(drill).does(verb)]
+
+
+def test_every_check_has_its_row() -> None:
+    assert sorted(ROWS) == list(range(1, 29))
+
+
+@pytest.mark.parametrize("number", range(1, 29))
+def test_what_proves_it_is_there(number: int) -> None:
+    assert unknown_tests(ROWS[number]) == []
+    assert unknown_attacks(ROWS[number]) == []
+    assert "`" in ROWS[number].split("|")[3] or number == 13, "only what is not there needs no test"
+
+
+def test_what_is_not_there_is_seen() -> None:
+    assert unknown_tests("| C1 | `tests/docs/test_security.py` (`test_that_nobody_...`)") == ["test_that_nobody_"]
+    assert unknown_attacks("| C1 | `hostile-lan`: `forge`, `idle` |") == ["idle"]
+
+
+def test_every_attack_is_made_by_a_drill() -> None:
+    drills = [find_drill(name) for name in ("hostile-lan", "hostile-bridge")]
+    assert {action.do for drill in drills for action in drill.attacks} == set(ATTACK_VERBS)
+
+
+def test_a_stranger_and_somebody_with_the_key_of_another_site_do_the_same() -> None:
+    attacks = find_drill("hostile-lan").attacks
+    for verb in ("forge", "bomb", "flood"):
+        assert {action.key_of for action in attacks if action.do == verb} == {"", "LON"}
