@@ -18,6 +18,8 @@ from sitestack.model.errors import LocalError
 COMMANDS = {
     "demo": "relay.cli.demo",
     "node": "relay.cli.node",
+    "pub": "relay.cli.pub",
+    "sub": "relay.cli.sub",
     "config": "relay.cli.config",
     "keygen": "relay.cli.keygen",
     "keys": "relay.cli.keys",

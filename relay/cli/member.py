@@ -1,0 +1,52 @@
+"""What the commands that become a member have in common: who they are, and the keys of their site."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from relay.keys.directory import read_key_ring
+from relay.node.config_file import load_config
+from relay.node.settings import KEYS_AND_INSECURE, NodeConfig
+from sitestack.model.errors import ConfigurationError
+
+Function = Callable[..., Any]
+
+
+def identity_options(function: Function) -> Function:
+    """The options `--site`, `--name`, `--keys` and `--insecure`."""
+    options = (
+        click.option("--site", default="", help="The site; else RELAY_SITE, else what CONFIG says."),
+        click.option("--name", default="", help="The member's name; else RELAY_NAME, else what CONFIG says."),
+        click.option("--keys", metavar="DIR", default="", help="The site's keys; else RELAY_KEYS, else what CONFIG says."),
+        click.option("--insecure", is_flag=True, help="Run without keys: whoever reaches the ports can read and send."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def load_member(config_file: Path, site: str, name: str, keys: str, insecure: bool) -> NodeConfig:
+    """The configuration in a file, with what these options say. Raises ConfigurationError."""
+    config = load_config(config_file, site=site, name=name, environment=os.environ)
+    security = config.security
+    security = replace(security, keys=keys or security.keys, insecure=insecure or security.insecure)
+    if security.keys and security.insecure:
+        raise ConfigurationError(f"{config_file}: security: {KEYS_AND_INSECURE}")
+    return replace(config, security=security)
+
+
+def refuse_without_keys(config: NodeConfig, config_file: Path) -> None:
+    """Nobody runs without authentication unawares. Raises ConfigurationError."""
+    if not config.security.insecure and not config.security.keys:
+        raise ConfigurationError(
+            f"{config_file}: security: there are no keys, so everybody on the network could read and send; "
+            "give the directory that relay keygen made (--keys DIR/SITE), or say --insecure if that is meant."
+        )
+    if config.security.keys:
+        read_key_ring(Path(config.security.keys))

@@ -1,0 +1,47 @@
+"""`relay pub`: say something to all sites, and leave."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.member import identity_options, load_member, refuse_without_keys
+from relay.cli.running import run_until_signal
+from relay.node.lines import STANDARD, LineSource
+from relay.node.logs import configure_log
+from relay.node.visitor import publish
+
+
+@click.command(name="pub")
+@click.argument("config_file", metavar="CONFIG", type=click.Path(path_type=Path))
+@click.argument("texts", metavar="[TEXT]...", nargs=-1)
+@identity_options
+@click.pass_context
+def command(
+    ctx: click.Context, config_file: Path, texts: Sequence[str], site: str, name: str, keys: str, insecure: bool
+) -> None:
+    """Publish each TEXT, or each line of standard input, to all sites.
+
+    It joins the site of CONFIG, waits until everything is delivered there, and leaves; that the other sites get it is the
+    business of that site from then on. Exit code 1: something was refused, or is perhaps not delivered.
+    """
+    config = load_member(config_file, site, name, keys, insecure)
+    refuse_without_keys(config, config_file)
+    configure_log(replace(config.log, level="error"))
+    lines = _each(texts) if texts else LineSource(STANDARD, config.protocols.batching.message_bytes_max).lines()
+    published = run_until_signal(lambda: publish(config, lines))
+    for why in published.refused:
+        click.echo(f"not published: {why}", err=True)
+    if published.uncertain:
+        click.echo(f"{published.uncertain} of {published.sent} messages are perhaps not delivered.", err=True)
+    if published.refused or published.uncertain:
+        ctx.exit(EXIT_CHECK_FAILED)
+
+
+async def _each(texts: Sequence[str]) -> AsyncIterator[bytes]:
+    for text in texts:
+        yield text.encode()

@@ -1,0 +1,30 @@
+"""`relay sub`: read what is said in all sites."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from relay.cli.member import identity_options, load_member, refuse_without_keys
+from relay.cli.running import run_until_signal
+from relay.node.lines import STANDARD, LineSink
+from relay.node.logs import configure_log
+from relay.node.visitor import subscribe
+
+
+@click.command(name="sub")
+@click.argument("config_file", metavar="CONFIG", type=click.Path(path_type=Path))
+@identity_options
+def command(config_file: Path, site: str, name: str, keys: str, insecure: bool) -> None:
+    """Print what is said in all sites, until Ctrl-C.
+
+    It joins the site of CONFIG. On a terminal it shows a line a message, and who is there; in a pipe or a file it writes a JSON
+    object for each message and each gap.
+    """
+    config = load_member(config_file, site, name, keys, insecure)
+    refuse_without_keys(config, config_file)
+    configure_log(replace(config.log, level="error"))
+    run_until_signal(lambda: subscribe(config, LineSink(STANDARD), sys.stdout.isatty()))
