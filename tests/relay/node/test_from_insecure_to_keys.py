@@ -1,0 +1,96 @@
+"""A fleet that ran without keys goes to keys by the steps of docs/operations.md, site by site, and loses nothing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from relay.keys.directory import make_key_directory
+from tests.harness.sockets import free_ports
+from tests.relay.node.test_daemon import configure, say
+from tests.relay.node.test_secured_nodes import LIMIT_S, Node, node, until
+
+pytestmark = pytest.mark.slow
+
+SITES = {"NYC": ("A", "B"), "SFO": ("D", "E")}
+
+
+class Fleet:
+    """Two sites of two members each. Each start of a member has a directory, and all keep one journal."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.running: dict[str, tuple[Node, ExitStack]] = {}
+        ports = dict(zip(SITES, free_ports(len(SITES)), strict=True))
+        self._configurations = {}
+        for site in SITES:
+            peers = {other: [f"127.0.0.1:{port}"] for other, port in ports.items() if other != site}
+            relay = {"bridge": {"bind": f"127.0.0.1:{ports[site]}", "peers": peers}, "dial_s": 0.05, "dial_s_max": 0.2}
+            (directory / site).mkdir()
+            self._configurations[site] = configure(directory / site, site=site, relay=relay)
+
+    def start(self, site: str, *options: str) -> None:
+        for name in SITES[site]:
+            own, stack = self.directory / options[0].strip("-"), ExitStack()
+            own.mkdir(exist_ok=True)
+            journal = ("--journal", str(self.directory / "journal"))
+            running = stack.enter_context(node(own, self._configurations[site], name, *options, *journal))
+            self.running[name] = running, stack
+
+    def stop(self, site: str) -> None:
+        for name in SITES[site]:
+            running, stack = self.running.pop(name)
+            with stack:
+                running.process.send_signal(signal.SIGTERM)
+                assert running.process.wait(LIMIT_S) == 0
+
+    def publish(self, *names: str, count: int, word: str) -> set[str]:
+        for name in names:
+            say(self.running[name][0].process, "".join([f"{word} {name} {n}\n" for n in range(count)]))
+        return {f"{word} {name} {n}" for name in names for n in range(count)}
+
+    def are_linked(self) -> bool:
+        views = [running.status()["global_view"] for running, _ in self.running.values()]
+        return all(view is not None and sum(map(len, view["sites"].values())) == 4 for view in views)
+
+    def hold_nothing(self) -> bool:
+        queues = [each for running, _ in self.running.values() for each in running.status()["queues"]]
+        return all(each["now"] == 0 for each in queues if each["queue"] == "relay.buffer_entries")
+
+    def have_all(self, words: set[str]) -> bool:
+        return all(set(running.heard()) >= words for running, _ in self.running.values())
+
+
+def test_site_by_site_and_nothing_is_lost(directory: Path) -> None:
+    fleet = Fleet(directory)
+    make_key_directory(directory / "keys", [*SITES])
+    try:
+        for site in SITES:
+            fleet.start(site, "--insecure")
+        until(fleet.are_linked)
+        before = fleet.publish("A", "B", "D", "E", count=200, word="before")
+        until(lambda: fleet.have_all(before))
+        until(fleet.hold_nothing)
+        began = time.monotonic()
+        for site in SITES:
+            fleet.stop(site)
+            fleet.start(site, "--keys", str(directory / "keys" / site))
+        until(fleet.are_linked)
+        assert time.monotonic() - began < LIMIT_S
+        after = fleet.publish("A", "B", "D", "E", count=200, word="after")
+        until(lambda: fleet.have_all(after))
+        assert all(running.status()["secure"] for running, _ in fleet.running.values())
+        for site in SITES:
+            fleet.stop(site)
+    finally:
+        for _, stack in fleet.running.values():
+            stack.close()
+    command = [sys.executable, "-m", "relay", "check", str(directory / "journal")]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
