@@ -46,7 +46,7 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 _OWN = frozenset(HEADERS.values())
 #: The share of the usual time in which a member must answer whose port refuses connections: most likely it is dead.
-REFUSED_SHARE = 0.25
+REFUSED_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
