@@ -75,8 +75,8 @@ def _ask(target: str, token: Path | None) -> dict[str, Any]:
     try:
         return _ask_url(target, token) if target.startswith(_SCHEMES) else trio.run(fetch_status, Path(target))
     except HTTPError as error:
-        why = "it wants its token: --token FILE" if error.code == UNAUTHORIZED else f"it answers {error.code}"
-        raise click.ClickException(f"{target} does not tell its status ({why}).") from error
+        answer = "it wants its token: --token FILE" if error.code == UNAUTHORIZED else f"it answers {error.code}"
+        raise click.ClickException(f"{target} does not tell its status ({answer}).") from error
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
         raise click.ClickException(f"no node answers at {target} ({reason}).") from error
