@@ -129,7 +129,7 @@ _MODULES = {
     "relay.unicast.sender": ("RemoteUnicastConfig",),
 }
 #: What a program that uses one site alone needs instead of what is here.
-_OF_ONE_SITE = {"Channel", "ChannelStatistics", "SiteConfig", "lan", "local", "named_hosts"}
+_OF_ONE_SITE = {"Channel", "ChannelStatistics", "KeyRing", "SiteConfig", "lan", "local", "named_hosts"}
 _HOMES = {name: "sitestack" for name in sitestack.__all__ if name not in _OF_ONE_SITE}
 _HOMES |= {name: module for module, names in _MODULES.items() for name in names}
 __all__ = list(_HOMES)

@@ -11,6 +11,7 @@ What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `S
 Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
                  `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
+Keys             `KeyRing`, for `open_channel(..., keys=...)`
 Settings         `SiteConfig`, made by `lan`, `local` or `named_hosts`; in it `TransportConfig`, `DiscoveryConfig`,
                  `MembershipConfig` (`LeaderTimes`, `MergeTimes`, `QuarantineTimes`), `ChannelConfig`, and `ProtocolsConfig`
                  with `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from sitestack.model.level import Level as Level
     from sitestack.model.message import Batch as Batch, Message as Message, MessageId as MessageId, Scope as Scope
     from sitestack.model.view import SubView as SubView, View as View, ViewId as ViewId
+    from sitestack.seal.key_ring import KeyRing as KeyRing
     from sitestack.transport import Transport as Transport
     from sitestack.transport.memory import MemoryNetwork as MemoryNetwork
 
@@ -120,6 +122,7 @@ _MODULES = {
     "sitestack.model.level": ("Level",),
     "sitestack.model.message": ("Batch", "Message", "MessageId", "Scope"),
     "sitestack.model.view": ("SubView", "View", "ViewId"),
+    "sitestack.seal.key_ring": ("KeyRing",),
     "sitestack.transport": ("Transport",),
     "sitestack.transport.memory": ("MemoryNetwork",),
 }

@@ -126,14 +126,13 @@ def read_facts(pem: bytes) -> CertificateFacts:
 
 
 def is_issued_by(der: bytes, authorities: bytes) -> bool:
-    """Whether one of these authorities (PEM) has signed a certificate (DER)."""
-    certificate = x509.load_der_x509_certificate(der)
-    return any(_has_signed(authority, certificate) for authority in x509.load_pem_x509_certificates(authorities))
+    """Whether one of these authorities (PEM) has signed a certificate (DER). Raises ValueError for what is no authority."""
+    return any(_has_signed(authority, der) for authority in x509.load_pem_x509_certificates(authorities))
 
 
-def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+def _has_signed(authority: x509.Certificate, der: bytes) -> bool:
     try:
-        certificate.verify_directly_issued_by(authority)
+        x509.load_der_x509_certificate(der).verify_directly_issued_by(authority)
     except (InvalidSignature, TypeError, ValueError):  # a TypeError is for a kind of key that signs nothing
         return False
     return True

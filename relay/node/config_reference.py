@@ -30,7 +30,8 @@ relay node FILE --print-config   # the file with all defaults and a comment for 
 
 All members of a site are to have the same, but for `name`, `journal`, `http`, `log`, and what `transport` says of the machine.
 `order` and `agreement` are compared when a member joins, the sites in `relay.bridge` while it runs; nothing else is.
-`security`, `journal`, `http` and `log` are about the command `relay node`; a program that opens a channel does not use them.
+`journal`, `http` and `log` are about the command `relay node`; a program that opens a channel does not use them. It does use
+`security.keys`, and is not refused without.
 """
 
 

@@ -125,6 +125,7 @@ class Credentials:
             named = "no site" if facts.site is None else f"site {facts.site!r}"
             raise ConfigurationError(f"{certificate}: names {named}, and this is a member of site {self._site!r}.")
         try:
+            is_issued_by(b"", authorities)  # so that they can be read later, too
             trusted = authorities.decode("ascii")
             server, client = [
                 make_context(server=each, authorities=trusted, certificate=str(certificate), key=str(key))

@@ -211,9 +211,11 @@ class CutReached(Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckMember(Event):
-    """Down from membership to failure detection: another member reports this one dead; check it, and say Suspect if it is."""
+    """Down from membership or the shell to failure detection: this member may be dead; check it, and say Suspect if it is."""
 
     member: Address
+    #: Its port refuses connections and took them before. A stranger can do that, too, but only the living answer a question.
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

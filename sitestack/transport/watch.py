@@ -162,7 +162,7 @@ class Watcher:
                     return
                 if outcome is Outcome.REFUSED and not asked:
                     asked = True
-                    self._report(CheckMember(member))
+                    self._report(CheckMember(member, seen))
                 elif outcome is Outcome.CLOSED:
                     asked = False
                 if outcome is Outcome.CLOSED and trio.current_time() - began >= HELD_S:

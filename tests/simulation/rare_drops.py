@@ -95,6 +95,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "::test_a_peer_that_can_never_be_right_is_refused_with_one_clear_sentence",
         "hello_wrong_site": "relay/layer/test_relay_refusals.py"
         "::test_a_relay_of_another_peer_than_the_one_that_was_called_is_refused",
+        "link_slow_frame": "relay/gateway/test_gateway.py::test_a_frame_that_never_ends_closes_the_link",
         "link_stuck": "relay/layer/test_relay_refusals.py::test_a_chunk_that_is_not_taken_closes_the_link",
         "route_refused": "relay/gateway/test_routes.py::test_a_site_that_is_not_told_to_hand_on_refuses",
     },

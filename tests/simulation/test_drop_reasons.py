@@ -55,6 +55,7 @@ def test_the_ways_to_write_a_reason_down() -> None:
         "link_hello_timeout",
         "link_silent",
         "link_stuck",
+        "link_slow_frame",
     ]
     with pytest.raises(KeyError):
         words("relay/gateway/peering.py", argument("f'other_{reason}'"))

@@ -45,6 +45,8 @@ from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 _OWN = frozenset(HEADERS.values())
+#: The share of the usual time in which a member must answer whose port refuses connections: most likely it is dead.
+REFUSED_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class FailureDetectionStatistics:
 class _Check:
     attempt: int
     due: float
+    #: Seconds between two questions.
+    interval_s: float
 
 
 class FailureDetection(Layer):
@@ -212,7 +216,7 @@ class FailureDetection(Layer):
             return [Up(Suspect((member,)))]
         if member not in self._heard or member in self._checks:
             return []
-        return self._begin_check(member, now)
+        return self._begin_check(member, now, REFUSED_SHARE if event.refused else 1.0)
 
     def deadline(self) -> float | None:
         """The next heartbeat, the next question, or the next search for silent members."""
@@ -262,9 +266,11 @@ class FailureDetection(Layer):
         self._scan_at = oldest + timeout_s
         return effects
 
-    def _begin_check(self, member: Address, now: float) -> list[Effect]:
+    def _begin_check(self, member: Address, now: float, share: float = 1.0) -> list[Effect]:
+        """Ask whether it is there; it may take this share of the configured time to answer."""
         self._checks_begun += 1
-        self._checks[member] = _Check(1, now + self.config.verify_timeout_s / self.config.verify_attempts)
+        interval_s = share * self.config.verify_timeout_s / self.config.verify_attempts
+        self._checks[member] = _Check(1, now + interval_s, interval_s)
         return [self._send(member, AreYouThere(1))]
 
     def _continue_checks(self, now: float) -> list[Effect]:
@@ -277,7 +283,7 @@ class FailureDetection(Layer):
                 dead.append(member)
                 continue
             check.attempt += 1
-            check.due = now + self.config.verify_timeout_s / self.config.verify_attempts
+            check.due = now + check.interval_s
             if check.attempt > 1:
                 effects.append(Down(TryNextPhysical(member)))
             effects.append(self._send(member, AreYouThere(check.attempt)))

@@ -72,6 +72,12 @@ def test_who_has_signed_a_certificate_is_found_among_several() -> None:
     assert not is_issued_by(nyc, one.certificate + three.certificate)
 
 
+def test_what_is_no_certificate_is_signed_by_nobody() -> None:
+    assert not is_issued_by(b"no certificate", make_authority(NOW).certificate)
+    with pytest.raises(ValueError, match="PEM"):
+        is_issued_by(b"", b"no authority")
+
+
 def test_a_key_is_not_printed() -> None:
     authority = make_authority(NOW)
     assert "PRIVATE" in authority.key.decode()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -202,6 +204,54 @@ async def test_neither_end_is_believed_without_tls_by_one_that_has_it(tmp_path: 
 
 
 # -- what goes over it ----------------------------------------------------------------------------------------------------
+
+
+async def test_both_sides_hear_when_a_connection_breaks(key_directory: Path) -> None:
+    """The kernel of a killed process resets its connections, without an alert."""
+    async with linked(keys=key_directory) as (nyc, to_sfo, sfo, to_nyc):
+        sfo.transport(to_nyc).setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        await sfo.transport(to_nyc).aclose()
+        assert await nyc.hears(BridgeClosed) == BridgeClosed(to_sfo)
+        assert await sfo.hears(BridgeClosed) == BridgeClosed(to_nyc)
+
+
+async def test_a_peer_that_reads_nothing_is_left_after_the_linger_time(tmp_path: Path) -> None:
+    async with nyc_listens(tmp_path, BridgeConfig(linger_s=0.1)) as nyc:
+        caller = await call(nyc, context(write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS)))
+        await caller.do_handshake()
+        number = (await nyc.hears(BridgeConnected)).connection
+        nyc.bridge.carry_out(BridgeSend(number, bytes(20_000_000)))
+        nyc.bridge.carry_out(BridgeClose(number, "leaving"))
+        with trio.fail_after(3):
+            await nyc.bridge.farewell()
+        assert nyc.bridge.levels()["connections"].now == 0
+        await trio.aclose_forcefully(caller)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_whatever_a_caller_says_instead_of_a_handshake_ends_its_connection_and_nothing_else(
+    tmp_path: Path, seed: int
+) -> None:
+    rng = random.Random(seed)
+    said, heard = ssl.MemoryBIO(), ssl.MemoryBIO()
+    engine = context(write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS)).wrap_bio(heard, said)
+    with pytest.raises(ssl.SSLWantReadError):
+        engine.do_handshake()
+    hello_of_tls = bytearray(said.read())
+    async with nyc_listens(tmp_path) as nyc:
+        for count in range(1, 21):
+            damaged = bytearray(hello_of_tls) if count % 3 else bytearray(rng.randbytes(200))
+            for _ in range(count % 5 + 1):
+                damaged[rng.randrange(len(damaged))] ^= rng.randrange(1, 256)
+            async with await trio.open_tcp_stream(nyc.address.host, nyc.address.port) as caller:
+                await caller.send_all(damaged)
+                await caller.send_eof()
+                with suppress(trio.BrokenResourceError):
+                    while await caller.receive_some():
+                        pass
+            await until(lambda count=count: nyc.bridge.statistics().unproven == count)  # type: ignore[misc]
+        assert not nyc.told
+        assert nyc.bridge.statistics().listening
 
 
 async def test_a_record_that_was_changed_on_its_way_ends_the_connection(key_directory: Path) -> None:

@@ -106,85 +106,88 @@ def test_the_key_changes_before_the_counter_s_lower_half_begins_anew() -> None:
     assert (b.heard, b.drops, len(ciphers)) == ([HELLO] * 3, {"seal_replayed": 3}, 2)
 
 
-class TestReplays:
-    """Copies of what was said: at once, later, to another process, to one that has started anew."""
+def test_copies_at_once() -> None:
+    a, b = World().acquainted()
+    sealed = [a.say(b"%d" % number) for number in range(100)]
+    for each in sealed * 3:
+        b.hear(each, a.place)
+    assert (len(b.heard), b.drops) == (100, {"seal_replayed": 200})
 
-    def test_at_once(self) -> None:
-        a, b = World().acquainted()
-        sealed = [a.say(b"%d" % number) for number in range(100)]
-        for each in sealed * 3:
-            b.hear(each, a.place)
-        assert (len(b.heard), b.drops) == (100, {"seal_replayed": 200})
 
-    def test_ten_minutes_later(self) -> None:
-        world = World()
-        a, b = world.acquainted()
-        sealed, withheld = a.say(HELLO), a.say(HELLO)
-        b.hear(sealed, a.place)
-        for _ in range(600):
-            world.now += 1.0
-            b.hear(a.say(b"still here"), a.place)
-        b.heard.clear()
-        b.hear(sealed, a.place)
-        b.hear(withheld, a.place)
-        assert (b.heard, b.drops) == ([], {"seal_late": 2}), "also what has never arrived is late some time"
+def test_copies_ten_minutes_later() -> None:
+    world = World()
+    a, b = world.acquainted()
+    sealed, withheld = a.say(HELLO), a.say(HELLO)
+    b.hear(sealed, a.place)
+    for _ in range(600):
+        world.now += 1.0
+        b.hear(a.say(b"still here"), a.place)
+    b.heard.clear()
+    b.hear(sealed, a.place)
+    b.hear(withheld, a.place)
+    assert (b.heard, b.drops) == ([], {"seal_late": 2}), "also what has never arrived is late some time"
 
-    def test_later_than_the_window(self) -> None:
-        a, b = World().acquainted()
-        sealed = a.say(HELLO)
-        b.hear(sealed, a.place)
-        for _ in range(WINDOW):
-            last = a.say(b"")
-        b.hear(last, a.place)
-        b.hear(sealed, a.place)
-        assert b.drops == {"seal_late": 1}
 
-    def test_of_a_session_that_has_ended_to_whoever_starts_afterwards(self) -> None:
-        world = World()
-        a, _ = world.acquainted()
-        old = [a.say(b"%d: %s" % (number, HELLO)) for number in range(50)]
-        world.start("a")  # the process is another one now, which answers for no other sender id
-        b = world.start("b")
-        for each in old:
-            world.now += 0.01
-            b.hear(each, a.place)
-        assert b.heard == []
-        assert b.seal.statistics().senders == 0
+def test_copies_later_than_the_window() -> None:
+    a, b = World().acquainted()
+    sealed = a.say(HELLO)
+    b.hear(sealed, a.place)
+    for _ in range(WINDOW):
+        last = a.say(b"")
+    b.hear(last, a.place)
+    b.hear(sealed, a.place)
+    assert b.drops == {"seal_late": 1}
 
-    def test_of_a_session_that_goes_on_to_one_that_has_started_anew(self) -> None:
-        world = World()
-        a, b = world.acquainted()
-        old = [a.say(b"%d: %s" % (number, HELLO)) for number in range(50)]
-        world.now += 2 * FRESH_S
-        a.say(HELLO)
-        world.now += 2 * FRESH_S
-        b = world.start("b")
-        for each in old:
-            b.hear(each, a.place)  # the real A answers for itself, and says what is old
-        assert (b.heard, b.drops) == ([], {"seal_late": 50})
-        b.hear(a.say(HELLO), a.place)
-        assert b.heard == [HELLO]
 
-    def test_of_introductions(self) -> None:
-        world = World()
-        a, b = world.acquainted()
-        introductions = list(world.seen)
-        a, b = world.start("a"), world.start("b")
-        for each in introductions:
-            a.hear(each, b.place)
-            b.hear(each, a.place)
-        assert a.drops == b.drops == {"seal_introduction": len(introductions)}
-        assert (a.answered_bytes, b.answered_bytes, a.seal.statistics().senders) == (0, 0, 0)
+def test_copies_of_a_session_that_has_ended_to_whoever_starts_afterwards() -> None:
+    world = World()
+    a, _ = world.acquainted()
+    old = [a.say(b"%d: %s" % (number, HELLO)) for number in range(50)]
+    world.start("a")  # the process is another one now, which answers for no other sender id
+    b = world.start("b")
+    for each in old:
+        world.now += 0.01
+        b.hear(each, a.place)
+    assert b.heard == []
+    assert b.seal.statistics().senders == 0
 
-    def test_of_a_question_to_the_one_that_was_asked_is_answered_by_no_more_than_it_says(self) -> None:
-        world = World()
-        a, b = world.start("a"), world.start("b")
-        b.hear(a.say(HELLO), a.place, introductions=False)
-        [question] = world.seen
-        for _ in range(10):
-            a.hear(question, LISTENER)
-        assert a.answered_bytes == 10 * len(question)
-        assert a.seal.statistics().senders == 0
+
+def test_copies_of_a_session_that_goes_on_to_one_that_has_started_anew() -> None:
+    world = World()
+    a, b = world.acquainted()
+    old = [a.say(b"%d: %s" % (number, HELLO)) for number in range(50)]
+    world.now += 2 * FRESH_S
+    a.say(HELLO)
+    world.now += 2 * FRESH_S
+    b = world.start("b")
+    for each in old:
+        b.hear(each, a.place)  # the real A answers for itself, and says what is old
+    assert (b.heard, b.drops) == ([], {"seal_late": 50})
+    b.hear(a.say(HELLO), a.place)
+    assert b.heard == [HELLO]
+
+
+def test_copies_of_introductions() -> None:
+    world = World()
+    a, b = world.acquainted()
+    introductions = list(world.seen)
+    a, b = world.start("a"), world.start("b")
+    for each in introductions:
+        a.hear(each, b.place)
+        b.hear(each, a.place)
+    assert a.drops == b.drops == {"seal_introduction": len(introductions)}
+    assert (a.answered_bytes, b.answered_bytes, a.seal.statistics().senders) == (0, 0, 0)
+
+
+def test_copies_of_a_question_to_the_one_that_was_asked_is_answered_by_no_more_than_it_says() -> None:
+    world = World()
+    a, b = world.start("a"), world.start("b")
+    b.hear(a.say(HELLO), a.place, introductions=False)
+    [question] = world.seen
+    for _ in range(10):
+        a.hear(question, LISTENER)
+    assert a.answered_bytes == 10 * len(question)
+    assert a.seal.statistics().senders == 0
 
 
 def test_a_stranger_gets_no_more_bytes_out_than_it_puts_in() -> None:
@@ -296,16 +299,6 @@ class TestRotation:
             b.hear(each, a.place)
         assert (b.heard, b.drops) == ([HELLO] * 2, {"seal_replayed": 2})
 
-    def test_who_has_only_the_removed_key_is_out_at_once(self) -> None:
-        world = World()
-        a, b = world.start("a", self.OLD), world.start("b", self.BOTH)
-        b.hear(a.say(HELLO), a.place)
-        b.heard.clear()
-        b.seal.use_ring(self.NEW)
-        b.hear(a.say(HELLO), a.place)
-        a.hear(b.say(HELLO), b.place)
-        assert (b.heard, b.drops, a.heard, a.drops) == ([], {"seal_key": 1}, [], {"seal_key": 1})
-
     def test_what_is_held_under_a_removed_key_is_dropped(self) -> None:
         world = World()
         a, b = world.start("a", self.OLD), world.start("b", self.USING)
@@ -326,3 +319,15 @@ def test_a_withheld_datagram_is_late_after_a_while_although_nothing_else_is_said
     b.heard.clear()
     b.hear(withheld, a.place)
     assert (b.heard, b.drops) == ([], {"seal_late": 1})
+
+
+def test_who_has_only_the_removed_key_is_out_at_once() -> None:
+    world = World()
+    a, b = world.start("a", TestRotation.OLD), world.start("b", TestRotation.BOTH)
+    for _ in range(2):
+        b.hear(a.say(HELLO), a.place)
+    b.heard.clear()
+    b.seal.use_ring(TestRotation.NEW)
+    b.hear(a.say(HELLO), a.place)
+    a.hear(b.say(HELLO), b.place)
+    assert (b.heard, b.drops, a.heard, a.drops) == ([], {"seal_key": 1}, [], {"seal_key": 1})

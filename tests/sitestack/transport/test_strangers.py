@@ -135,7 +135,7 @@ class TestWatching:
                 nursery.cancel_scope.cancel()
             a.tcp.close()
             await until(lambda: len(b.heard) > 0)
-            assert b.heard == [CheckMember(A)]
+            assert b.heard == [CheckMember(A, refused=True)]
             a.udp.close()
 
 

@@ -1,0 +1,111 @@
+"""Nodes with keys, as processes: who belongs together, who does not, and keys that change while lines are published."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from relay.keys.directory import make_key_directory, new_secret, read_key_ring, write_key_ring
+from relay.node.foreign_datagrams import MEANINGS
+from relay.node.status_socket import fetch_status
+from sitestack.seal.key_ring import SiteKey
+from tests.relay.node.test_daemon import configure, say
+from tests.relay.node.test_daemon import node as started
+
+LIMIT_S = 30.0
+
+
+class Node:
+    """A process; what it has delivered is in a file."""
+
+    def __init__(self, process: subprocess.Popen[str], directory: Path) -> None:
+        self.process = process
+        self.directory = directory
+
+    def status(self) -> dict[str, Any]:
+        return trio.run(fetch_status, self.directory / "a.sock")
+
+    def members(self) -> list[str]:
+        view = self.status()["view"]
+        return [] if view is None else sorted(view["members"])
+
+    def heard(self) -> list[str]:
+        events = [
+            json.loads(line) for line in (self.directory / "events").read_text().splitlines(keepends=True) if line[-1] == "\n"
+        ]
+        return [event["text"] for event in events if event["ev"] == "deliver"]
+
+
+@contextmanager
+def node(directory: Path, config: Path, name: str, *options: str) -> Iterator[Node]:
+    own = directory / name
+    own.mkdir()
+    options = ("--name", name, "--publish", "-", "--events", str(own / "events"), *options)
+    with (own / "log").open("w") as log, started(own, config, *options, log=log.fileno()) as process:
+        running = Node(process, own)
+        until(lambda: (own / "a.sock").exists() and running.status()["state"] == "member")
+        yield running
+
+
+def until(done: Callable[[], bool]) -> None:
+    ends = time.monotonic() + LIMIT_S
+    while not done():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+
+
+def keys_in(directory: Path) -> Path:
+    make_key_directory(directory / "keys", ["NYC"])
+    return directory / "keys" / "NYC"
+
+
+def test_nodes_with_keys_are_a_site_and_one_without_is_outside_and_both_say_so(directory: Path) -> None:
+    config, keys = configure(directory), str(keys_in(directory))
+    with (
+        node(directory, config, "A", "--keys", keys) as a,
+        node(directory, config, "B", "--keys", keys) as b,
+        node(directory, config, "C", "--insecure") as c,
+    ):
+        until(lambda: a.members() == b.members() == ["A", "B"])
+        until(lambda: f"seal_plain: {MEANINGS['seal_plain']}." in a.status()["problems"])
+        until(lambda: f"sealed: {MEANINGS['sealed']}." in c.status()["problems"])
+        assert (a.status()["secure"], c.status()["secure"], c.members()) == (True, False, ["C"])
+        assert a.status()["drops"]["seal_plain"] > 1
+        b.process.kill()
+        until(lambda: a.members() == ["A"])
+        until(lambda: "without a seal" in (a.directory / "log").read_text())
+        time.sleep(1.5)
+        assert (a.directory / "log").read_text().count("without a seal") == 1, "one line, however many arrive"
+
+
+def test_keys_change_while_lines_are_published(directory: Path) -> None:
+    config, keys = configure(directory), keys_in(directory)
+    old, key, published = read_key_ring(keys).in_use, SiteKey(new_secret()), 0
+    with node(directory, config, "A", "--keys", str(keys)) as a, node(directory, config, "B", "--keys", str(keys)) as b:
+        until(lambda: a.members() == b.members() == ["A", "B"])
+        views = a.status()["views"]
+        for step in ("add", "use", "remove"):
+            ring = read_key_ring(keys)
+            write_key_ring(keys, ring.add(key) if step == "add" else ring.use(key.id) if step == "use" else ring.remove(old))
+            for each in (a, b):
+                for _ in range(100):
+                    say(a.process, f"a {published}\n")
+                    say(b.process, f"b {published}\n")
+                    published += 1
+                    time.sleep(0.002)
+                each.process.send_signal(signal.SIGHUP)
+            time.sleep(0.3)
+        expected = sorted(f"{name} {number}" for name in "ab" for number in range(published))
+        until(lambda: len(a.heard()) >= len(expected) and len(b.heard()) >= len(expected))
+        assert sorted(a.heard()) == sorted(b.heard()) == expected
+        assert a.heard() == b.heard()
+        assert a.status()["views"] == views
+        assert (b.directory / "log").read_text().count("keys read again") == 3
