@@ -78,8 +78,8 @@ def _ask(target: str, token: Path | None) -> dict[str, Any]:
         why = "it wants its token: --token FILE" if error.code == UNAUTHORIZED else f"it answers {error.code}"
         raise click.ClickException(f"{target} does not tell its status ({why}).") from error
     except (OSError, ValueError, HTTPException) as error:
-        why = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
-        raise click.ClickException(f"no node answers at {target} ({why}).") from error
+        reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
+        raise click.ClickException(f"no node answers at {target} ({reason}).") from error
 
 
 def _ask_url(url: str, token: Path | None) -> dict[str, Any]:
