@@ -99,7 +99,7 @@ class Expectation:
     #: The most that a member's memory may grow from the first attack on; 0: it is only measured.
     growth_mib_max: float = 0.0
     #: How many times as late as without it messages of other sites may be during an attack, at the 99th percentile; 0: it is
-    #: only measured. Without it: the worst that was measured under a `flood-unheard` of the drill, else in a pause.
+    #: only measured. Without it: the worst of the pauses between attacks; for a flood that of `flood-unheard`, if there is one.
     lag_times_max: float = 0.0
     #: Site -> its members at the end. Empty: all that were not killed and have not left.
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -166,12 +166,10 @@ def _late(drill: Drill, found: Evidence) -> Iterator[str]:
     """Attacks during which messages of other sites came too late."""
     times = drill.verdict.lag_times_max
     unheard = [lag for each, lag in zip(found.attacks, found.lags, strict=True) if each.action.do == _BASELINE]
-    candidates = unheard or found.calm
-    if not times or not candidates:
-        return
-    baseline = max(candidates, key=lambda lag: lag.p99)
     for each, lag in zip(found.attacks, found.lags, strict=True):
-        if each.action.do != _BASELINE and lag.p99 > times * baseline.p99:
+        without = unheard if each.action.do == "flood" and unheard else found.calm
+        baseline = max(without, key=lambda calm: calm.p99, default=None)
+        if times and baseline and each.action.do != _BASELINE and lag.p99 > times * baseline.p99:
             yield (
                 f"{each.action}: messages of other sites were {lag.p99:.1f} ms late at the 99th percentile; "
                 f"at most {times:g} times the {baseline.p99:.1f} ms of {baseline.attack} are expected."

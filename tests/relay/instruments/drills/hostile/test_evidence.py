@@ -77,6 +77,12 @@ def test_a_flood_is_compared_with_the_same_flood_at_nobody() -> None:
     assert len(faults(evidence(*both, lags=(10.0, 15.1)))) == 1
 
 
+def test_what_is_no_flood_is_compared_with_the_pauses_between_attacks() -> None:
+    both = (attack("flood-unheard"), attack("forge"))
+    assert faults(evidence(*both, lags=(1.0, 3.0))) == []
+    assert len(faults(evidence(*both, lags=(99.0, 3.1)))) == 1
+
+
 @pytest.mark.parametrize(
     ("which", "told"),
     [
