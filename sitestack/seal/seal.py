@@ -10,6 +10,7 @@ Whatever is refused is counted by its reason and answered by nothing.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -19,8 +20,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sitestack.model.address import Physical
 from sitestack.model.level import Level
 from sitestack.seal import envelope
-from sitestack.seal.cipher import make_cipher
-from sitestack.seal.envelope import COUNTER_BYTES, HEADER_BYTES, OVERHEAD_BYTES
+from sitestack.seal.cipher import make_cipher, make_stamp, make_stamp_key
+from sitestack.seal.envelope import COUNTER_BYTES, HEADER_BYTES, NONCE_END, OVERHEAD_BYTES
 from sitestack.seal.introductions import INTRODUCTION_BYTES, INTRODUCTIONS_PER_S, NO_NONCE, Held, Introduction, Strangers
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.replay_window import ReplayWindow
@@ -29,6 +30,8 @@ from sitestack.seal.replay_window import ReplayWindow
 SENDERS_MAX = 1_024
 #: Ciphers that are kept for one sender: of each key of the ring, and some more when its counter goes on to another one.
 _CIPHERS_MAX = 16
+#: Ciphers that are kept for strangers; beyond, the oldest is derived again.
+_STRANGERS_CIPHERS_MAX = 256
 #: Seconds for which an envelope counts as fresh when its sender is introduced, and at most twice that.
 FRESH_S = 5.0
 #: How a plain datagram begins (`sitestack/wire/codec.py`).
@@ -83,14 +86,17 @@ class Seal:
         """`sender_id` is random and was never used before; `draw_nonce` draws 8 random bytes."""
         self._cluster = cluster
         self._ring = ring
+        self._stamp_keys = self._derive_stamp_keys()
         self._sender_id = sender_id
         self._head = envelope.head(envelope.DATAGRAM, cluster)
         self._introduction_head = envelope.head(envelope.INTRODUCTION, cluster)
         #: The next counter, and what it was FRESH_S ago, or twice that.
         self._counter = self._marked = self._floor = 1
         self._marked_at = now
-        self._cipher = self._cipher_of(sender_id, ring.in_use + bytes(4))
+        self._cipher, self._stamp = self._own_cipher()
         self._senders: dict[bytes, _Sender] = {}
+        #: By sender id, key id and the upper half of the counter.
+        self._strangers_ciphers: dict[bytes, AESGCM] = {}
         self._strangers = Strangers(draw_nonce)
         self._second_began, self._sent_in_second = now, 0
         self._introduced = self._introductions_sent = 0
@@ -102,7 +108,9 @@ class Seal:
         """
         removed = not self._ring.keys.keys() <= ring.keys.keys()
         self._ring = ring
-        self._cipher = self._own_cipher()
+        self._stamp_keys = self._derive_stamp_keys()
+        self._cipher, self._stamp = self._own_cipher()
+        self._strangers_ciphers.clear()
         for sender in self._senders.values():
             sender.ciphers.clear()
         return self._strangers.clear() if removed else 0
@@ -118,19 +126,34 @@ class Seal:
     def _enclose(self, head: bytes, body: bytes) -> bytes:
         counter = self._counter
         if counter & 0xFFFF_FFFF == 0:
-            self._cipher = self._own_cipher()
+            self._cipher, self._stamp = self._own_cipher()
         self._counter = counter + 1
         nonce = self._ring.in_use + counter.to_bytes(COUNTER_BYTES, "big")
-        header = head + self._sender_id + nonce
+        header = head + self._sender_id + nonce + self._stamp
         return header + self._cipher.encrypt(nonce, body, header)
 
-    def _own_cipher(self) -> AESGCM:
-        epoch = self._counter.to_bytes(COUNTER_BYTES, "big")[:4]
-        return self._cipher_of(self._sender_id, self._ring.in_use + epoch)
+    def _own_cipher(self) -> tuple[AESGCM, bytes]:
+        """The cipher for what is sealed next, and the stamp."""
+        key_and_epoch = self._ring.in_use + self._counter.to_bytes(COUNTER_BYTES, "big")[:4]
+        stamp = make_stamp(self._stamp_keys[self._ring.in_use], self._sender_id, key_and_epoch)
+        return self._cipher_of(self._sender_id, key_and_epoch), stamp
 
     def _cipher_of(self, sender_id: bytes, key_and_epoch: bytes) -> AESGCM:
         key = self._ring.keys[key_and_epoch[:4]]
         return make_cipher(key.pseudorandom_key, self._cluster, sender_id, key_and_epoch[4:])
+
+    def _strangers_cipher(self, sender_id: bytes, key_and_epoch: bytes) -> AESGCM:
+        """The cipher of somebody whose stamp is right. It is kept: also a copy of a header can come with anything after it."""
+        name = sender_id + key_and_epoch
+        cipher = self._strangers_ciphers.get(name)
+        if cipher is None:
+            if len(self._strangers_ciphers) == _STRANGERS_CIPHERS_MAX:
+                del self._strangers_ciphers[next(iter(self._strangers_ciphers))]
+            cipher = self._strangers_ciphers[name] = self._cipher_of(sender_id, key_and_epoch)
+        return cipher
+
+    def _derive_stamp_keys(self) -> dict[bytes, bytes]:
+        return {key_id: make_stamp_key(key.pseudorandom_key, self._cluster) for key_id, key in self._ring.keys.items()}
 
     def _mark(self, now: float) -> None:
         """Note what the counter is. When nothing was sealed for long, everything is old."""
@@ -151,12 +174,12 @@ class Seal:
                 self._open_slowly(data, source, now, opened)
                 continue
             try:
-                plain = cipher.decrypt(data[24:HEADER_BYTES], data[HEADER_BYTES:], data[:HEADER_BYTES])
+                plain = cipher.decrypt(data[24:NONCE_END], data[HEADER_BYTES:], data[:HEADER_BYTES])
             except InvalidTag:
                 opened.drop("seal_forged")
                 continue
             sender.heard_at = now
-            if refusal := sender.window.admit(int.from_bytes(data[28:HEADER_BYTES], "big"), now):
+            if refusal := sender.window.admit(int.from_bytes(data[28:NONCE_END], "big"), now):
                 opened.drop(refusal)
             else:
                 opened.datagrams.append((plain, source))
@@ -168,16 +191,16 @@ class Seal:
         if why := self._why_not(data):
             opened.drop(why)
             return
-        cipher = self._cipher_of(sender_id, key_and_epoch)
+        cipher = self._strangers_cipher(sender_id, key_and_epoch)
         try:
-            plain = cipher.decrypt(data[24:HEADER_BYTES], data[HEADER_BYTES:], data[:HEADER_BYTES])
+            plain = cipher.decrypt(data[24:NONCE_END], data[HEADER_BYTES:], data[:HEADER_BYTES])
         except InvalidTag:
             opened.drop("seal_forged")
             return
         if sender_id == self._sender_id:
             opened.drop("seal_own")
             return
-        counter = int.from_bytes(data[28:HEADER_BYTES], "big")
+        counter = int.from_bytes(data[28:NONCE_END], "big")
         sender = self._senders.get(sender_id)
         if sender is not None:
             if len(sender.ciphers) == _CIPHERS_MAX:
@@ -206,6 +229,9 @@ class Seal:
             return "seal_cluster"
         if data[24:28] not in self._ring.keys:
             return "seal_key"
+        stamp = make_stamp(self._stamp_keys[data[24:28]], data[8:24], data[24:32])
+        if not hmac.compare_digest(stamp, data[NONCE_END:HEADER_BYTES]):
+            return "seal_forged"
         return "" if data[:8] in (self._head, self._introduction_head) else "seal_forged"
 
     # -- introductions ---------------------------------------------------------------------------------------------

@@ -9,6 +9,18 @@ SEALING, WINDOW = "sitestack/seal/seal.py", "sitestack/seal/replay_window.py"
 
 SEAL = (
     Mutant(
+        "SEAL-stamp",
+        "a key is derived for every sender that somebody has invented",
+        (Edit(SEALING, "        if not hmac.compare_digest(stamp, data[NONCE_END:HEADER_BYTES]):\n", "        if False:\n"),),
+        (f"{STORIES}::test_a_flood_of_invented_senders_makes_nobody_derive_a_key",),
+    ),
+    Mutant(
+        "SEAL-kept",
+        "the key of a stranger is derived again for each datagram in its name",
+        (Edit(SEALING, "cipher = self._strangers_ciphers[name] = self._cipher_of(", "cipher = self._cipher_of("),),
+        (f"{STORIES}::test_the_key_of_a_stranger_is_derived_once_whatever_is_sent_in_its_name",),
+    ),
+    Mutant(
         "SEAL-replay",
         "nobody notes what was opened",
         (Edit(WINDOW, "        bits[at] |= bit\n", ""),),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sitestack.seal import seal as seal_module
-from sitestack.seal.envelope import HEADER_BYTES, OVERHEAD_BYTES
+from sitestack.seal.envelope import HEADER_BYTES, NONCE_END, OVERHEAD_BYTES
 from sitestack.seal.introductions import INTRODUCTION_BYTES, INTRODUCTIONS_PER_S, STRANGERS_MAX
 from sitestack.seal.key_ring import KeyRing, SiteKey
 from sitestack.seal.replay_window import LATE_S, WINDOW
@@ -71,6 +72,39 @@ def test_every_cut_and_every_edited_byte_is_refused_and_answered_by_nothing(acqu
     assert b.heard == [HELLO]
 
 
+def test_a_flood_of_invented_senders_makes_nobody_derive_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C16. To derive one takes a hundred times as long as to look at the stamp."""
+    world = World()
+    a, b = world.acquainted()
+    sealed, derived = a.say(HELLO), count_derived(monkeypatch)
+    for _ in range(1_000):
+        b.hear(sealed[:8] + world.rng.randbytes(16) + sealed[24:], a.place)
+        b.hear(sealed[:28] + world.rng.randbytes(8) + sealed[36:], a.place)  # another upper half of the counter is another key
+    assert (derived, b.drops) == ([], {"seal_forged": 2_000})
+
+
+def test_the_key_of_a_stranger_is_derived_once_whatever_is_sent_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    gone, b = world.start("gone"), world.start("b")
+    sealed, derived = gone.say(HELLO), count_derived(monkeypatch)
+    for _ in range(1_000):
+        b.hear(sealed[:HEADER_BYTES] + world.rng.randbytes(40), gone.place)
+    assert (len(derived), b.drops) == (1, {"seal_forged": 1_000})
+
+
+def count_derived(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The sender ids for which a key was derived from now on."""
+    derived: list[bytes] = []
+    make = seal_module.make_cipher
+
+    def counted(pseudorandom_key: bytes, cluster: str, sender_id: bytes, epoch: bytes) -> AESGCM:
+        derived.append(sender_id)
+        return make(pseudorandom_key, cluster, sender_id, epoch)
+
+    monkeypatch.setattr(seal_module, "make_cipher", counted)
+    return derived
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused(data: bytes) -> None:
     world = World()
@@ -90,7 +124,7 @@ def test_no_nonce_is_used_twice_with_a_key() -> None:
             a.seal.use_ring(ring)
         if number == 10_000:
             a = world.start("a", ring)
-        seen.add(a.say(b"")[8:HEADER_BYTES])  # sender id, key id, counter
+        seen.add(a.say(b"")[8:NONCE_END])  # sender id, key id, counter
     assert len(seen) == 20_000
 
 

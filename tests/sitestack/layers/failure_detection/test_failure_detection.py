@@ -145,10 +145,10 @@ def test_a_reported_member_is_checked_at_once() -> None:
 def test_a_member_whose_port_refuses_has_less_time_to_answer_and_is_not_suspected_if_it_does() -> None:
     detector = make()
     detector.down(CheckMember(B, refused=True), 0.1)
-    assert live(detector, 0.6, C) == [(pytest.approx(0.35), Suspect((B,)))]
+    assert live(detector, 0.6, C) == [(pytest.approx(0.2), Suspect((B,)))]
     detector = make()
     detector.down(CheckMember(B, refused=True), 0.1)
-    assert hear(detector, B, 0.2, IAmAlive()) == []
+    assert hear(detector, B, 0.15, IAmAlive()) == []
     assert live(detector, 2.0, B, C, start=0.2) == []
 
 
