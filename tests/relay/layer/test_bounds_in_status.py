@@ -91,6 +91,7 @@ SHOWN = {
     "flow_control.due": "of the accounts",
     "membership.leader.suspected": VIEW,
     "membership.leader.refusing": VIEW,
+    "membership.leader.astray": VIEW,
     "membership.leader.entrance.waiting": "membership.joiners",
     "membership.leader.entrance.known": "membership.joiners",
     "membership.leader.entrance.offered": "membership.joiners",

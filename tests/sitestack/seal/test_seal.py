@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitestack.seal import seal as seal_module
+from sitestack.seal.cipher import make_cipher
 from sitestack.seal.envelope import HEADER_BYTES, NONCE_END, OVERHEAD_BYTES
 from sitestack.seal.introductions import INTRODUCTION_BYTES, INTRODUCTIONS_PER_S, STRANGERS_MAX
 from sitestack.seal.key_ring import KeyRing, SiteKey
@@ -95,11 +96,10 @@ def test_the_key_of_a_stranger_is_derived_once_whatever_is_sent_in_its_name(monk
 def count_derived(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The sender ids for which a key was derived from now on."""
     derived: list[bytes] = []
-    make = seal_module.make_cipher
 
     def counted(pseudorandom_key: bytes, cluster: str, sender_id: bytes, epoch: bytes) -> AESGCM:
         derived.append(sender_id)
-        return make(pseudorandom_key, cluster, sender_id, epoch)
+        return make_cipher(pseudorandom_key, cluster, sender_id, epoch)
 
     monkeypatch.setattr(seal_module, "make_cipher", counted)
     return derived
