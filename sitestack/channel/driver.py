@@ -101,10 +101,15 @@ class Driver:
         self._nap = None
 
     def turn(self, now: float) -> None:
-        """Run one turn, without waiting."""
-        self.awake = False
+        """Run one turn, without waiting; none when there is nothing to do.
+
+        What woke this member may have been nothing: its own multicast that came back, or what the transport has refused.
+        """
+        was_awake, self.awake = self.awake, False
         # What a turn had no time for comes first; more waits in the sockets, and the kernel drops what they cannot hold.
         arrived = [] if self._loop.is_behind else self.transport.receive()
+        if not (arrived or was_awake or self._loop.is_due(now)):
+            return
         self._loop.turn(arrived, now)
         if self._recorder is not None and now >= self._drops_due:
             self._drops_due = now + DROPS_INTERVAL_S

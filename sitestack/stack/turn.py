@@ -63,6 +63,10 @@ class TurnLoop:
         """Whether datagrams wait for the next turn."""
         return bool(self._waiting)
 
+    def is_due(self, now: float) -> bool:
+        """Whether a turn has something to do at this time (monotonic seconds) though nothing has arrived."""
+        return self.due is not None and self.due <= now
+
     def turn(self, arrived: Sequence[tuple[bytes, Physical]], now: float) -> None:
         """Hand in the datagrams that are there, flush the stack once, and carry out the outcome.
 
@@ -71,7 +75,7 @@ class TurnLoop:
         """
         stack, shell = self._stack, self._shell
         self._take_in(arrived, now)
-        if self.due is not None and self.due <= now:
+        if self.is_due(now):
             stack.expire(now)
         turn = stack.flush(now)
         shell.journal(turn.events)

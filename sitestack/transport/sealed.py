@@ -18,6 +18,10 @@ from sitestack.seal.seal import Seal, SealStatistics
 from sitestack.transport import Transport
 from sitestack.transport.watch import Report, Watcher
 
+#: Seconds for which nothing is read after all that had arrived was refused. A flood of what nobody sealed is then looked at in
+#: portions: to wake up for each datagram costs fifty times as much as to refuse it.
+REFUSED_PAUSE_S = 0.001
+
 
 class SealedTransport:
     """Seals what is sent, and opens what arrives. What cannot be opened is counted, and nobody hears of it."""
@@ -30,6 +34,8 @@ class SealedTransport:
         self.proofs = proofs
         self._carrier = carrier
         self._count_drop = count_drop
+        #: Whether nothing of what arrived last could be opened.
+        self._refused_all = False
         # A sender id for each opening: after a restart counters begin anew, and none may occur twice with one key.
         self._seal = Seal(
             proofs.cluster,
@@ -54,7 +60,10 @@ class SealedTransport:
         return self._carrier.listener()
 
     async def wait(self) -> None:
-        """Wait for the carrier."""
+        """Wait for the carrier; a moment longer after everything was refused."""
+        if self._refused_all:
+            self._refused_all = False
+            await trio.sleep(REFUSED_PAUSE_S)
         await self._carrier.wait()
 
     def receive(self) -> list[tuple[bytes, Physical]]:
@@ -65,6 +74,7 @@ class SealedTransport:
         opened = self._seal.open(arrived, trio.current_time())
         for reason, count in opened.drops.items():
             self._count_drop(reason, count)
+        self._refused_all = bool(opened.drops) and not opened.datagrams
         if opened.answers:
             self._carrier.send(opened.answers)
         return opened.datagrams

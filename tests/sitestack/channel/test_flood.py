@@ -58,3 +58,20 @@ async def test_heartbeats_go_out_whatever_arrives() -> None:
     assert max(after - before for before, after in pairwise(turns)) < 20 * TURN_S_MAX
     assert stack.drops.keys() == {"unicast_stale_send_first"}
     assert max(after - before for before, after in pairwise([began, *transport.sent_at])) < WATCHED_S / 2
+
+
+async def test_what_wakes_a_member_for_nothing_costs_no_turn() -> None:
+    rng = random.Random(1)
+    local = Local("NYC", Address.make(rng), "A", rng)
+    stack, transport = build_stack(local, lan("NYC")), MemoryNetwork(lambda source, to: False).open()
+    driver = Driver(stack, transport, None, lambda effects: None, lambda events: None)
+    stack.down(Connect(transport.physical()), trio.current_time())
+    driver.turn(trio.current_time())
+    before = driver.statistics().turns
+    driver.turn(trio.current_time())
+    assert driver.statistics().turns == before
+    driver.wake()
+    driver.turn(trio.current_time())
+    assert driver.statistics().turns == before + 1
+    driver.turn(trio.current_time() + 60.0)  # something is due by then
+    assert driver.statistics().turns == before + 2

@@ -20,7 +20,7 @@ from sitestack.seal.key_ring import KeyRing, SiteKey
 from sitestack.seal.proofs import Proofs
 from sitestack.transport import Transport
 from sitestack.transport.memory import MemoryNetwork
-from sitestack.transport.sealed import SealedTransport
+from sitestack.transport.sealed import REFUSED_PAUSE_S, SealedTransport
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.udp import UdpTransport
 from tests.harness.channels import take, wait_for_view
@@ -230,3 +230,26 @@ async def site_in(network: MemoryNetwork, *names: str) -> AsyncIterator[list[Cha
         for channel in channels:
             await wait_for_view(channel, len(names))
         yield channels
+
+
+async def test_a_flood_of_what_nobody_sealed_is_looked_at_in_portions(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    a, stranger = Sealed(network.open()), network.open()
+    began, looks = trio.current_time(), 0
+    while trio.current_time() < began + 1.0:
+        stranger.send([(a.place, b"garbage")])
+        await a.transport.wait()
+        a.listen()
+        looks += 1
+    assert 1 / REFUSED_PAUSE_S - 1 <= looks <= 1 / REFUSED_PAUSE_S + 1
+    b = Sealed(network.open())
+    b.say(HELLO)
+    settle(a, b)
+    stranger.send([(a.place, b"garbage")])
+    b.say(b"among garbage")
+    a.listen()
+    now = trio.current_time()
+    b.say(b"at once")
+    await a.transport.wait()
+    a.listen()
+    assert (a.heard, trio.current_time()) == ([HELLO, b"among garbage", b"at once"], now)
