@@ -16,9 +16,9 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     },
     (
         "relay/gateway/gateway.py",
-        "buffer, after = self._state.buffer, self._trimming",
-        "return buffer.age_due(after) if self._floor() > max(buffer.first, after + 1) else None",
-        "return buffer.age_due(after) if self._floor() > max(buffer.first, after + 2) else None",
+        "due = buffer.age_due(after)",
+        "if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 1):",
+        "if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 2):",
     ): "counts only while a Trim is on its way, and for one entry; when it is back, `buffer.first` is `after + 1`",
     (
         "sitestack/layers/discovery/directory.py",

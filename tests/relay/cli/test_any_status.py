@@ -65,7 +65,7 @@ def test_what_a_parser_chokes_on_is_no_status(answer: bytes) -> None:
 @QUICKLY
 @given(status=almost())
 def test_what_is_almost_a_status_is_shown_or_refused(run: Run, monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]) -> None:
-    monkeypatch.setattr(command, "_ask", lambda target: parse_status(json.dumps(status).encode(), target))
+    monkeypatch.setattr(command, "_ask", lambda target, token: parse_status(json.dumps(status).encode(), target))
     code, out, err = run("status", "--node", "here")
     assert out.replace("\n", "").isprintable()
     assert (code, bool(out), bool(err)) in ((0, True, False), (2, False, True))
@@ -74,7 +74,7 @@ def test_what_is_almost_a_status_is_shown_or_refused(run: Run, monkeypatch: pyte
 
 @pytest.mark.parametrize("name", ["\x1b[2J", "\ud800", "a\nb", "\u202e"])
 def test_no_character_of_a_name_steers_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(command, "_ask", lambda target: {**STATUS, "name": name})
+    monkeypatch.setattr(command, "_ask", lambda target, token: {**STATUS, "name": name})
     code, out, _ = run("status", "--node", "here")
     assert code == 0
     assert name not in out

@@ -207,14 +207,14 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ),
         (
             "transport: {datagram_bytes_max: 1400}\nprotocols: {nakack: {window_count_max: 16505}}",
-            "protocols.nakack.window_count_max: must be at least 17341, as many datagrams as a frame of relay.link.",
+            "protocols.nakack.window_count_max: must be at least 17477, as many datagrams as a frame of relay.link.",
         ),
         (
             "transport: {datagram_bytes_max: 1400}\nprotocols: {batching: {message_bytes_max: 70000000},"
             " sequencer: {undelivered_bytes_max: 200000000}, flow_control: {backlog_bytes_max: 70000000},"
             " nakack: {window_count_max: 65785}, unicast: {queue_bytes_max: 200000000}}\n"
             "relay: {link: {frame_bytes_max: 105000000, routed_bytes_max: 200000000}}",
-            "protocols.nakack.window_count_max: must be at least 69114, as many datagrams of transport.datagram_bytes_max as",
+            "protocols.nakack.window_count_max: must be at least 69656, as many datagrams of transport.datagram_bytes_max as",
         ),
         (
             "protocols: {unicast: {queue_bytes_max: 18874375}}",
