@@ -169,7 +169,7 @@ def test_another_cluster_is_refused() -> None:
 
 def test_a_sealed_datagram_is_told_from_nonsense() -> None:
     with pytest.raises(ProtocolError) as refused:
-        CODEC.decode(b"\xb7S\x01" + bytes(100))
+        CODEC.decode(b"H\xad\x01" + bytes(100))
     assert refused.value.reason == "sealed"
 
 
