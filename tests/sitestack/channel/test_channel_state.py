@@ -16,6 +16,7 @@ from trio.testing import MockClock
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig
+from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.layers.state_transfer import StateTransferConfig, StateTransferStatistics
 from sitestack.model.address import Physical
 from sitestack.model.errors import ChannelClosed, ConfigurationError, StateTooLarge, StateUnavailable
@@ -222,7 +223,10 @@ async def test_with_loss_joins_and_crashes_all_that_are_left_have_one_state(auto
     """Who has the state is killed while others take it, and one that never dies has it too."""
     rng = random.Random(seed)
     network = MemoryNetwork(lambda source, to: rng.random() > 0.02)
-    async with site(network=network) as start:
+    # Nobody is suspected for what is lost: a site that splits has two states, which is not promised to be otherwise.
+    patient = FailureDetectionConfig(timeout_s=4.0, verify_timeout_s=2.0, verify_attempts=9)
+    protocols = replace(with_state().protocols, failure_detection=patient)
+    async with site(replace(with_state(), protocols=protocols), network) as start:
         living = [await start(name) for name in "AB"]
         writer = living[1]
         async with trio.open_nursery() as nursery:
