@@ -138,6 +138,25 @@ class Told(Journal):
         return History.of(self.records, running=fate is Fate.RUNNING)
 
 
+def paused_sender(held: bool) -> tuple[Told, Told, Told]:
+    """A stood still after it had sent 1, and joins B, and C who came meanwhile; `held`: B had delivered it before C came."""
+    a, b, c = Told("NYC", "A").view("1A", "AB"), Told("NYC", "B").view("1A", "AB"), Told("NYC", "C")
+    a.send(1).view("2A", "A", lineage="2A")
+    if held:
+        b.deliver("A", 1)
+    b.view("2B", "B")
+    for each in (b, c):
+        each.view("3B", "BC")
+    for each in (a, b, c):
+        each.view("4A", "ABC", lineage="4A", subs=[("2A", "A"), ("3B", "BC")])
+    a.deliver("A", 1).send(2)
+    if not held:
+        b.deliver("A", 1)
+    for each in (a, b, c):
+        each.deliver("A", 2)
+    return a, b, c
+
+
 def check(*told: Told, crashed: str = "", stopped: str = "", quiescent: bool = True, total: bool = True) -> Report:
     """The report on a run of these processes; those neither crashed nor stopped lived to the end."""
     fates = {**dict.fromkeys(crashed, Fate.CRASHED), **dict.fromkeys(stopped, Fate.STOPPED)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sitestack.journal import records
 from sitestack.promises import check_introduced
 from tests.harness.addresses import view_id
-from tests.harness.journals import Told, broken, check
+from tests.harness.journals import Told, broken, check, paused_sender
 
 
 def relayed() -> tuple[Told, Told, Told]:
@@ -55,19 +55,7 @@ def test_what_a_joiner_has_in_its_state_reached_it() -> None:
     """A stood still after it had sent, and delivers its message itself when it is back."""
 
     def told(held: bool) -> set[str]:
-        a, b, c = Told("NYC", "A").view("1A", "AB"), Told("NYC", "B").view("1A", "AB"), Told("NYC", "C")
-        a.send(1).view("2A", "A", lineage="2A")
-        if held:
-            b.deliver("A", 1)
-        b.view("2B", "B")
-        for each in (b, c):
-            each.view("3B", "BC")
-        for each in (a, b, c):
-            each.view("4A", "ABC", lineage="4A", subs=[("2A", "A"), ("3B", "BC")])
-        a.deliver("A", 1)
-        if not held:
-            b.deliver("A", 1)
-        return broken(check(a, b, c, Told("SFO", "D").view("1D", "D", lineage="1D").deliver("A", 1, site="NYC")))
+        return broken(check(*paused_sender(held), Told("SFO", "D").view("1D", "D", lineage="1D").deliver("A", 1, site="NYC")))
 
     assert "X4" not in told(held=True)
     assert "X4" in told(held=False)

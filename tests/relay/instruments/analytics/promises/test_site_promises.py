@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sitestack.journal import records
-from tests.harness.journals import OOB, SITE, UNICAST, Told
+from tests.harness.journals import OOB, SITE, UNICAST, Told, paused_sender
 from tests.relay.instruments.analytics.promises.auditing import Judged, judge_both, store_told
 
 
@@ -122,25 +122,6 @@ def joiner_owes_what_comes_in_its_view() -> Run:
         each.deliver("A", 1).deliver("A", 2)
     c.deliver("A", 2)
     return Run((a, b, c), {"L3": "C", "L9": "C"})
-
-
-def paused_sender(held: bool) -> tuple[Told, ...]:
-    """A stood still after it had sent 1, and joins B, and C who came meanwhile; `held`: B had delivered it before C came."""
-    a, b, c = Told("NYC", "A").view("1A", "AB"), Told("NYC", "B").view("1A", "AB"), Told("NYC", "C")
-    a.send(1).view("2A", "A", lineage="2A")
-    if held:
-        b.deliver("A", 1)
-    b.view("2B", "B")
-    for each in (b, c):
-        each.view("3B", "BC")
-    for each in (a, b, c):
-        each.view("4A", "ABC", lineage="4A", subs=[("2A", "A"), ("3B", "BC")])
-    a.deliver("A", 1).send(2)
-    if not held:
-        b.deliver("A", 1)
-    for each in (a, b, c):
-        each.deliver("A", 2)
-    return a, b, c
 
 
 def joiner_has_it_in_its_state() -> Run:
