@@ -138,10 +138,10 @@ BOMBS = [
 @pytest.mark.parametrize("body", [*HOSTILE, *BOMBS])
 def test_hostile_content_is_a_protocol_error_and_nothing_else(body: bytes) -> None:
     """C12."""
-    started = time.perf_counter()
+    started = time.thread_time()
     with pytest.raises(ProtocolError):
         parse_all([len(body).to_bytes(4, "big") + body])
-    assert time.perf_counter() - started < 1.0
+    assert time.thread_time() - started < 1.0
 
 
 @given(st.binary(max_size=200), st.sampled_from(EXAMPLES), st.integers(0, 300))

@@ -47,7 +47,7 @@ def test_a_record_that_claims_more_than_it_has_is_a_problem_and_what_follows_is_
     segment.write_bytes(whole[:at] + frame + whole[at:])
     problems: list[Problem] = []
     tracemalloc.start()
-    began = time.perf_counter()
+    began = time.thread_time()
     try:
         read = list(read_segment(segment, problems))
         peak = tracemalloc.get_traced_memory()[1]
@@ -56,7 +56,7 @@ def test_a_record_that_claims_more_than_it_has_is_a_problem_and_what_follows_is_
     assert read == WRITTEN
     assert [(problem.offset, problem.kind) for problem in problems] == [(at, "corrupt")]
     assert peak < 12 * len(bomb) + (1 << 20)
-    assert time.perf_counter() - began < 1.0
+    assert time.thread_time() - began < 1.0
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)

@@ -36,10 +36,10 @@ FILES = {
 def test_a_configuration_is_refused_soon_and_shortly(text: str, tmp_path: Path) -> None:
     file = tmp_path / "bomb.yaml"
     file.write_text(text)
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(ConfigurationError) as caught:
         load_config(file, site="NYC")
-    assert time.perf_counter() - began < LIMIT_S
+    assert time.thread_time() - began < LIMIT_S
     assert len(str(caught.value).splitlines()) <= PROBLEMS_MAX + 1
     assert len(str(caught.value)) < 20_000
 
