@@ -265,5 +265,5 @@ async def _start_http(
     from relay.node.http.app import make_app  # noqa: PLC0415
     from relay.node.http.server import serve_http  # noqa: PLC0415
 
-    app = make_app(node.describe, config.peer_sites(), token)
+    app = make_app(node.describe, config.peer_sites(), token, secure=not config.security.insecure)
     await nursery.start(serve_http, app, bind, node.http_door)

@@ -19,8 +19,10 @@ from relay.node.readiness import why_not_ready
 Describe = Callable[[], dict[str, Any]]
 
 
-def make_app(describe: Describe, peers: Sequence[str], token: BearerToken | None = None) -> Starlette:
+def make_app(describe: Describe, peers: Sequence[str], token: BearerToken | None = None, *, secure: bool = True) -> Starlette:
     """The application of one node. `peers` are the sites that it is to be linked to while it relays.
+
+    `secure`: whether the node has keys.
 
     With a token, whoever does not bear it is told whether the node is alive and ready, and nothing else.
     """
@@ -38,7 +40,7 @@ def make_app(describe: Describe, peers: Sequence[str], token: BearerToken | None
 
     async def healthz(_request: Request) -> Response:
         """Answer that the member is alive, which this answer itself proves: it is made in the member's event loop."""
-        return PlainTextResponse("alive\n")
+        return PlainTextResponse("alive\n" if secure else "alive, insecure\n")
 
     async def readyz(request: Request) -> Response:
         """Ready; `?members=6` also wants that many members in the global view."""

@@ -112,6 +112,8 @@ def test_over_http_a_node_tells_the_same_as_over_its_socket(directory: Path) -> 
         assert over_http.keys() == trio.run(fetch_status, directory / "a.sock").keys()
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S) as answer:
             assert b'relay_node_info{name="' in answer.read()
+        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=LIMIT_S) as answer:
+            assert answer.read() == b"alive, insecure\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
 

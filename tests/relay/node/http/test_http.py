@@ -69,11 +69,11 @@ class FakeNode:
 
 
 @asynccontextmanager
-async def served(node: FakeNode) -> AsyncIterator[Physical]:
+async def served(node: FakeNode, *, secure: bool = True) -> AsyncIterator[Physical]:
     """Where the node answers."""
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            yield await nursery.start(serve_http, make_app(node.describe, ["SFO"]), ANY_PORT, node.door)
+            yield await nursery.start(serve_http, make_app(node.describe, ["SFO"], secure=secure), ANY_PORT, node.door)
             nursery.cancel_scope.cancel()
 
 
@@ -102,6 +102,12 @@ async def test_a_node_is_alive_while_it_joins_and_ready_once_it_has_its_views_an
         node.linked = False
         assert (await get(place, "/readyz"))[:2] == (503, "not ready: there is no link to SFO.\n")
         assert (await get(place, "/healthz"))[0] == 200
+
+
+async def test_health_says_that_a_node_is_insecure() -> None:
+    """C1. So do the status and a metric; this is what is looked at without a token."""
+    async with served(FakeNode(), secure=False) as place:
+        assert (await get(place, "/healthz"))[:2] == (200, "alive, insecure\n")
 
 
 @pytest.mark.parametrize("members", ["x", "-1", "1.5", "٣", "1" * 40])
