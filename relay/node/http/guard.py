@@ -67,9 +67,12 @@ class GuardedStream:
         self.scope.cancel()
 
     async def send_all(self, data: bytes) -> None:
-        """Send. Raises BrokenResourceError, also when the client takes too long."""
+        """Send. Raises BrokenResourceError, also when the client takes too long, or the server is ending this direction."""
         with trio.move_on_after(self._answer_timeout_s) as sending:
-            await self._stream.send_all(data)
+            try:
+                await self._stream.send_all(data)
+            except trio.BusyResourceError as error:  # the server knows no such error, and it would end the node
+                raise trio.BrokenResourceError("the connection is being closed") from error
         if sending.cancelled_caught:
             raise trio.BrokenResourceError("the answer was not taken in time")
 

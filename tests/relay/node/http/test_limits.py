@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 
 import pytest
 import trio
 
 from relay.node.http import server
-from relay.node.http.guard import HEAD_BYTES_MAX
+from relay.node.http.guard import HEAD_BYTES_MAX, GuardedStream
 from sitestack.model.address import Physical
 from tests.relay.node.http.test_http import FakeNode, served
 
@@ -126,3 +127,26 @@ async def test_a_connection_is_used_for_a_limited_number_of_requests() -> None:
             answered += 1
         assert server.REQUESTS_MAX <= answered <= server.REQUESTS_MAX + 1
         assert await stream.receive_some() == b""
+
+
+async def test_what_is_sent_while_another_task_ends_the_direction_fails_and_ends_no_node() -> None:
+    """The server sends an answer while its reader closes the connection: an error that it does not know would end the node."""
+
+    async def end(guarded: GuardedStream) -> None:
+        with suppress(trio.BusyResourceError):  # this one the server knows
+            await guarded.send_eof()
+
+    unsent = 0
+    for _ in range(50):  # trio draws which of the two comes first
+        ours, theirs = trio.socket.socketpair()
+        guarded = GuardedStream(trio.SocketStream(ours), 1.0)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(end, guarded)
+            await trio.lowlevel.checkpoint()
+            try:
+                await guarded.send_all(b"an answer")
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                unsent += 1
+        theirs.close()
+        await guarded.aclose()
+    assert unsent
