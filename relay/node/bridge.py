@@ -70,9 +70,11 @@ class BridgeConfig:
     #: Connections from other relays at one time; further ones are closed at once. With certificates no site has more than half
     #: of them.
     connections_max: int = GatewayConfig().connections_max
-    #: Time within which the other end of a new connection must have proved its site by its certificate.
+    #: Time within which the other end of a new connection must have proved its site by its certificate or, without
+    #: certificates, whoever calls must have said HELLO.
     handshake_s: float = 5.0
-    #: Connections from whoever has not proved a site yet, a quarter of them from one host; beyond, the oldest gives way.
+    #: Connections from whoever has not proved a site yet, or without certificates has not said HELLO. A quarter of them may be
+    #: from one host; beyond, the oldest gives way.
     pending_max: int = 256
 
 
@@ -88,10 +90,11 @@ class BridgeStatistics:
     accepted: int = 0
     #: Connections closed at once because there were `connections_max` already, or half as many of the same site.
     refused: int = 0
-    #: Connections whose other end has not proved its site yet, and how many of them gave way to newer ones.
+    #: Connections whose other end has not proved its site yet (without certificates: not said HELLO), and how many of them gave
+    #: way to newer ones.
     pending: int = 0
     pushed_out: int = 0
-    #: Connections whose other end has not proved its site, in time or at all; calls included.
+    #: Connections whose other end has not proved its site, or not said HELLO, in time or at all; calls included.
     unproven: int = 0
     #: Connections ended because the authority of the other site's certificate is trusted no more.
     distrusted: int = 0
@@ -209,13 +212,13 @@ class Bridge:
     async def _accept(self, stream: trio.SocketStream) -> None:
         self._set_options(stream)
         with suppress(Unproven):
-            proved, site = await self._proving.caller(stream)
-            if self._has_too_many(site):
+            caller = await self._proving.caller(stream)
+            if self._has_too_many(caller.site):
                 self._seen.refused += 1
                 return
             self._proving.door.admit()
             self._seen.accepted += 1
-            await self._run(_Connection(next(self._numbers), proved, None, site))
+            await self._run(_Connection(next(self._numbers), caller.stream, None, caller.site), caller.said)
 
     def _has_too_many(self, site: str | None) -> bool:
         """Whether there are as many accepted connections as may be, of all sites or of this one."""
@@ -250,11 +253,17 @@ class Bridge:
 
     # -- one connection --------------------------------------------------------------------------------------------
 
-    async def _run(self, connection: _Connection) -> None:
-        """Serve a connection to its end, which the gateway is told of unless it has closed the connection itself."""
+    async def _run(self, connection: _Connection, said: bytes = b"") -> None:
+        """Serve a connection to its end, which the gateway is told of unless it has closed the connection itself.
+
+        `said`: what the other end has said already.
+        """
         self._connections[connection.number] = connection
         try:
             self._handle(BridgeConnected(connection.number, connection.dialed, connection.site))
+            if said:
+                self._seen.received_bytes += len(said)
+                self._handle(BridgeReceived(connection.number, said))
             with connection.scope:
                 async with connection.stream, trio.open_nursery() as nursery:
                     nursery.start_soon(self._write, connection)

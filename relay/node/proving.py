@@ -1,9 +1,11 @@
 """Proving: what must be known of the other end of a TCP connection before the gateway hears of it: its site, by certificate.
 
-Without credentials everybody is let in, and the gateway believes the site that HELLO names.
+Without credentials everybody is let in who says HELLO, and the gateway believes the site that it names.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import trio
 
@@ -16,13 +18,21 @@ from sitestack.model.address import Physical
 Stream = trio.SocketStream | TlsStream
 
 
+class Caller(NamedTuple):
+    """Somebody who is let in: how to go on with it, its site if that is proved, and what it has said already."""
+
+    stream: Stream
+    site: str | None
+    said: bytes = b""
+
+
 class Proving:
     """Bounds: those of `Pending` for callers; calls are bounded by the gateway."""
 
     def __init__(self, credentials: Credentials | None, pending_max: int, handshake_s: float) -> None:
         #: Callers that were turned away, and why the last one was.
         self.door = Door()
-        #: Number of connections whose other end has not proved its site.
+        #: Number of connections whose other end has not proved its site, or not said HELLO.
         self.failed = 0
         self.pending = Pending(pending_max, handshake_s)
         self._credentials = credentials
@@ -44,14 +54,14 @@ class Proving:
             found["bridge.pem"] = self._credentials.problem
         return found
 
-    async def caller(self, stream: trio.SocketStream) -> tuple[Stream, str | None]:
-        """The stream to a caller, and its site. Raises Unproven."""
-        if self._credentials is None:
-            return stream, None
+    async def caller(self, stream: trio.SocketStream) -> Caller:
+        """Let in a caller that proves its site, or says HELLO if it need not. Raises Unproven."""
         try:
+            if self._credentials is None:
+                return Caller(stream, None, await self.pending.hear_hello(stream))
             if self._credentials.server is None:
                 raise Unproven(self._credentials.refusal)
-            return await self.pending.prove(stream, self._credentials.server)
+            return Caller(*await self.pending.prove(stream, self._credentials.server))
         except Unproven as error:
             self.failed += 1
             if not isinstance(error, PushedOut):  # the reason why room was needed says more

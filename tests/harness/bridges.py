@@ -10,19 +10,29 @@ from typing import TypeVar
 
 import trio
 
-from relay.events import BridgeConnected, BridgeReceived, Dial, Listen
+from relay.events import BridgeConnected, BridgeReceived, BridgeSend, BridgeWritten, Dial, Listen
+from relay.gateway.wire import VERSION, Hello, encode
 from relay.node.bridge import Bridge, BridgeConfig
 from relay.node.credentials import Credentials
 from relay.node.tls import TlsStream
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
+from sitestack.model.view import ViewId
+from tests.harness.addresses import address
 from tests.harness.sockets import free_port, until
 
 E = TypeVar("E", bound=Event)
 
 
+#: What a gateway says first on every connection. Without certificates nobody is let in before that.
+HELLO = encode(Hello(VERSION, "SFO", ViewId(1, address("A")), ViewId(1, address("A")), address("A"), "A", 1, 1, 1))
+
+
 class Site:
-    """A bridge and what it told. `keys`: the directory of its certificates; None: it has none."""
+    """A bridge and what it told. `keys`: the directory of its certificates; None: it has none, and says HELLO when it calls.
+
+    HELLO is not in what is told, at either end.
+    """
 
     def __init__(self, config: BridgeConfig, nursery: trio.Nursery, keys: Path | None = None) -> None:
         self.told: list[Event] = []
@@ -30,11 +40,31 @@ class Site:
         self.credentials = None if keys is None else Credentials(keys, keys.name)
         self.bridge = Bridge(config, self._handle, nursery, self.credentials)
         self.address = config.bind or Physical("127.0.0.1", 0)
+        #: Connections on which HELLO was said, or is still to be heard.
+        self._greeting = set[int]()
 
     def _handle(self, event: Event) -> None:
-        self.told.append(event)
+        told = self._greet(event) if self.credentials is None else event
+        if told is None:
+            return
+        self.told.append(told)
         self._happened.set()
         self._happened = trio.Event()
+
+    def _greet(self, event: Event) -> Event | None:
+        """The event without HELLO."""
+        match event:
+            case BridgeConnected(number, dialed):
+                self._greeting.add(number)
+                if dialed is not None:
+                    self.bridge.carry_out(BridgeSend(number, HELLO))
+            case BridgeWritten(number) if number in self._greeting:
+                self._greeting.remove(number)
+                return None
+            case BridgeReceived(number, data) if number in self._greeting and data.startswith(HELLO):
+                self._greeting.remove(number)
+                return BridgeReceived(number, data.removeprefix(HELLO)) if data != HELLO else None
+        return event
 
     async def hears(self, kind: type[E]) -> E:
         """The oldest event of this kind that was not asked for yet."""

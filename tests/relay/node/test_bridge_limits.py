@@ -15,7 +15,7 @@ import trio.lowlevel
 from relay.events import BridgeClosed, BridgeConnected, BridgeSend, Dial
 from relay.node.bridge import BridgeConfig
 from sitestack.model.address import Physical
-from tests.harness.bridges import Site, at_port, linked, two_sites
+from tests.harness.bridges import HELLO, Site, at_port, linked, two_sites
 from tests.harness.sockets import until
 
 
@@ -51,6 +51,22 @@ async def test_a_caller_that_says_a_byte_at_a_time_gets_no_more_time(key_directo
         assert not nyc.told
 
 
+async def test_without_certificates_a_caller_has_the_same_time_to_say_hello() -> None:
+    async with two_sites(BridgeConfig(handshake_s=0.2)) as (nyc, _):
+        await nyc.listens()
+        for said, why in (
+            (HELLO[:-1], "it said no HELLO within 0.2 s"),
+            (b"GET / HTTP/1.1", "it said something else than HELLO"),
+        ):
+            async with idle_caller(nyc.address) as caller:
+                await caller.send_all(said)
+                with suppress(trio.BrokenResourceError):
+                    assert await caller.receive_some() == b""
+            assert nyc.bridge.problems() == {"relay.bridge.bind": f"the last caller was turned away: {why}"}
+        assert (nyc.bridge.statistics().unproven, nyc.bridge.levels()["pending"].now) == (2, 0)
+        assert nyc.told == []
+
+
 async def test_a_server_that_says_nothing_is_not_waited_for(key_directory: Path) -> None:
     async with two_sites(BridgeConfig(handshake_s=0.2), key_directory) as (nyc, _):
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -60,9 +76,10 @@ async def test_a_server_that_says_nothing_is_not_waited_for(key_directory: Path)
         assert sentence.endswith("it did not prove its site within 0.2 s")
 
 
-async def test_a_thousand_idle_callers_neither_push_out_a_link_nor_keep_out_another(key_directory: Path) -> None:
+async def test_a_thousand_idle_callers_neither_push_out_a_link_nor_keep_out_another(keys: Path | None) -> None:
+    """Whoever has not proved its site, or without certificates has not said HELLO, takes none of the links' places."""
     config = BridgeConfig(connections_max=4, pending_max=16)
-    async with linked(config, key_directory) as (nyc, to_sfo, sfo, to_nyc):
+    async with linked(config, keys) as (nyc, to_sfo, sfo, to_nyc):
         with ExitStack() as idle:
             for _ in range(1_000):
                 idle.enter_context(socket.create_connection(nyc.address))
@@ -71,7 +88,7 @@ async def test_a_thousand_idle_callers_neither_push_out_a_link_nor_keep_out_anot
             sfo.bridge.carry_out(BridgeSend(to_nyc, b"still here"))
             assert await nyc.receives(10) == b"still here"
             sfo.bridge.carry_out(Dial("NYC", nyc.address))
-            assert (await nyc.hears(BridgeConnected)).certified == "SFO"
+            assert (await nyc.hears(BridgeConnected)).certified == (keys and "SFO")
             await until(lambda: nyc.bridge.statistics().pushed_out > 900)
         assert not [event for event in (*nyc.told, *sfo.told) if isinstance(event, BridgeClosed)], f"{to_sfo} goes on"
 
