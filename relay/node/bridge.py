@@ -175,6 +175,10 @@ class Bridge:
         error = self._listener.error
         return {**self._proving.problems(), **({"relay.bridge.bind": error} if error else {})}
 
+    def warnings(self) -> dict[str, str]:
+        """By file, a sentence on what works and will not soon."""
+        return self._proving.warnings()
+
     def statistics(self) -> BridgeStatistics:
         """A copy of the counters."""
         return replace(

@@ -106,12 +106,16 @@ class RelayChannel(Channel[BetweenSites]):
         return self._role
 
     def problems(self) -> dict[str, str]:
-        """By configuration key or drop reason, a sentence on what does not work at present, or will not work soon."""
+        """By configuration key or drop reason, a sentence on what does not work at present; empty where nothing is wrong."""
         return {
             **({} if self._bridge is None else self._bridge.problems()),
             "security.keys": "" if self._site_keys is None else self._site_keys.problem,
             **self._foreign.look(self._stack.drops, trio.current_time()),
         }
+
+    def warnings(self) -> dict[str, str]:
+        """By file, a sentence on what works and will not soon."""
+        return {} if self._bridge is None else self._bridge.warnings()
 
     def reread_keys(self) -> None:
         """Use the files of the keys and certificates as they are now, which happens every few seconds anyway."""

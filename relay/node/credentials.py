@@ -26,7 +26,7 @@ from sitestack.model.errors import ConfigurationError
 
 #: Seconds between two looks at the files.
 LOOK_INTERVAL_S = 2.0
-#: Days before the end of a certificate from which on it is a problem.
+#: Days before the end of a certificate from which on it is warned of.
 WARNING_DAYS = 30
 DAY_S = 86_400.0
 
@@ -78,13 +78,16 @@ class Credentials:
 
     @property
     def problem(self) -> str:
-        """What is wrong with the files, or will be soon; empty when all is well."""
-        if self._read is None or self._error or self.refusal:
-            return self._error or self.refusal
-        left = self.expires_s or 0.0
-        if left < WARNING_DAYS * DAY_S:
-            return f"the certificate ends on {_date(self._read.facts.ends)}, in {left / DAY_S:.0f} days; make a new one"
-        return ""
+        """What is wrong with the files; empty when nothing is."""
+        return self._error or self.refusal
+
+    @property
+    def warning(self) -> str:
+        """That the certificate ends soon; empty while it does not, and once it has ended."""
+        left = self.expires_s
+        if self._read is None or left is None or not 0 < left < WARNING_DAYS * DAY_S:
+            return ""
+        return f"the certificate ends on {_date(self._read.facts.ends)}, in {left / DAY_S:.0f} days; make a new one"
 
     @property
     def expires_s(self) -> float | None:

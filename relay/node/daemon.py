@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -110,7 +110,7 @@ class _Node:
         statistics, levels = (None, {}) if channel is None else (channel.statistics(), channel.levels())
         journal = None if self._store is None else self._store.statistics()
         now, process = trio.current_time(), self._statistics()
-        return self._status.to_json(statistics, levels, journal, self._problems(channel), now, process)
+        return self._status.to_json(statistics, levels, journal, self._sentences(channel), now, process)
 
     def _statistics(self) -> NodeStatistics:
         return NodeStatistics(
@@ -175,6 +175,10 @@ class _Node:
         self._store = JournalStore(options, local.site, local.address, local.name)
         return self._store.write
 
+    def _sentences(self, channel: RelayChannel | None) -> list[str]:
+        """What the status calls problems: what does not work, and what will not soon."""
+        return [*self._problems(channel), *self._warnings(channel)]
+
     def _problems(self, channel: RelayChannel | None) -> list[str]:
         """Sentences on what does not work at present and is tried again."""
         journal = "" if self._store is None else self._store.error
@@ -189,19 +193,27 @@ class _Node:
             "http": _refused(self.http_door),
             "senders": "" if channel is None else self._slow.look(channel.waited_for(), trio.current_time()),
         }
-        return [f"{where}: {error}." for where, error in errors.items() if error]
+        return _as_sentences(errors)
+
+    @staticmethod
+    def _warnings(channel: RelayChannel | None) -> list[str]:
+        """Sentences on what works and will not soon."""
+        return [] if channel is None else _as_sentences(channel.warnings())
 
     async def _watch(self, channel: RelayChannel) -> None:
-        """Log each new problem once."""
+        """Log once each new problem, and what is about to become one."""
         known: list[str] = []
         while True:
             if channel.excluded is not None:
                 raise channel.excluded
-            problems = self._problems(channel)
+            problems, warnings = self._problems(channel), self._warnings(channel)
             for problem in problems:
                 if problem not in known:
                     self._log.error(problem)
-            known = problems
+            for warning in warnings:
+                if warning not in known:
+                    self._log.warning(warning)
+            known = [*problems, *warnings]
             await trio.sleep(WATCH_INTERVAL_S)
 
     async def _publish(self, channel: RelayChannel, source: LineSource) -> None:
@@ -252,6 +264,11 @@ class _Node:
             self._log.warning("gap", site=item.site, origin=str(item.origin), messages=lost, reason=item.reason.value)
         elif isinstance(item, Unreachable):
             self._log.warning("unreachable", target=str(item.target), reason=item.reason.value, certainty=item.certainty.value)
+
+
+def _as_sentences(found: Mapping[str, str]) -> list[str]:
+    """A line for each place where something was found."""
+    return [f"{where}: {what}." for where, what in found.items() if what]
 
 
 def _refused(door: Door) -> str:

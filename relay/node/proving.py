@@ -54,6 +54,11 @@ class Proving:
             found["bridge.pem"] = self._credentials.problem
         return found
 
+    def warnings(self) -> dict[str, str]:
+        """By file, a sentence on what works and will not soon."""
+        warning = "" if self._credentials is None else self._credentials.warning
+        return {"bridge.pem": warning} if warning else {}
+
     async def caller(self, stream: trio.SocketStream) -> Caller:
         """Let in a caller that proves its site, or says HELLO if it need not. Raises Unproven."""
         try:

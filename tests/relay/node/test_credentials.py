@@ -35,7 +35,7 @@ def directory(tmp_path: Path) -> Path:
 
 def test_nothing_is_wrong_with_a_certificate_that_is_valid_for_long(directory: Path) -> None:
     found = Credentials(directory, "NYC")
-    assert (found.problem, found.refusal) == ("", "")
+    assert (found.problem, found.warning, found.refusal) == ("", "", "")
     assert found.expires_s == pytest.approx(100 * DAY_S, abs=60)
     assert not found.look()
 
@@ -45,8 +45,9 @@ def test_the_end_is_said_a_month_before(directory: Path, days: float, said: str)
     clock = Clock()
     found = Credentials(directory, "NYC", clock)
     clock.ahead_s = days * DAY_S
-    assert found.problem.endswith(said)
-    assert bool(found.problem) == bool(said)
+    assert found.warning.endswith(said)
+    assert bool(found.warning) == bool(said)
+    assert found.problem == ""
     assert found.client is not None, "until then links are made"
 
 
@@ -57,6 +58,7 @@ def test_after_its_end_no_link_is_made_and_a_new_one_is_read(directory: Path) ->
     assert (found.client, found.server) == (None, None)
     assert found.problem == found.refusal
     assert found.problem.startswith("the certificate ended on 2")
+    assert found.warning == ""
     assert found.expires_s is not None
     assert found.expires_s < 0
     write_site(directory, signed(OURS, "NYC", to_day=200), OURS)

@@ -20,9 +20,13 @@ class DeafChannel:
     def __init__(self) -> None:
         self.waits: dict[str, int] = {}
         self.listen_error = ""
+        self.ends_soon = ""
 
     def problems(self) -> dict[str, str]:
         return {"relay.bridge.bind": self.listen_error}
+
+    def warnings(self) -> dict[str, str]:
+        return {"bridge.pem": self.ends_soon}
 
     def waited_for(self) -> dict[str, int]:
         return self.waits
@@ -52,3 +56,18 @@ async def test_what_stops_working_is_said_once_without_all_statistics(autojump_c
                 await trio.sleep(3 * WATCH_INTERVAL_S)
             nursery.cancel_scope.cancel()
     assert [line["event"] for line in log] == ["relay.bridge.bind: cannot listen."] * 2
+
+
+async def test_what_will_not_work_soon_is_a_warning_and_an_error_only_once_it_does_not(autojump_clock: object) -> None:
+    node, channel = _Node(NodeConfig(site="NYC", name="A"), NodeOptions()), DeafChannel()
+    with capture_logs() as log:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node._watch, cast(RelayChannel, cast(Any, channel)))
+            channel.ends_soon = "ends in 29 days"
+            await trio.sleep(3 * WATCH_INTERVAL_S)
+            assert node._sentences(cast(RelayChannel, cast(Any, channel))) == ["bridge.pem: ends in 29 days."]
+            channel.ends_soon, channel.listen_error = "", "has ended"
+            await trio.sleep(3 * WATCH_INTERVAL_S)
+            nursery.cancel_scope.cancel()
+    said = [(line["log_level"], line["event"]) for line in log]
+    assert said == [("warning", "bridge.pem: ends in 29 days."), ("error", "relay.bridge.bind: has ended.")]
