@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
 import subprocess
@@ -86,9 +87,22 @@ def test_nodes_with_keys_are_a_site_and_one_without_is_outside_and_both_say_so(d
         assert (a.directory / "log").read_text().count("without a seal") == 1, "one line, however many arrive"
 
 
+def places_of_a_secret(secret: bytes, running: Node) -> list[str]:
+    """Where a key can be read that only its file should have: as bytes, or in a form that texts have."""
+    process = Path(f"/proc/{running.process.pid}")
+    said = {str(each): each.read_bytes() for each in running.directory.rglob("*") if each.is_file()}
+    said |= {each: (process / each).read_bytes() for each in ("cmdline", "environ") if process.exists()}
+    said["status"] = json.dumps(running.status()).encode()
+    forms = (secret, secret.hex().encode(), base64.b64encode(secret)[:-1], repr(secret)[2:-1].encode())
+    return [place for place, data in said.items() if any(form in data for form in forms)]
+
+
 def test_keys_change_while_lines_are_published(directory: Path) -> None:
-    config, keys = configure(directory), keys_in(directory)
-    old, key, published = read_key_ring(keys).in_use, SiteKey(new_secret()), 0
+    """C19. And nobody says a key, neither the old one nor the new one (C21)."""
+    journal = {"directory": str(directory / "A" / "journal")}
+    config, keys = configure(directory, journal=journal, log={"level": "debug"}), keys_in(directory)
+    first = read_key_ring(keys)
+    old, key, published = first.in_use, SiteKey(new_secret()), 0
     with node(directory, config, "A", "--keys", str(keys)) as a, node(directory, config, "B", "--keys", str(keys)) as b:
         until(lambda: a.members() == b.members() == ["A", "B"])
         views = a.status()["views"]
@@ -109,3 +123,7 @@ def test_keys_change_while_lines_are_published(directory: Path) -> None:
         assert a.heard() == b.heard()
         assert a.status()["views"] == views
         assert (b.directory / "log").read_text().count("keys read again") == 3
+        assert list((a.directory / "journal").rglob("*")), "it is among what was looked through"
+        for each in (a, b):
+            for secret in (first.keys[old].secret, key.secret):
+                assert places_of_a_secret(secret, each) == []

@@ -128,6 +128,16 @@ def test_no_nonce_is_used_twice_with_a_key() -> None:
     assert len(seen) == 20_000
 
 
+@pytest.mark.long
+def test_ten_million_nonces_count_up() -> None:
+    """C7: what only goes up within one sender id and key does not repeat."""
+    seal, before = World().start("a").seal, b""
+    for _ in range(10_000_000):
+        nonce = seal.seal(b"", 1000.0)[8:NONCE_END]
+        assert before < nonce
+        before = nonce
+
+
 def test_the_key_changes_before_the_counter_s_lower_half_begins_anew() -> None:
     a, b = World().acquainted()
     a.seal._counter = (1 << 32) - 1

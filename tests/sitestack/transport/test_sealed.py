@@ -88,6 +88,31 @@ async def test_a_copy_is_refused_by_all_and_by_one_that_has_started_anew() -> No
     assert len(questions[0]) <= len(sealed)
 
 
+async def test_whoever_starts_anew_never_uses_the_counters_of_its_predecessor() -> None:
+    """C7: the sender id is part of what each key is derived from, so nonces that begin anew begin with another key."""
+    network = MemoryNetwork()
+    wire, sender_ids = network.open(), set[bytes]()
+    for _ in range(10):
+        again = Sealed(network.open())
+        again.say(HELLO)
+        [(sealed, _)] = wire.receive()
+        sender_ids.add(sealed[8:24])
+        again.transport.close()
+    assert len(sender_ids) == 10
+
+
+async def test_two_clusters_with_one_key_on_one_multicast_address_do_not_hear_each_other() -> None:
+    """C8."""
+    network = MemoryNetwork()
+    nyc, sfo = Sealed(network.open()), Sealed(network.open(), cluster="SFO")
+    for _ in range(3):
+        for each in (nyc, sfo):
+            each.say(HELLO)
+        settle(nyc, sfo)
+    assert nyc.heard == sfo.heard == []
+    assert nyc.drops["seal_cluster"] == sfo.drops["seal_cluster"] == 3
+
+
 async def test_who_has_no_keys_and_who_has_are_not_heard_by_each_other() -> None:
     network = MemoryNetwork()
     a, plain = Sealed(network.open()), network.open()
