@@ -127,6 +127,8 @@ class _Node:
         """Join, and serve until this member has left."""
         if self._config.security.insecure:
             self._log.warning("insecure: whoever reaches the ports can read and send")
+        if self._config.site in self._config.relay.bridge.peers:
+            self._log.info("relay.bridge.peers names this site, too, which is not called")
         async with open_channel(self._config, journal=self._journal if self._config.journal.directory else None) as channel:
             self._channel = channel
             self._status.joined(channel.address)
