@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from relay.journal import Journal, JournalError, Problem, canonical_lines, find_journals, read_journal
 from relay.journal.store import WHY_LOST
 from sitestack.journal import records
+from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS
 from sitestack.promises import Ending, Report, Violation, check_all, ending_at, find_ending, fold
 
@@ -36,6 +37,7 @@ def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, e
     total_order = any(map(_has_place, journals.values()))
     report = check_all(fold(journals, ending if quiescent else None), quiescent, total_order)
     violations, notes = judge_files(found, strays)
+    notes.extend(_restarted(journals))
     if not quiescent:
         notes.append(why_not_judged(ending))
     return replace(report, violations=(*violations, *report.violations), notes=tuple(notes))
@@ -112,6 +114,17 @@ def _load(paths: Iterable[Path], strays: list[Problem]) -> list[Read]:
     if not found:
         raise JournalError(f"no journal in {', '.join(map(str, paths))}")
     return found
+
+
+def _restarted(journals: Mapping[Address, Sequence[records.Record]]) -> Iterator[str]:
+    """For each name of which there was more than one process a sentence that tells them apart, in the order of their starts."""
+    names: dict[tuple[str, str], list[records.Start]] = {}
+    for start in [record for each in journals.values() for record in each if isinstance(record, records.Start)]:
+        names.setdefault((start.site, start.name), []).append(start)
+    for (site, name), starts in sorted(names.items()):
+        if len(starts) > 1:
+            uuids = ", ".join([start.uuid.hex()[:8] for start in sorted(starts, key=lambda start: start.w)])
+            yield f"{site}/{name} was {len(starts)} processes, in this order: {uuids}."
 
 
 def _has_place(journal: Sequence[records.Record]) -> bool:

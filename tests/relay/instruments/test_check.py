@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,17 @@ def test_records_that_a_full_disk_has_cost_are_told(tmp_path: Path, run: Correct
     [violation] = check_directories([tmp_path]).violations
     assert violation.invariant == "JOURNAL"
     assert "3 records could not be written" in violation.what
+
+
+def test_processes_of_one_name_are_told_in_the_order_of_their_starts(tmp_path: Path, run: CorrectRun) -> None:
+    later, first = [process for process in run.processes if process.site == "NYC"][:2]
+    for process, w in ((later, 9), (first, 3)):
+        start = process.records[0]
+        assert isinstance(start, records.Start)
+        process.records[0] = replace(start, name="A", w=w)
+    store_all(tmp_path, run)
+    uuids = f"{first.uuid.hex()[:8]}, {later.uuid.hex()[:8]}"
+    assert f"NYC/A was 2 processes, in this order: {uuids}." in check_directories([tmp_path]).notes
 
 
 def test_nothing_to_check_is_an_error_not_a_pass(tmp_path: Path) -> None:
