@@ -16,6 +16,7 @@ import trio
 
 from relay.events import GlobalView, Role, Unreachable
 from relay.journal import JournalOptions, JournalStore
+from relay.journal.retention import Retention
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.door import Door
 from relay.node.event_lines import EventLines
@@ -172,7 +173,11 @@ class _Node:
         """Open this member's journal; returns the function that writes its records."""
         settings = self._config.journal
         options = JournalOptions(
-            Path(settings.directory), settings.segment_bytes, keep_payloads=settings.keep_payloads, strict=settings.strict
+            Path(settings.directory),
+            settings.segment_bytes,
+            keep_payloads=settings.keep_payloads,
+            strict=settings.strict,
+            retention=Retention(settings.retained_bytes_max, settings.retained_s_max),
         )
         self._store = JournalStore(options, local.site, local.address, local.name)
         return self._store.write
@@ -185,6 +190,7 @@ class _Node:
         errors = {
             **({} if channel is None else channel.problems()),
             "journal.directory": journal,
+            "journal.retained_bytes_max": "" if self._store is None else self._store.retention_error,
             "--events": events and f"cannot be written: {events}",
             "log": log and f"cannot be written: {log}",
             "status socket": _refused(self.status_door),

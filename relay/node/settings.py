@@ -106,6 +106,12 @@ class JournalSettings:
     keep_payloads: bool = False
     #: Stop the node when a record cannot be written, instead of going on without the record.
     strict: bool = False
+    #: Bytes that the journals of this member may take, those of its earlier processes in the directory included; beyond, the
+    #: oldest segments are deleted, and the journal says so. Without this key nothing is deleted for its size.
+    retained_bytes_max: int | None = None
+    #: Seconds after its last record at which a segment is deleted, or an eighth of that later. Without this key none is deleted
+    #: for its age.
+    retained_s_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +200,9 @@ def find_problems(config: NodeConfig) -> list[str]:
         problems.append(f"http.bind: {config.http.bind.host!r} {why}")
     if config.security.keys and config.security.insecure:
         problems.append(f"security: {KEYS_AND_INSECURE}")
+    journal = config.journal
+    if journal.retained_bytes_max is not None and journal.retained_bytes_max < 2 * journal.segment_bytes:
+        problems.append("journal.retained_bytes_max: must be at least twice journal.segment_bytes, or nothing of it stays.")
     if "@" in config.name:
         problems.append("name: must not have an @, which stands between the name and the site where people read it.")
     if config.name != config.name.strip():
