@@ -42,6 +42,9 @@ SITE_CHARS_MAX = 64
 UNFIT_SITE = f"a site's name has 1 to {SITE_CHARS_MAX} printable characters, and no white space around them."
 #: Listens everywhere, and is nobody's address.
 ANY_INTERFACE = "0.0.0.0"
+#: Settings that others are compared with: what is heard so often, sent again so often.
+_HEARTBEAT = "protocols.failure_detection.heartbeat_interval_s"
+_REPEATED = "protocols.unicast.retransmit_interval_s"
 #: How the names of bounds and intervals end.
 POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
 
@@ -241,6 +244,29 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
         )
     if protocols.fragment.idle_s <= protocols.unicast.give_up_s:
         yield "protocols.fragment.idle_s: must be longer than protocols.unicast.give_up_s, or what is still sent is discarded."
+    yield from _pace_problems(config)
+
+
+def _pace_problems(config: SiteConfig) -> Iterator[str]:
+    """What is given up before it was tried twice, so that one lost datagram decides; and what would be repeated."""
+    resolver, unicast = config.protocols.resolver, config.protocols.unicast
+    heartbeat_s, quarantine = config.protocols.failure_detection.heartbeat_interval_s, config.membership.quarantine
+    for place, limit_s, pace, pace_s in (
+        ("membership.quarantine.silence_s", quarantine.silence_s, _HEARTBEAT, heartbeat_s),
+        ("discovery.stranger_s", config.discovery.stranger_s, _HEARTBEAT, heartbeat_s),
+        ("protocols.resolver.give_up_s", resolver.give_up_s, "protocols.resolver.ask_interval_s", resolver.ask_interval_s),
+        ("protocols.unicast.give_up_s", unicast.give_up_s, f"{_REPEATED}_max", unicast.retransmit_interval_s_max),
+        ("protocols.unicast.linger_s", unicast.linger_s, _REPEATED, unicast.retransmit_interval_s),
+    ):
+        if limit_s < 2 * pace_s:
+            yield f"{place}: must be at least twice {pace}, or one lost datagram decides."
+    if quarantine.limit_s < quarantine.silence_s:
+        yield "membership.quarantine.limit_s: must not be less than membership.quarantine.silence_s."
+    if unicast.tombstone_s <= max(unicast.give_up_s, unicast.idle_s):
+        yield (
+            "protocols.unicast.tombstone_s: must be longer than protocols.unicast.give_up_s and idle_s, "
+            "or what is sent again is delivered twice."
+        )
 
 
 def _size_problems(config: SiteConfig) -> Iterator[str]:

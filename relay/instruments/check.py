@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from relay.journal import Journal, JournalError, Problem, canonical_lines, find_journals, read_journal
+from relay.journal.retention import retired_until
 from relay.journal.store import WHY_LOST
 from sitestack.journal import records
+from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS
-from sitestack.promises import Ending, Report, Violation, check_all, ending_at, find_ending, fold
+from sitestack.promises import Ending, Floors, Report, Violation, check_all, ending_at, find_ending, fold
+from sitestack.promises.floors import TOLERANCE_NS
 
 __all__ = ["Read", "Report", "check_directories", "journal_lines", "judge_files", "why_not_judged"]
 
@@ -23,7 +27,8 @@ def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, e
     None leaves that to the journals: true when nothing was sent in the last second before the first survivor's stop.
     `ended_w` is when somebody began to stop the processes, on the wall clock in ns; None finds out by who saw whom leave.
     Total order is judged if the journals give messages of the own site a place in the stream. What is wrong with the
-    journals themselves is reported as violations of `JOURNAL`, except a tail that a crash has torn.
+    journals themselves is reported as violations of `JOURNAL`, except a tail that a crash has torn. What was sent before
+    the last record that retention has deleted, and says so, is not judged; a note says when that was.
 
     Raises JournalError when a path does not exist or there is no journal at all.
     """
@@ -34,8 +39,13 @@ def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, e
     if quiescent is None:
         quiescent = ending.is_quiescent
     total_order = any(map(_has_place, journals.values()))
-    report = check_all(fold(journals, ending if quiescent else None), quiescent, total_order)
+    until_w = _retired_until(journals.values())
+    floors = None if until_w is None else Floors.find(journals, until_w)
+    report = check_all(fold(journals, ending if quiescent else None, floors), quiescent, total_order)
     violations, notes = judge_files(found, strays)
+    if until_w is not None:
+        notes.append(_not_judged_before(until_w))
+    notes.extend(_restarted(journals))
     if not quiescent:
         notes.append(why_not_judged(ending))
     return replace(report, violations=(*violations, *report.violations), notes=tuple(notes))
@@ -53,7 +63,8 @@ class Read(NamedTuple):
 def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[Violation], list[str]]:
     """JOURNAL. Nothing is corrupt, missing or lost on a full disk; and as notes what is legal: tails that a crash has torn.
 
-    `strays` are the problems of files that belong to no journal, or are missing.
+    `strays` are the problems of files that belong to no journal, or are missing. The first segments may be missing where a
+    journal of that member says that retention has deleted some.
     """
     violations: list[Violation] = []
     notes: list[str] = []
@@ -65,6 +76,7 @@ def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[V
             where = f"{problem.file}:{problem.offset}"
             violations.append(Violation("JOURNAL", where, f"{problem.kind}: {problem.what}"))
 
+    read = list(read)
     for journal, its_records, problems in read:
         stopped = any(isinstance(record, records.Stop) for record in its_records)
         for problem in problems:
@@ -75,7 +87,11 @@ def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[V
             where = f"{journal.site}/{journal.name}({journal.uuid.hex()[:8]})"
             what = f"{lost} records could not be written, so that what is missing here proves nothing"
             violations.append(Violation("JOURNAL", where, what))
+    kept = {(each.site, each.name) for each, its_records, _ in read if _retired_until([its_records]) is not None}
+    beginnings = {each.segments[0] for each, _, _ in read if (each.site, each.name) in kept and each.begins > 1}
     for problem in strays:
+        if problem.kind == "missing" and problem.file in beginnings:
+            continue
         # A file that ends before its header does holds nothing yet: its process died at that moment.
         report(problem, is_legal=problem.kind == "torn" and problem.offset == 0)
     return violations, notes
@@ -112,6 +128,27 @@ def _load(paths: Iterable[Path], strays: list[Problem]) -> list[Read]:
     if not found:
         raise JournalError(f"no journal in {', '.join(map(str, paths))}")
     return found
+
+
+def _retired_until(journals: Iterable[Sequence[records.Record]]) -> int | None:
+    """Until when segments reached that retention has deleted (wall clock, ns); None where it has deleted none."""
+    return max([until for each in journals for record in each if (until := retired_until(record)) is not None], default=None)
+
+
+def _not_judged_before(until_w: int) -> str:
+    when = datetime.fromtimestamp((until_w + TOLERANCE_NS) / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"Retention has deleted the beginnings of journals: what was sent before {when} UTC is not judged."
+
+
+def _restarted(journals: Mapping[Address, Sequence[records.Record]]) -> Iterator[str]:
+    """For each name of which there was more than one process a sentence that tells them apart, in the order of their starts."""
+    names: dict[tuple[str, str], list[records.Start]] = {}
+    for start in [record for each in journals.values() for record in each if isinstance(record, records.Start)]:
+        names.setdefault((start.site, start.name), []).append(start)
+    for (site, name), starts in sorted(names.items()):
+        if len(starts) > 1:
+            uuids = ", ".join([start.uuid.hex()[:8] for start in sorted(starts, key=lambda start: start.w)])
+            yield f"{site}/{name} was {len(starts)} processes, in this order: {uuids}."
 
 
 def _has_place(journal: Sequence[records.Record]) -> bool:

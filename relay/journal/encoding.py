@@ -5,8 +5,10 @@ payload (all little-endian), payload. The length has a check of its own, so that
 length is good and the file ends too early) from corruption, and can skip a corrupt payload.
 
 Payload: one msgpack array `[kind, field, ...]`. Kind 0 opens every segment and names its owner. Kind 1 gives a number
-to a global view vector, which changes rarely and would otherwise stand in every `Deliver`. All other kinds are the
-classes of `sitestack.journal.records`. Every segment can be read without the ones before it.
+to a global view vector, which changes rarely and would otherwise stand in every `Deliver`. Kind 14 repeats, at the
+beginning of every segment but the first, a record that is still in force: the start of the process, its view, its role. Who
+reads the segments before has it from there; who does not, because they have been deleted, needs it. All other kinds are the
+classes of `sitestack.journal.records`. So every segment can be read without the ones before it.
 """
 
 from __future__ import annotations
@@ -46,6 +48,9 @@ KINDS: dict[int, type[records.Record]] = {
     12: records.Unreach,
     13: records.Drop,
 }
+IN_FORCE_KIND = 14
+#: What stays in force until the next record of its class.
+STANDING = (records.Start, records.View, records.GlobalView, records.Role)
 KIND_NUMBERS = {kind: number for number, kind in KINDS.items()}
 #: Kinds whose last field is the body of a batch, or nil.
 _WITH_PAYLOAD = (KIND_NUMBERS[records.Send], KIND_NUMBERS[records.Deliver])
@@ -110,6 +115,14 @@ class Encoder:
         self._new.clear()
         return frame
 
+    def repeat(self, record: records.Record) -> bytes:
+        """The frame of a record that was written in an earlier segment and is in force still."""
+        kind = type(record)
+        fields = self._packers[kind](record)
+        frame = _frame([IN_FORCE_KIND, [KIND_NUMBERS[kind], *fields]])
+        frame, self._new = b"".join((*self._new, frame)), []
+        return frame
+
     def _refer(self, vector: _Vector) -> int:
         if self._last is not None and vector is self._last[0]:
             return self._last[1]
@@ -125,9 +138,13 @@ class Encoder:
 class Decoder:
     """Decodes the records of one segment. Equal addresses, view ids and vectors become one object, to save memory."""
 
-    def __init__(self, payloads: bool = True) -> None:
-        """`payloads` False leaves out the bodies of batches that the journal keeps."""
+    def __init__(self, payloads: bool = True, in_force: bool = False) -> None:
+        """`payloads` False leaves out the bodies of batches that the journal keeps.
+
+        `in_force`: decode what is repeated from earlier segments, too, because they are not there.
+        """
         self._payloads = payloads
+        self._in_force = in_force
         self._vectors: dict[int, _Vector] = {}
         self._addresses: dict[bytes, Address] = {}
         self._vids: dict[tuple[int, bytes], ViewId] = {}
@@ -142,7 +159,7 @@ class Decoder:
         self._parsers = {number: schema.converter(kind).parse for number, kind in KINDS.items()}
 
     def decode(self, payload: bytes) -> records.Record | None:
-        """The record in a payload; None for a frame that only numbers a vector.
+        """The record in a payload; None for a frame that only numbers a vector, or repeats what stands in an earlier segment.
 
         Raises ProtocolError when the payload is anything else.
         """
@@ -153,7 +170,12 @@ class Decoder:
         if kind == VECTOR_KIND and len(value) == 2 and type(value[0]) is int:
             self._vectors[value[0]] = self._parse_vector(value[1])
             return None
-        parse = self._parsers.get(kind)
+        repeated: Any = value.pop() if kind == IN_FORCE_KIND and len(value) == 1 else None
+        if type(repeated) is list and repeated:
+            if not self._in_force:
+                return None
+            kind, *value = repeated
+        parse = self._parsers.get(kind) if type(kind) is int else None
         if parse is None:
             raise ProtocolError("kind")
         if not self._payloads and kind in _WITH_PAYLOAD and len(value) > 0:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, Decoder, Header, decode_header, length_check
-from relay.journal.store import SUFFIX, JournalError
+from relay.journal.retention import SUFFIX
+from relay.journal.store import JournalError
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
@@ -43,6 +44,8 @@ class Journal:
     uuid: Address
     name: str
     segments: tuple[Path, ...]
+    #: The number of the first of them; above 1 where those before are not there any more.
+    begins: int = 1
 
 
 def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journal]:
@@ -59,26 +62,35 @@ def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journa
     journals = []
     for (site, name, uuid), segments in sorted(owners.items()):
         segments.sort()
-        for place, (number, file) in enumerate(segments, 1):
+        begins = segments[0][0]
+        if begins != 1:
+            problems.append(Problem(segments[0][1], 0, "missing", f"segment 1 is not there, this is {begins}"))
+        for place, (number, file) in enumerate(segments, begins):
             if number != place:
                 problems.append(Problem(file, 0, "missing", f"segment {place} is not there, this is {number}"))
                 break
-        journals.append(Journal(site, uuid, name, tuple(file for _, file in segments)))
+        journals.append(Journal(site, uuid, name, tuple(file for _, file in segments), begins))
     return journals
 
 
 def read_journal(journal: Journal, problems: list[Problem], payloads: bool = True) -> Iterator[records.Record]:
     """The records of a process, in the order in which they were written. Damage is added to `problems`.
 
-    `payloads` False leaves out the bodies of batches that the journal keeps.
+    `payloads` False leaves out the bodies of batches that the journal keeps. Where the first segments are not there, it begins
+    with what was in force.
     """
-    for segment in journal.segments:
-        yield from read_segment(segment, problems, payloads)
+    for place, segment in enumerate(journal.segments):
+        yield from read_segment(segment, problems, payloads, in_force=journal.begins > 1 and place == 0)
 
 
-def read_segment(file: Path, problems: list[Problem], payloads: bool = True) -> Iterator[records.Record]:
-    """The records of one segment file. Damage is added to `problems`."""
-    decoder = Decoder(payloads)
+def read_segment(
+    file: Path, problems: list[Problem], payloads: bool = True, in_force: bool = False
+) -> Iterator[records.Record]:
+    """The records of one segment file, after what was in force at its beginning if that is wanted.
+
+    Damage is added to `problems`.
+    """
+    decoder = Decoder(payloads, in_force)
     for offset, payload in _payloads(file, problems):
         try:
             record = decode_header(payload) if offset == 0 else decoder.decode(payload)

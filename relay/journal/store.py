@@ -1,7 +1,7 @@
 """The journal's writer: one unbuffered `write` for each record, into segment files of bounded size.
 
-Files are named `NAME-uuidprefix.000001.rlj` and are only ever appended to. Written records survive the death of the
-process, but not of the machine: there is no fsync.
+Files are named `NAME-uuidprefix.000001.rlj`, are only ever appended to, and deleted whole (`relay/journal/retention.py`).
+Written records survive the death of the process, but not of the machine: there is no fsync.
 
 A full or read-only disk never stops the messages (B6): records that cannot be written are counted, `statistics()` tells
 the error, and the journal tries again with a new segment, whose second record says how many records are missing.
@@ -12,21 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
 
-from relay.journal.encoding import Encoder, Header, encode_header
+from relay.journal.encoding import STANDING, Encoder, Header, encode_header
+from relay.journal.retention import SUFFIX, Retention, file_stem, find_retired, retired_record, take
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import LocalError
 
-SUFFIX = ".rlj"
 #: `Drop.why` of the record that says how many records are missing.
 WHY_LOST = "journal"
-#: The longest member name in a file name: file systems allow 255 bytes, of which uuid, number and suffix take 21.
-_NAME_BYTES_MAX = 200
 
 
 class JournalError(LocalError):
@@ -46,6 +43,8 @@ class JournalOptions:
     strict: bool = False
     #: After a failure, seconds by the records' own clock before the next attempt.
     retry_s: float = 1.0
+    #: What may stay of the journals of this member, those of its earlier processes included; see `relay/journal/retention.py`.
+    retention: Retention = field(default_factory=Retention)
 
 
 @dataclass(slots=True)
@@ -55,6 +54,9 @@ class JournalStatistics:
     records: int = 0
     written_bytes: int = 0
     segments: int = 0
+    #: Segments that retention has taken, of this process and of earlier ones of its name, and the last error of doing so.
+    retired: int = 0
+    retention_error: str = ""
     #: Records that could not be written since the start.
     lost_records: int = 0
     #: Why the last attempt failed; empty when it succeeded.
@@ -89,11 +91,16 @@ class JournalStore:
         """Nothing is opened before the first record. `create` makes a file, and is there to be replaced in tests."""
         self._options = options
         self._owner = (site, uuid, name)
-        self._stem = f"{quote(name, safe='', errors='replace')[:_NAME_BYTES_MAX]}-{uuid.hex()[:8]}"
+        self._stem = f"{file_stem(name)}-{uuid.hex()[:8]}"
         self._create = create
         self._file: SegmentFile | None = None
         self._encoder = Encoder(options.keep_payloads)
         self._segment_bytes = 0
+        #: When the segment was begun, and when closed ones were written last, by the records' wall clock (ns). As many as stay.
+        self._began_w = 0
+        self._written: dict[Path, int] = {}
+        #: The last record of each class that stays in force.
+        self._standing: dict[type[records.Record], records.Record] = {}
         self._seen = JournalStatistics()
         self._lost_told = 0
         self._retry_at = 0
@@ -119,26 +126,36 @@ class JournalStore:
         """Why the last attempt to write failed; empty when it succeeded."""
         return self._seen.error
 
+    @property
+    def retention_error(self) -> str:
+        """Why old segments could not be deleted the last time; empty when they could, or need not."""
+        return self._seen.retention_error
+
     def statistics(self) -> JournalStatistics:
         """The state as it is now, for health and metrics."""
         return replace(self._seen)
 
     def _append(self, record: records.Record) -> None:
         if self._file is None:
-            self._open()
+            self._open(record)
         if self._seen.lost_records > self._lost_told:
             lost = self._seen.lost_records - self._lost_told
             self._put(self._encoder.encode(records.Drop(record.t, record.w, WHY_LOST, self._seen.error, lost)))
             self._lost_told += lost
         self._put(self._encoder.encode(record))
+        if isinstance(record, STANDING):
+            self._standing[type(record)] = record
         self._seen.records += 1
         self._seen.error = ""
-        if self._segment_bytes >= self._options.segment_bytes:
+        is_old = record.w - self._began_w >= self._options.retention.segment_ns
+        if self._segment_bytes >= self._options.segment_bytes or is_old:
             self.close()
+            if self._options.retention.is_limited:
+                self._written[self._path(self._seen.segments)] = record.w
 
-    def _open(self) -> None:
+    def _open(self, record: records.Record) -> None:
         self._seen.segments += 1
-        path = self._options.directory / f"{self._stem}.{self._seen.segments:06d}{SUFFIX}"
+        path = self._path(self._seen.segments)
         try:
             self._file = self._create(path)
         except OSError:
@@ -147,11 +164,35 @@ class JournalStore:
         self._encoder, self._segment_bytes = Encoder(self._options.keep_payloads), 0
         try:
             self._put(encode_header(Header(*self._owner, self._seen.segments)))
+            for standing in self._standing.values():
+                self._put(self._encoder.repeat(standing))
         except OSError:
             # The number is used again, unless the file stays.
             path.unlink(missing_ok=True)
             self._seen.segments -= 1
             raise
+        self._began_w = record.w
+        self._retire(path, record)
+
+    def _path(self, number: int) -> Path:
+        return self._options.directory / f"{self._stem}.{number:06d}{SUFFIX}"
+
+    def _retire(self, path: Path, record: records.Record) -> None:
+        """Delete what may not stay, after a record that says so: who reads the rest must know that it is the rest."""
+        if not self._options.retention.is_limited:
+            return
+        site, _, name = self._owner
+        try:
+            limits, reserved = self._options.retention, self._options.segment_bytes
+            retired = find_retired(limits, path, reserved, (site, name), self._written, record.w)
+            if retired:
+                self._put(self._encoder.encode(retired_record(record.t, record.w, retired)))
+                self._seen.retired += take(retired)
+                for segment in retired:
+                    self._written.pop(segment.path, None)
+            self._seen.retention_error = ""
+        except OSError as error:
+            self._seen.retention_error = str(error)
 
     def _put(self, frame: bytes) -> None:
         """Write a frame whole, or leave nothing of it and raise OSError."""

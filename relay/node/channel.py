@@ -18,6 +18,7 @@ from relay.node.bridge import Bridge, BridgeStatistics
 from relay.node.credentials import LOOK_INTERVAL_S, Credentials
 from relay.node.events import BetweenSites
 from relay.node.foreign_datagrams import ForeignDatagrams
+from relay.node.listener import require_free
 from relay.node.settings import NodeConfig, find_problems
 from relay.node.site_keys import SiteKeys
 from sitestack.assembly import build_stack
@@ -110,12 +111,20 @@ class RelayChannel(Channel[BetweenSites]):
         return {
             **({} if self._bridge is None else self._bridge.problems()),
             "security.keys": "" if self._site_keys is None else self._site_keys.problem,
+            "name": self._shared_names(),
             **self._foreign.look(self._stack.drops, trio.current_time()),
         }
 
     def warnings(self) -> dict[str, str]:
         """By file, a sentence on what works and will not soon."""
         return {} if self._bridge is None else self._bridge.warnings()
+
+    def _shared_names(self) -> str:
+        """Who cannot be told apart, by name: two members that were given one, or one whose earlier process is not gone yet."""
+        view = self.view if self.has_joined else None
+        shared = () if view is None else view.shared_names
+        members = {name: [repr(member) for member, called in view.named() if called == name] for name in shared} if view else {}
+        return "; ".join([f"{len(each)} members are called {name!r}: {', '.join(each)}" for name, each in members.items()])
 
     def reread_keys(self) -> None:
         """Use the files of the keys and certificates as they are now, which happens every few seconds anyway."""
@@ -217,6 +226,7 @@ async def open_channel(
     site: it comes from a member of the own site, and messages of other sites that were delivered before are in it.
     """
     require_sound(find_problems(replace(config, name=name or config.name)))
+    await require_free(config.relay.bridge.bind)
     config, names = await resolve_initial_hosts(config)
     local = make_local(config.site, name or config.name)
     recorder = make_recorder(local, config, journal, RELAY_RECORDS)

@@ -16,6 +16,7 @@ import trio
 
 from relay.events import GlobalView, Role, Unreachable
 from relay.journal import JournalOptions, JournalStore
+from relay.journal.retention import Retention
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.door import Door
 from relay.node.event_lines import EventLines
@@ -127,6 +128,8 @@ class _Node:
         """Join, and serve until this member has left."""
         if self._config.security.insecure:
             self._log.warning("insecure: whoever reaches the ports can read and send")
+        if self._config.site in self._config.relay.bridge.peers:
+            self._log.info("relay.bridge.peers names this site, too, which is not called")
         async with open_channel(self._config, journal=self._journal if self._config.journal.directory else None) as channel:
             self._channel = channel
             self._status.joined(channel.address)
@@ -170,7 +173,11 @@ class _Node:
         """Open this member's journal; returns the function that writes its records."""
         settings = self._config.journal
         options = JournalOptions(
-            Path(settings.directory), settings.segment_bytes, keep_payloads=settings.keep_payloads, strict=settings.strict
+            Path(settings.directory),
+            settings.segment_bytes,
+            keep_payloads=settings.keep_payloads,
+            strict=settings.strict,
+            retention=Retention(settings.retained_bytes_max, settings.retained_s_max),
         )
         self._store = JournalStore(options, local.site, local.address, local.name)
         return self._store.write
@@ -187,6 +194,7 @@ class _Node:
         errors = {
             **({} if channel is None else channel.problems()),
             "journal.directory": journal,
+            "journal.retained_bytes_max": "" if self._store is None else self._store.retention_error,
             "--events": events and f"cannot be written: {events}",
             "log": log and f"cannot be written: {log}",
             "status socket": _refused(self.status_door),

@@ -1,7 +1,7 @@
 """The deliveries and events of a channel as canonical JSON lines, for programs in any language (`relay node --events`).
 
 The lines are those of the journal (`relay/journal/canonical.py`), made by its recorder; the line of a delivery also has the
-message's text, when the message is UTF-8.
+message's text, when the message is UTF-8, and that of a view the names that more than one member has (`shared_names`), if any.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class EventLines:
         self._records.clear()
         if isinstance(item, Delivery):
             return [_with_text(line, payload) for line, payload in zip(lines, item.payloads(), strict=True)]
+        if isinstance(item, View) and item.shared_names:
+            return [f'{line[:-1]},"shared_names":{json.dumps(item.shared_names)}}}' for line in lines]
         return lines
 
     def lost(self, count: int, why: str) -> list[str]:

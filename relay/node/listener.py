@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -9,6 +11,7 @@ import trio
 
 from relay.node.door import Door
 from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
 
 #: Pause (s) after the system could not accept a connection, for want of descriptors for instance.
 ACCEPT_RETRY_S = 0.1
@@ -89,16 +92,42 @@ class Listener:
                 return listener
 
     async def _try(self, place: Physical) -> trio.SocketListener:
-        sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock = await _bind(place)
         try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            await sock.bind(place)
             sock.listen(self._backlog)
         except BaseException:
             sock.close()
             raise
         return trio.SocketListener(sock)
+
+
+async def require_free(place: Physical | None) -> None:
+    """Raise ConfigurationError if another program holds this port, or one that may not be had.
+
+    Asked before the member joins: every member may become the relay, and should not learn then that it cannot be called.
+    What may pass by itself, such as an address that this machine gets later, is told and tried again when it listens.
+    """
+    if place is None:
+        return
+    try:
+        (await _bind(place)).close()
+    except OSError as error:
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            raise ConfigurationError(f"relay.bridge.bind: cannot listen on {place}: {os.strerror(error.errno)}.") from error
+    except ValueError:  # what cannot be the name of a host; as above
+        return
+
+
+async def _bind(place: Physical) -> trio.socket.SocketType:
+    sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        await sock.bind(place)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 async def _serve(accept: Accept, stream: trio.SocketStream) -> None:

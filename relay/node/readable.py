@@ -47,7 +47,8 @@ class ReadableLines:
                 return [f"{escaped(sender)}: {_text(payload)}" for payload in item.payloads()]
             case View():
                 again = ", joined again after a split" if item.subviews else ""
-                return [f"-- {self._site} is {_names(item.names)}{again}"]
+                told = [f"-- more than one member is called {escaped(name)}" for name in item.shared_names]
+                return [f"-- {self._site} is {_names(item.names)}{again}", *told]
             case GlobalView():
                 self._everybody = item
                 return [f"-- everywhere: {_by_site(item)}"]

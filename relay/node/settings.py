@@ -17,7 +17,7 @@ from relay.replica.buffer import BufferConfig
 from relay.replica.held_entries import ENTRIES_MAX
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack import config as site_config
-from sitestack.config import UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
+from sitestack.config import ANY_INTERFACE, UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
 from sitestack.model.address import Physical
 from sitestack.model.host import unfit_host
 
@@ -38,6 +38,8 @@ KEYS_AND_INSECURE = "it has keys and is to be insecure; say one of both."
 #: Datagrams that all entries held for other sites may fill. A joiner is handed them in one frame while its site waits: so many
 #: take about a second, several times as many longer than members wait for a joiner.
 HELD_DATAGRAMS_MAX = 16_384
+#: What a machine calls itself.
+LOOPBACK = ("127.0.0.1", "localhost")
 #: Sources of the defaults of settings that are only handed on.
 _GATEWAY = GatewayConfig()
 _BUFFER = BufferConfig()
@@ -104,6 +106,12 @@ class JournalSettings:
     keep_payloads: bool = False
     #: Stop the node when a record cannot be written, instead of going on without the record.
     strict: bool = False
+    #: Bytes that the journals of this member may take, those of its earlier processes in the directory included; beyond, the
+    #: oldest segments are deleted, and the journal says so. Without this key nothing is deleted for its size.
+    retained_bytes_max: int | None = None
+    #: Seconds after its last record at which a segment is deleted, or an eighth of that later. Without this key none is deleted
+    #: for its age.
+    retained_s_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +190,7 @@ def find_problems(config: NodeConfig) -> list[str]:
     problems = [
         *_relay_problems(config.relay),
         *_budget_problems(config),
+        *_peer_problems(config),
         *_route_problems(config),
         *_link_problems(config),
     ]
@@ -191,6 +200,11 @@ def find_problems(config: NodeConfig) -> list[str]:
         problems.append(f"http.bind: {config.http.bind.host!r} {why}")
     if config.security.keys and config.security.insecure:
         problems.append(f"security: {KEYS_AND_INSECURE}")
+    journal = config.journal
+    if journal.retained_bytes_max is not None and journal.retained_bytes_max < 2 * journal.segment_bytes:
+        problems.append("journal.retained_bytes_max: must be at least twice journal.segment_bytes, or nothing of it stays.")
+    if "@" in config.name:
+        problems.append("name: must not have an @, which stands between the name and the site where people read it.")
     if config.name != config.name.strip():
         problems.append("name: has white space around it.")
     if len(config.name) > NAME_CHARS_MAX:
@@ -239,6 +253,28 @@ def _budget_problems(config: NodeConfig) -> Iterator[str]:
         )
     if held > frame:
         yield f"relay.budget.bytes: must be at most {frame}, half of protocols.fragment.frame_bytes_max."
+
+
+def _peer_problems(config: NodeConfig) -> Iterator[str]:
+    """A site that is reached where another is, or this one: its relay would call, and be turned away, for ever."""
+    bridge, at = config.relay.bridge, dict[Physical, str]()
+    others = [site for site in {**bridge.peers, **bridge.via} if site != config.site]
+    for site in others:
+        if site.casefold() == config.site.casefold():
+            yield f"relay.bridge.peers: {site!r} differs from this site, {config.site!r}, in upper and lower case only."
+    for site in [each for each in bridge.peers if each != config.site]:
+        for index, place in enumerate(bridge.peers[site]):
+            if _is_own(place, bridge.bind):
+                yield f"relay.bridge.peers.{site}[{index}]: {place} is where this site listens itself (relay.bridge.bind)."
+            elif at.setdefault(place, site) != site:
+                yield f"relay.bridge.peers.{site}[{index}]: {place} is an address of {at[place]}, too; a relay is of one site."
+
+
+def _is_own(place: Physical, bind: Physical | None) -> bool:
+    """Whether a relay of this site listens there, whichever machine of it is asked."""
+    if bind is None or place.port != bind.port:
+        return False
+    return place.host == bind.host or (bind.host == ANY_INTERFACE and place.host in LOOPBACK)
 
 
 def _route_problems(config: NodeConfig) -> Iterator[str]:

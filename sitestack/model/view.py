@@ -58,6 +58,11 @@ class View:
         except ValueError:
             return -1
 
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        """The names that more than one member has, in the order of rank. Nothing depends on them but what people understand."""
+        return tuple(dict.fromkeys([name for name in self.names if self.names.count(name) > 1]))
+
     def named(self) -> Iterator[tuple[Address, str]]:
         """Each member with its logical name."""
         return zip(self.members, self.names, strict=True)

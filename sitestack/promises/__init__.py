@@ -3,6 +3,7 @@
 from sitestack.promises.across import check_introduced as check_introduced
 from sitestack.promises.agreement import check_uniform_agreement as check_uniform_agreement
 from sitestack.promises.ending import Ending as Ending, ending_at as ending_at, find_ending as find_ending, fold as fold
+from sitestack.promises.floors import Floors as Floors
 from sitestack.promises.history import Fate as Fate, History as History
 from sitestack.promises.ranges import Ranges as Ranges
 from sitestack.promises.reception import Reception as Reception, Stream as Stream

@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from sitestack.journal import records
 from sitestack.model.address import Address
+from sitestack.promises.floors import Floors
 from sitestack.promises.history import History
 
 #: Seconds without a send before the first survivor leaves; with fewer, messages may still be on their way at the end.
@@ -74,10 +75,13 @@ def ending_at(journals: Journals, w: int) -> Ending:
     return Ending(lengths, (w - max(sends, default=0)) / 1e9 if lengths else None)
 
 
-def fold(journals: Journals, ending: Ending | None) -> list[History]:
-    """The histories of all processes, those of survivors up to the ending. Without an ending there are no survivors."""
+def fold(journals: Journals, ending: Ending | None, floors: Floors | None = None) -> list[History]:
+    """The histories of all processes, those of survivors up to the ending. Without an ending there are no survivors.
+
+    `floors` are given when beginnings of journals have been deleted.
+    """
     lengths = {} if ending is None else ending.lengths
-    return [History.of(journal[: lengths.get(uuid)], running=uuid in lengths) for uuid, journal in journals.items()]
+    return [History.of(each[: lengths.get(uuid)], uuid in lengths, floors) for uuid, each in journals.items()]
 
 
 def _all(journals: Journals) -> Iterable[records.Record]:

@@ -11,6 +11,7 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS, Scope
 from sitestack.model.view import ViewId
+from sitestack.promises.floors import Floors
 from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Reception, Stream
 
@@ -56,20 +57,24 @@ class History:
     #: Each with the lineage of the view in force, None before the first view.
     roles: list[tuple[records.Role, ViewId | None]] = field(default_factory=list)
     delivered_messages: int = 0
+    #: Whether the journal may begin in the middle: the first view may not be the one it joined with.
+    is_cut: bool = False
 
     @classmethod
-    def of(cls, journal: Iterable[records.Record], running: bool = False) -> History:
+    def of(cls, journal: Iterable[records.Record], running: bool = False, floors: Floors | None = None) -> History:
         """The history of the process whose records these are; a `Start` must come first.
 
         `running` says that the process lived to the end of the run. Otherwise it stopped if it says so, and crashed
-        if it does not. Raises ValueError when there is no `Start`.
+        if it does not. `floors` leave out what cannot be judged because beginnings of journals have been deleted. Raises
+        ValueError when there is no `Start`.
         """
         rest = iter(journal)
         start = next(rest, None)
         if not isinstance(start, records.Start):
             raise ValueError("a history begins with a Start")
         history = cls(start.site, start.uuid, start.name, Fate.RUNNING if running else Fate.CRASHED)
-        _Reader(history).read(rest)
+        history.is_cut = floors is not None
+        _Reader(history, floors or Floors({})).read(rest if floors is None else floors.above(start.uuid, rest))
         return history
 
     @property
@@ -111,8 +116,9 @@ class History:
 class _Reader:
     """Walks once over the records of a process and writes down in its history what they say."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, floors: Floors) -> None:
         self.history = history
+        self.floors = floors
         self.stays = history.stays
         self.receptions: dict[tuple[str, Address, Scope], Reception] = {}
 
@@ -134,7 +140,7 @@ class _Reader:
         key = (record.site, record.origin, record.scope)
         reception = self.receptions.get(key)
         if reception is None:
-            reception = self.receptions[key] = Reception()
+            reception = self.receptions[key] = self.begin(*key)
         first = record.first
         reception.deliver(first, first + record.count - 1, len(self.stays) - 1)
 
@@ -159,7 +165,18 @@ class _Reader:
                     history.fate = Fate.STOPPED
 
     def relayed(self, record: records.Gap | records.Baseline) -> Reception:
-        return self.receptions.setdefault((record.site, record.origin, Scope.ALL), Reception())
+        key = (record.site, record.origin, Scope.ALL)
+        if key not in self.receptions:
+            self.receptions[key] = self.begin(*key)
+        return self.receptions[key]
+
+    def begin(self, site: str, origin: Address, scope: Scope) -> Reception:
+        """The reception of a stream, from its floor on."""
+        reception = Reception()
+        floor = self.floors.of(Stream(site, origin, scope, self.history.uuid if scope in UNICASTS else None))
+        if floor > 1:
+            reception.start_at(floor)
+        return reception
 
     def finish(self) -> None:
         """Put what was sent and received under the names of the streams, also what each stay received."""

@@ -25,7 +25,9 @@ def check_merges(histories: Sequence[History]) -> list[Violation]:
                     continue
                 before = history.stays[number - 1].view
                 parts = dict(view.subs)
-                if before is None or history.uuid not in parts.get(before.vid, ()):
+                if before is None and history.is_cut:
+                    pass  # where it came from is not known any more
+                elif before is None or history.uuid not in parts.get(before.vid, ()):
                     where = "no view" if before is None else str(before.vid)
                     findings.add(
                         history.label, "part", f"came to {view.vid} from {where}, which is no part of it with this member"

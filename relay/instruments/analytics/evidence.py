@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from relay.instruments.analytics.promises.outline import Outline, draw_outline, 
 from relay.instruments.analytics.promises.total_order import measure_order
 from relay.instruments.analytics.reception import IS_RECEIVED, find_baselines, find_gaps, find_received, fold_runs, order_runs
 from relay.instruments.check import Read, judge_files
-from relay.journal import JournalError, Problem, find_journals
+from relay.journal import Journal, JournalError, Problem, find_journals, read_segment
+from relay.journal.retention import retired_until
 from sitestack.model.address import Address
 from sitestack.promises import Ending, History, Violation
 
@@ -88,18 +89,32 @@ class Evidence:
             frame.unpersist()
 
 
+def refuse_rests(journals: Iterable[Journal]) -> None:
+    """Raise JournalError when beginnings of journals are gone, as retention takes them: whole runs are compared here."""
+    for journal in journals:
+        for segment in journal.segments:
+            # Where segments were deleted, the first record says so of the one that was begun then.
+            first = next(read_segment(segment, [], payloads=False), None)
+            if first is not None and retired_until(first) is not None:
+                raise JournalError(
+                    f"{segment}: retention has deleted journals of {journal.name} of {journal.site}; the audit compares whole "
+                    "journals. Use relay check, which judges what was sent since."
+                )
+
+
 def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Evidence:
     """Read the journals under these paths into this many partitions. Raises JournalError when there are none.
 
     Frames with all records are persisted, in columns. With one partition the query plans are cut by checkpoints instead, since
     on few rows the optimizer takes longer than the work.
     """
+    strays: list[Problem] = []
+    journals = find_journals(map(Path, paths), strays)
+    refuse_rests(journals)
     keep, shorten = (settle, settle) if partitions == 1 else (_persist, lambda frame: frame)
     read = keep(read_facts(spark, paths).coalesce(partitions))
     recorded = shorten(add_stays(read))
     extent = measure_extent(recorded)
-    strays: list[Problem] = []
-    journals = find_journals(map(Path, paths), strays)
     if not journals:
         raise JournalError(f"no journal in {', '.join(paths)}")
     events = settle(recorded.where("kind not in ('send', 'deliver')"))

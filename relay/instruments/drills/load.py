@@ -1,4 +1,4 @@
-"""The load of a drill: members publish at a steady rate, until all harm has taken effect that was planned under it."""
+"""The load of a drill: members publish at a steady rate, until all harm has taken effect that is done under it."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Load:
         #: Actions that were still under way when the load ended.
         self.late: list[Action] = []
         self._began = 0.0
-        #: Actions that were planned within the load and have not taken effect, and when the last one of them has.
-        self._pending = [action for _, action in draw_method(plan.drill, plan.seed) if action.at_s < self._load.seconds]
+        #: Actions that belong under load and have not taken effect, and when the last one of them has.
+        self._pending = [action for _, action in draw_method(plan.drill, plan.seed) if not action.after_load]
         self._settled_at = -math.inf
 
     def settled(self, action: Action) -> None:

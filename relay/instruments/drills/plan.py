@@ -53,6 +53,8 @@ class Action:
     #: Seconds for `delay`, bytes per second for `slow`, a probability for `lose`, `duplicate` and `reorder`; for `mtu` the
     #: bytes of the longest packet that passes, with its headers; of an attack the packets per second, or the connections.
     amount: float = 0.0
+    #: Whether it is meant for the time after the load. Otherwise the load lasts until it has taken effect.
+    after_load: bool = False
     #: Seconds that an attack lasts.
     for_s: float = 0.0
     #: The site whose keys the attacker has, which is none of the drill's; empty: the attacker has no key.
@@ -67,7 +69,7 @@ class Action:
 class DrillLoad:
     """The steady state: members of each site send.
 
-    It lasts for `seconds`, and longer while an action that was planned within them has not taken effect.
+    It lasts for `seconds`, and longer while an action has not taken effect that is not meant for the time after it.
     """
 
     #: Messages per second of each sender.

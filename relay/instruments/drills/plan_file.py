@@ -55,6 +55,8 @@ def _problems(drill: Drill) -> Iterator[str]:
 def _action_problems(drill: Drill, action: Action) -> Iterator[str]:
     if min(action.at_s, action.spread_s, action.amount, action.for_s) < 0:
         yield "times and amounts must not be negative."
+    if action.after_load and action.at_s < drill.load.seconds:
+        yield f"after_load: at_s must be at least {drill.load.seconds:g}, load.seconds."
     is_attack = action.do in ATTACK_VERBS
     if is_attack and not action.for_s:
         yield f"{action.do} needs for_s, the seconds that it lasts."

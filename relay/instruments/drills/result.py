@@ -134,6 +134,16 @@ class DrillResult:
             "means": list(self.means),
             "quiet_s": self.quiet_s,
             "queues": self.queues,
+            "processes": [
+                {
+                    "site": each.site,
+                    "name": each.name,
+                    "incarnation": each.incarnation,
+                    "sent": each.sent,
+                    "delivered": each.delivered,
+                }
+                for each in self.members
+            ],
             "gaps_at": {f"{each.site}.{each.title}": each.gaps for each in self.members if each.gaps},
             "unexercised": list(self.unexercised),
             **({"hostile": self.evidence.to_json()} if self.evidence.attacks else {}),

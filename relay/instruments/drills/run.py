@@ -22,7 +22,7 @@ from relay.instruments.drills.rates import delivery_rates
 from relay.instruments.drills.rest import queues, unrest
 from relay.instruments.drills.result import DrillResult, Moment
 from relay.instruments.drills.sites import POLL_S, NotReady, Sites
-from relay.instruments.drills.verdict import MemberLog, judge, longest_silence, missed_at_home, read_log
+from relay.instruments.drills.verdict import MemberLog, judge, longest_silence, missed_at_home, number_processes, read_log
 from relay.journal import Problem, find_journals, read_journal
 
 Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
@@ -244,6 +244,7 @@ class _Run:
             log = read_log(each.site, each.name, each.uuid, read_journal(each, found), wall_ns)
             log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
             logs.append(log)
+        number_processes(logs)
         # A member that was started again has several logs, which follow each other in time.
         return report, sorted(logs, key=lambda log: (order[log.site, log.name], log.began_ns))
 

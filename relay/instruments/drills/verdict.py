@@ -49,6 +49,13 @@ class MemberLog:
     sends: Mapping[int, int] = field(default_factory=dict)
     #: Origin, first number, time and count of each batch of another site.
     relayed: Sequence[tuple[Address, int, int, int]] = ()
+    #: Which process of this name it was, from 1 on (`number_processes`).
+    incarnation: int = 1
+
+    @property
+    def title(self) -> str:
+        """The name, with the number of the process after the first."""
+        return _title(self.name, self.incarnation)
 
 
 def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record], wall_ns: int | None = None) -> MemberLog:
@@ -111,21 +118,26 @@ class MemberVerdict:
     @property
     def title(self) -> str:
         """The name, with the number of the process after the first."""
-        return self.name if self.incarnation == 1 else f"{self.name}#{self.incarnation}"
+        return _title(self.name, self.incarnation)
+
+
+def _title(name: str, incarnation: int) -> str:
+    return name if incarnation == 1 else f"{name}#{incarnation}"
+
+
+def number_processes(logs: Iterable[MemberLog]) -> None:
+    """Number the processes of each name in the order in which they began, which tells them apart wherever they are named."""
+    earlier: Counter[tuple[str, str]] = Counter()
+    for log in sorted(logs, key=lambda log: log.began_ns):
+        earlier[log.site, log.name] += 1
+        log.incarnation = earlier[log.site, log.name]
 
 
 def judge(logs: Sequence[MemberLog]) -> list[MemberVerdict]:
-    """A verdict for each process, in the order of the logs, in which the processes of one name follow each other in time.
-
-    The journals must cover the whole life of every process.
-    """
+    """A verdict for each process, in the order of the logs. The journals must cover the whole life of every process."""
+    number_processes(logs)
     due = _due(logs)
-    earlier: Counter[tuple[str, str]] = Counter()
-    verdicts = []
-    for log in logs:
-        earlier[log.site, log.name] += 1
-        verdicts.append(_judge_member(log, due, earlier[log.site, log.name]))
-    return verdicts
+    return [_judge_member(log, due) for log in logs]
 
 
 def _due(logs: Sequence[MemberLog]) -> dict[Stream, Ranges]:
@@ -141,7 +153,7 @@ def _due(logs: Sequence[MemberLog]) -> dict[Stream, Ranges]:
     return due
 
 
-def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges], incarnation: int) -> MemberVerdict:
+def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges]) -> MemberVerdict:
     received = log.received.values()
     missing = [
         wanted - log.received[stream].delivered - log.received[stream].gaps if stream in log.received else wanted
@@ -161,7 +173,7 @@ def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges], incarnation: int
         gaps=sum(len(each.gaps) for stream, each in log.received.items() if stream.site != log.site),
         overstated=sum(len(each.gaps & each.delivered) for each in received),
         order_hash=log.order_hash,
-        incarnation=incarnation,
+        incarnation=log.incarnation,
     )
 
 
@@ -182,8 +194,8 @@ def missed_at_home(logs: Sequence[MemberLog]) -> list[str]:
             missed = len(abroad if known is None else abroad - known.delivered - known.gaps)
             if missed:
                 told.append(
-                    f"{missed} messages of {sender.name} of {sender.site} are at another site, and {mate.name} of {mate.site} "
-                    "neither has them nor was told that they are lost."
+                    f"{missed} messages of {sender.title} of {sender.site} are at another site, and {mate.title} of "
+                    f"{mate.site} neither has them nor was told that they are lost."
                 )
     return told
 
@@ -223,7 +235,7 @@ def longest_silence(
     the fault at `since_ns`; None when nothing came after the fault. The load began at `zero_ns`.
     """
     silences = [
-        Silence(round((before - zero_ns) / 1e9, 3), round((after - zero_ns) / 1e9, 3), log.name, site)
+        Silence(round((before - zero_ns) / 1e9, 3), round((after - zero_ns) / 1e9, 3), log.title, site)
         for log in logs
         if not log.crashed and not log.apart
         for site, arrivals in log.arrivals.items()

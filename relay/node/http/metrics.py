@@ -33,6 +33,7 @@ _JOURNAL = {
     "records": "Records in the journal.",
     "written_bytes": "Bytes written to the journal.",
     "lost_records": "Records that could not be written to the journal.",
+    "retired": "Segments of the journal that retention has deleted.",
 }
 _NODE = {
     "lost_event_lines": "Lines of --events that could not be written.",

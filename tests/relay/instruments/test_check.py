@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from relay.instruments.check import check_directories, journal_lines
 from relay.journal import JournalError, JournalOptions, JournalStore, Problem
+from relay.journal.retention import Retention
 from sitestack.journal import records
 from tests.harness.correct_run import CorrectRun, Process
 
@@ -22,6 +24,25 @@ def store(directory: Path, process: Process, journal: Sequence[records.Record]) 
     for record in journal:
         writer.write(record)
     writer.close()
+
+
+def stretched(record: records.Record) -> records.Record:
+    """The same, in a run that takes so long that seconds are little."""
+    began = 1_700_000_000_000_000_000
+    return replace(record, w=began + (record.w - began) * 100)
+
+
+def store_what_stays(directory: Path, run: CorrectRun, bytes_max: int) -> int:
+    """Store all journals as they are after retention; returns how many segments that took."""
+    retired = 0
+    for process in run.processes:
+        options = JournalOptions(directory / process.site, segment_bytes=4_000, retention=Retention(bytes_max))
+        writer = JournalStore(options, process.site, process.uuid, process.name)
+        for record in process.records:
+            writer.write(stretched(record))
+        writer.close()
+        retired += writer.statistics().retired
+    return retired
 
 
 def shut_down(run: CorrectRun, quiet_s: float = 5) -> None:
@@ -151,6 +172,50 @@ def test_records_that_a_full_disk_has_cost_are_told(tmp_path: Path, run: Correct
     [violation] = check_directories([tmp_path]).violations
     assert violation.invariant == "JOURNAL"
     assert "3 records could not be written" in violation.what
+
+
+def test_processes_of_one_name_are_told_in_the_order_of_their_starts(tmp_path: Path, run: CorrectRun) -> None:
+    later, first = [process for process in run.processes if process.site == "NYC"][:2]
+    for process, w in ((later, 9), (first, 3)):
+        start = process.records[0]
+        assert isinstance(start, records.Start)
+        process.records[0] = replace(start, name="A", w=w)
+    store_all(tmp_path, run)
+    uuids = f"{first.uuid.hex()[:8]}, {later.uuid.hex()[:8]}"
+    assert f"NYC/A was 2 processes, in this order: {uuids}." in check_directories([tmp_path]).notes
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_retention_took_is_no_violation_and_the_rest_is_judged(tmp_path: Path, seed: int) -> None:
+    run = CorrectRun(seed, steps=1_500)
+    shut_down(run)
+    assert store_what_stays(tmp_path, run, 40_000) > 0
+    report = check_directories([tmp_path])
+    assert report.violations == ()
+    assert any("Retention has deleted the beginnings" in note for note in report.notes)
+    everything = sum(each.count for process in run.processes for each in process.records if isinstance(each, records.Deliver))
+    assert 0 < report.deliveries < everything
+
+
+def test_a_loss_after_what_retention_took_is_found(tmp_path: Path) -> None:
+    run = CorrectRun(1, steps=1_500)
+    victim = run.sites["NYC"].members[0]
+    delivered = [place for place, each in enumerate(victim.records) if isinstance(each, records.Deliver)]
+    del victim.records[delivered[-5]]
+    shut_down(run)
+    assert store_what_stays(tmp_path, run, 40_000) > 0
+    assert check_directories([tmp_path]).violations
+
+
+def test_segments_that_are_gone_without_a_word_are_told(tmp_path: Path, run: CorrectRun) -> None:
+    process = run.processes[0]
+    writer = JournalStore(JournalOptions(tmp_path, segment_bytes=1_000), process.site, process.uuid, process.name)
+    for record in process.records:
+        writer.write(record)
+    writer.close()
+    next(tmp_path.glob("*.000001.rlj")).unlink()
+    [told, *_] = [each.what for each in check_directories([tmp_path]).violations if each.invariant == "JOURNAL"]
+    assert told == "missing: segment 1 is not there, this is 2"
 
 
 def test_nothing_to_check_is_an_error_not_a_pass(tmp_path: Path) -> None:

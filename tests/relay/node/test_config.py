@@ -258,6 +258,36 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
             "protocols: {unicast: {ask_interval_s: 2}}",
             "protocols.unicast.ask_interval_s_max: must not be less than protocols.unicast.ask_interval_s.",
         ),
+        (
+            "membership: {quarantine: {silence_s: 0.9}}",
+            "membership.quarantine.silence_s: must be at least twice protocols.failure_detection.heartbeat_interval_s, or one",
+        ),
+        (
+            "membership: {quarantine: {limit_s: 2}}",
+            "membership.quarantine.limit_s: must not be less than membership.quarantine.silence_s.",
+        ),
+        ("discovery: {stranger_s: 0.5}", "discovery.stranger_s: must be at least twice protocols.failure_detection.heart"),
+        ("protocols: {resolver: {give_up_s: 0.9}}", "protocols.resolver.give_up_s: must be at least twice protocols.resolver."),
+        ("protocols: {unicast: {give_up_s: 3}}", "protocols.unicast.give_up_s: must be at least twice protocols.unicast.retr"),
+        ("protocols: {unicast: {linger_s: 0.1}}", "protocols.unicast.linger_s: must be at least twice protocols.unicast.retr"),
+        ("protocols: {unicast: {tombstone_s: 120}}", "protocols.unicast.tombstone_s: must be longer than protocols.unicast."),
+        (
+            "relay: {bridge: {peers: {nyc: [nyc:7700]}}}",
+            "relay.bridge.peers: 'nyc' differs from this site, 'NYC', in upper and lower case only.",
+        ),
+        (
+            "relay: {bridge: {bind: 'a.nyc:7700', peers: {SFO: [d.sfo:7700, a.nyc:7700]}}}",
+            "relay.bridge.peers.SFO[1]: a.nyc:7700 is where this site listens itself (relay.bridge.bind).",
+        ),
+        (
+            "relay: {bridge: {bind: '0.0.0.0:7700', peers: {SFO: ['localhost:7700']}}}",
+            "relay.bridge.peers.SFO[0]: localhost:7700 is where this site listens itself (relay.bridge.bind).",
+        ),
+        (
+            "relay: {bridge: {peers: {SFO: [d.sfo:7700], LON: [g.lon:7700, d.sfo:7700]}}}",
+            "relay.bridge.peers.LON[1]: d.sfo:7700 is an address of SFO, too; a relay is of one site.",
+        ),
+        ("name: A@NYC", "name: must not have an @, which stands between the name and the site where people read it."),
         (f"name: {'x' * 129}", "name: must have at most 128 characters, not 129."),
     ],
 )

@@ -157,20 +157,30 @@ def test_a_busy_port_is_one_sentence(directory: Path) -> None:
     assert "already in use" in sentence
 
 
-def test_a_bridge_port_that_is_taken_is_said_while_the_site_works(directory: Path) -> None:
+def test_a_bridge_port_that_is_taken_ends_the_node_before_it_joins(directory: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         bind = f"127.0.0.1:{taken.getsockname()[1]}"
         relay = {"bridge": {"bind": bind, "peers": {"SFO": ["127.0.0.1:1"]}}}
         with node(directory, configure(directory, relay=relay), "--insecure") as process:
-            said = next(line for line in _stderr(process) if "cannot listen" in line)
-            assert bind in said
-            status = trio.run(fetch_status, directory / "a.sock")
-            assert status["state"] == "member"
-            assert bind in status["problems"][0]
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(LIMIT_S) == 0
+            code, lines = process.wait(LIMIT_S), log_lines(process)
+    assert code == 2
+    assert lines[-1] == f"relay.bridge.bind: cannot listen on {bind}: Address already in use.\n"
+
+
+def test_two_members_of_one_name_are_told_in_the_log_and_the_status(directory: Path) -> None:
+    config = configure(directory)
+    with node(directory, config, "--insecure", "--name", "A", "--events", "-") as first:
+        heard = events(first)
+        assert next(heard)["ev"] == "view"
+        with node(directory, config, "--insecure", "--name", "A", "--status", str(directory / "b.sock")) as second:
+            assert next(each for each in heard if each["ev"] == "view")["shared_names"] == ["A"]
+            assert "2 members are called 'A'" in next(line for line in _stderr(first) if "called" in line)
+            [problem] = trio.run(fetch_status, directory / "a.sock")["problems"]
+            assert problem.startswith("name: 2 members are called 'A': ")
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(LIMIT_S) == 0
 
 
 def test_a_node_with_another_order_than_its_site_is_told_so(directory: Path) -> None:

@@ -41,6 +41,13 @@ def test_what_is_no_text_has_none() -> None:
     assert "text" not in first
 
 
+def test_a_view_tells_which_names_more_than_one_member_has() -> None:
+    alike = View(ViewId(4, A), ViewId(1, A), (A, D, address("E")), ("A", "B", "A"))
+    plain, told = lines(VIEW, alike)
+    assert told["shared_names"] == ["A"]
+    assert "shared_names" not in plain
+
+
 def test_a_text_cannot_forge_a_line() -> None:
     writer = EventLines("NYC", A, lambda: (1, 2))
     writer.lines(VIEW)

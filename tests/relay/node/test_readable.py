@@ -53,6 +53,11 @@ def test_views_name_who_is_there() -> None:
     ]
 
 
+def test_two_members_of_one_name_are_told() -> None:
+    alike = View(VIEW.id, VIEW.lineage, (A, B, D), ("A", "A", "D"))
+    assert shown(alike) == ["-- NYC is A A D", "-- more than one member is called A"]
+
+
 def test_what_will_not_come_is_said_with_the_reason() -> None:
     gap = Gap("SFO", D, 5, 9, GapReason.BUDGET)
     lost = Unreachable(ProxyUUID(D, "SFO"), 1, 1, Failure.TIMEOUT, Certainty.UNKNOWN)

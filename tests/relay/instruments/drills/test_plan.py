@@ -48,6 +48,7 @@ def test_an_unknown_drill_is_answered_with_the_known_ones() -> None:
             for verb in ("delay", "slow", "lose", "duplicate", "reorder", "mtu")
         ],
         (drill(method=[{"do": "kill", "target": "NYC.A", "at_s": -1}]), "method[0]: times and amounts"),
+        (drill(method=[{"do": "kill", "target": "NYC.A", "at_s": 1, "after_load": True}]), "method[0]: after_load: at_s must"),
         (drill(sites=["NYC", "NYC"]), "sites: must name at least two different sites."),
         (drill(verdict={"gaps_max": {"NYC.relay": 1}}), "verdict.gaps_max: there is no 'NYC.relay'"),
         (drill(members=0), "members: must be from 1 to 26."),

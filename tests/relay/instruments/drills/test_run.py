@@ -65,8 +65,22 @@ async def test_the_load_lasts_until_the_last_action_has_taken_effect(autojump_cl
     assert run._unexercised() == ()
 
 
-async def test_an_action_that_was_planned_after_the_load_does_not_lengthen_it(autojump_clock: trio.testing.MockClock) -> None:
-    run, _, lasted_s = await loaded(20.0, method=(Action("restart", target="NYC.A", at_s=5),))
+async def test_the_load_waits_for_an_action_that_comes_later_than_it_should_end(autojump_clock: trio.testing.MockClock) -> None:
+    run, _, lasted_s = await loaded(0.5, method=(Action("restart", target="NYC.A", at_s=9),))
+    assert lasted_s == pytest.approx(9.5 + AFTER_S, abs=0.5)
+    assert run._unexercised() == ()
+
+
+async def test_an_action_that_comes_too_late_was_not_exercised(autojump_clock: trio.testing.MockClock) -> None:
+    """The drill says two minutes and more after the end of its load: whatever it shows, it does not show it under load."""
+    late = Action("restart", target="NYC.A", at_s=LOAD.seconds + EXTRA_S_MAX + 1)
+    run, _, lasted_s = await loaded(0.5, method=(late,))
+    assert lasted_s == pytest.approx(LOAD.seconds + EXTRA_S_MAX, abs=0.5)
+    assert run._unexercised() == ("The load had ended before restart NYC.A took effect.",)
+
+
+async def test_an_action_for_the_time_after_the_load_does_not_lengthen_it(autojump_clock: trio.testing.MockClock) -> None:
+    run, _, lasted_s = await loaded(20.0, method=(Action("restart", target="NYC.A", at_s=5, after_load=True),))
     assert lasted_s == pytest.approx(LOAD.seconds, abs=0.2)
     assert run._unexercised() == ()
 

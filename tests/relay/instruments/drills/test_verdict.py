@@ -45,6 +45,15 @@ def log(member: Address, journal: Sequence[records.Record], *, crashed: bool = F
     return made
 
 
+def test_the_processes_of_one_name_are_numbered_in_the_order_of_their_starts() -> None:
+    later, first, other = log(B, [deliver(D, 1, 1, 9.0)]), log(A, [deliver(D, 1, 1, 2.0)]), log(D, [send(D, 1, 9)])
+    later.name = "A"
+    assert [each.title for each in judge([later, first, other])] == ["A#2", "A", "D"]
+    silence = longest_silence([replace(later, arrivals={"SFO": [(0, 1), (9, 1)]})], 1, 8, 0)
+    assert silence is not None
+    assert silence.member == "A#2"
+
+
 def test_a_faultless_run_counts_only_deliveries() -> None:
     same = [deliver(A, 1, 3), deliver(A, 4, 4)]
     verdicts = judge([log(A, [send(A, 1, 3), send(A, 4, 4), *same]), log(B, same), log(D, same)])

@@ -1,0 +1,79 @@
+"""Which messages can be judged when beginnings of journals have been deleted.
+
+A message that was sent after the last deleted record is in no deleted part of any journal: what was sent and delivered of
+it is known everywhere. So each stream has a floor, the first number that was sent after that moment, and whatever is below is
+left out of all journals alike. Deciding that, and nothing else, compares the wall clocks of different machines, with seconds
+of tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from sitestack.journal import records
+from sitestack.model.address import Address
+from sitestack.model.message import UNICASTS, Scope
+from sitestack.promises.reception import Stream
+
+#: By how much the wall clocks of two machines may differ, in ns.
+TOLERANCE_NS = 10_000_000_000
+
+
+class Floors:
+    """For streams the first number that is judged; 1 for all others."""
+
+    def __init__(self, numbers: Mapping[Stream, int]) -> None:
+        self._numbers = numbers
+
+    @classmethod
+    def find(cls, journals: Mapping[Address, Sequence[records.Record]], until_w: int) -> Floors:
+        """The floors where nothing up to `until_w` (wall clock, ns) can be judged."""
+        since = until_w + TOLERANCE_NS
+        highest: dict[Stream, int] = {}
+        known: dict[Stream, int] = {}
+        for uuid, journal in journals.items():
+            for record in journal:
+                if isinstance(record, records.Send):
+                    stream = Stream(record.site, record.origin, record.scope, record.target)
+                    if record.w >= since:
+                        known[stream] = min(known.get(stream, record.first), record.first)
+                    else:
+                        highest[stream] = max(highest.get(stream, 0), record.last)
+                elif isinstance(record, records.Deliver) and (record.w < since or record.origin in journals):
+                    stream = Stream(record.site, record.origin, record.scope, uuid if record.scope in UNICASTS else None)
+                    highest[stream] = max(highest.get(stream, 0), record.last)
+        # A process that sent nothing more is not judged as a sender at all; of one without a journal only what came later is.
+        return cls({stream: last + 1 for stream, last in highest.items()} | known)
+
+    def of(self, stream: Stream) -> int:
+        """The first number of a stream that is judged."""
+        return self._numbers.get(stream, 1)
+
+    def above(self, uuid: Address, journal: Iterable[records.Record]) -> Iterator[records.Record]:
+        """The records of a process without what is below the floors."""
+        for record in journal:
+            match record:
+                case records.Send():
+                    if record.first >= self.of(Stream(record.site, record.origin, record.scope, record.target)):
+                        yield record
+                case records.Deliver():
+                    target = uuid if record.scope in UNICASTS else None
+                    if record.first >= self.of(Stream(record.site, record.origin, record.scope, target)):
+                        yield record
+                case records.Gap() | records.Baseline():
+                    yield from self._clipped(record)
+                case records.Unreach():
+                    floor = self.of(Stream(record.site, record.origin, record.scope, record.target))
+                    first = max(record.first, floor)
+                    if first <= record.last:
+                        yield replace(record, first=first, count=record.last - first + 1)
+                case _:
+                    yield record
+
+    def _clipped(self, record: records.Gap | records.Baseline) -> Iterator[records.Record]:
+        floor = self.of(Stream(record.site, record.origin, Scope.ALL, None))
+        if isinstance(record, records.Baseline):
+            yield replace(record, next=max(record.next, floor))
+        elif record.last >= floor:
+            yield replace(record, first=max(record.first, floor))

@@ -1,0 +1,117 @@
+"""Old segments are deleted, by bytes and by age; what is left says so and can be read by itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from relay.journal import JournalOptions, JournalStore, Problem, find_journals, read_journal, read_segment
+from relay.journal.retention import Retention, retired_until
+from sitestack.journal import records
+from sitestack.model.address import Address
+from sitestack.model.view import ViewId
+
+A = Address(bytes(range(16)))
+SECOND = 1_000_000_000
+START = records.Start(0, 0, "NYC", A, "A", 1, 1, "1.0")
+VIEW = records.View(1, 1, ViewId(3, A), ViewId(1, A), (A,), ("A",))
+GLOBAL = records.GlobalView(2, 2, {"NYC": ViewId(3, A)}, (("NYC", A),))
+SEGMENT_BYTES = 400
+
+
+def drop(seconds: float) -> records.Drop:
+    return records.Drop(int(seconds * SECOND), int(seconds * SECOND), "auth", "10.0.0.1", 1)
+
+
+def store(directory: Path, retention: Retention, *, name: str = "A", site: str = "NYC", uuid: Address = A) -> JournalStore:
+    return JournalStore(JournalOptions(directory, SEGMENT_BYTES, retention=retention), site, uuid, name)
+
+
+def write(journal: JournalStore, *seconds: float) -> None:
+    everything: list[records.Record] = [START, VIEW, GLOBAL, *map(drop, seconds)]
+    for record in everything:
+        journal.write(record)
+    journal.close()
+
+
+def sizes(directory: Path) -> list[int]:
+    return [path.stat().st_size for path in directory.iterdir()]
+
+
+def test_the_journals_of_a_member_stay_below_their_bytes(tmp_path: Path) -> None:
+    journal = store(tmp_path, Retention(bytes_max=2_000))
+    first: list[records.Record] = [START, VIEW, GLOBAL]
+    for record in first:
+        journal.write(record)
+    for second in range(500):
+        journal.write(drop(second))
+        assert sum(sizes(tmp_path)) <= 2_000 + SEGMENT_BYTES // 2  # the last record of a segment, and what it begins with
+    journal.close()
+    assert journal.statistics().retired > 20
+    assert journal.statistics().retention_error == ""
+
+
+def test_what_is_left_begins_with_what_is_in_force_and_says_that_it_is_the_rest(tmp_path: Path) -> None:
+    write(store(tmp_path, Retention(bytes_max=2_000)), *range(100))
+    problems: list[Problem] = []
+    [journal] = find_journals([tmp_path], problems)
+    told = list(read_journal(journal, problems))
+    assert [each.kind for each in problems] == ["missing"]
+    assert journal.begins > 1
+    assert told[:3] == [START, VIEW, GLOBAL]
+    assert sum(isinstance(each, records.View) for each in told) == 1
+    until = max(until for each in told if (until := retired_until(each)) is not None)
+    heard = [each.w for each in told if isinstance(each, records.Drop) and each.why == "auth"]
+    assert until < heard[0] <= until + 2 * SECOND
+    assert heard == [second * SECOND for second in range(heard[0] // SECOND, 100)]
+
+
+def test_the_first_record_of_a_segment_says_what_was_deleted_when_it_was_begun(tmp_path: Path) -> None:
+    """By that the audit, which cannot look at every record first, knows that these are rests."""
+    write(store(tmp_path, Retention(bytes_max=2_000)), *range(100))
+    [journal] = find_journals([tmp_path], [])
+    assert all(retired_until(next(read_segment(segment, []))) is not None for segment in journal.segments)
+
+
+def test_nothing_is_repeated_where_nothing_was_deleted(tmp_path: Path) -> None:
+    write(store(tmp_path, Retention()), *range(50))
+    problems: list[Problem] = []
+    [journal] = find_journals([tmp_path], problems)
+    told = list(read_journal(journal, problems))
+    assert problems == []
+    assert len(journal.segments) > 3
+    assert told == [START, VIEW, GLOBAL, *map(drop, range(50))]
+
+
+def test_old_segments_go_by_their_age_and_a_slow_journal_begins_new_ones_for_it(tmp_path: Path) -> None:
+    write(store(tmp_path, Retention(age_s_max=80)), *range(0, 1_000, 20))
+    [journal] = find_journals([tmp_path], [])
+    heard = [each.w for each in read_journal(journal, []) if isinstance(each, records.Drop) and each.why == "auth"]
+    assert heard[-1] == 980 * SECOND
+    assert heard[-1] - 140 * SECOND <= heard[0] < heard[-1]
+
+
+def test_earlier_processes_of_the_name_are_included_and_nobody_else(tmp_path: Path) -> None:
+    earlier, other = Address(bytes([1] * 16)), Address(bytes([2] * 16))
+    write(store(tmp_path, Retention(), uuid=earlier), *range(60))
+    write(store(tmp_path, Retention(), uuid=other, site="SFO"), *range(60))
+    write(store(tmp_path, Retention(), uuid=other, name="A-B"), *range(60))
+    for path in tmp_path.iterdir():
+        os.utime(path, (1, 1))
+    write(store(tmp_path, Retention(bytes_max=1_200)), *range(60))
+    left = {(each.site, each.name, each.uuid): each for each in find_journals([tmp_path], [])}
+    assert set(left) == {("NYC", "A", A), ("SFO", "A", other), ("NYC", "A-B", other)}
+    assert {left["SFO", "A", other].begins, left["NYC", "A-B", other].begins} == {1}
+
+
+def test_what_cannot_be_deleted_is_told_and_harms_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    journal = store(tmp_path, Retention(bytes_max=1_000))
+    write(journal, *range(60))
+    assert "Permission denied" in journal.retention_error
+    assert journal.statistics().lost_records == 0
