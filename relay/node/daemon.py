@@ -33,7 +33,7 @@ from relay.node.status_socket import answer_status, open_status_socket, run_dire
 from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import read_clocks
 from sitestack.journal.recorder import Write
-from sitestack.model.address import Physical
+from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.errors import ChannelClosed, LocalError
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap
@@ -269,9 +269,14 @@ class _Node:
             self._log.info("role", role=item.duty.value, relays_to=list(item.sites))
         elif isinstance(item, Gap):
             lost = item.last - item.first + 1
-            self._log.warning("gap", site=item.site, origin=str(item.origin), messages=lost, reason=item.reason.value)
+            origin = self._name(ProxyUUID(item.origin, item.site))
+            self._log.warning("gap", site=item.site, origin=origin, messages=lost, reason=item.reason.value)
         elif isinstance(item, Unreachable):
-            self._log.warning("unreachable", target=str(item.target), reason=item.reason.value, certainty=item.certainty.value)
+            target, certainty = self._name(item.target), item.certainty.value
+            self._log.warning("unreachable", target=target, reason=item.reason.value, certainty=certainty)
+
+    def _name(self, member: ProxyUUID) -> str:
+        return str(member) if self._channel is None else self._channel.name_of(member)
 
 
 def _as_sentences(found: Mapping[str, str]) -> list[str]:

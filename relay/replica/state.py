@@ -181,7 +181,7 @@ class ReplicatedState:
             view = views[site]
             if view is not None:
                 components[site] = view.id
-                members += [ProxyUUID(member, site, relay) for member in view.members]
+                members += [ProxyUUID(member, site, relay, f"{name}@{site}") for member, name in view.named()]
                 names += view.names
         down = tuple(sorted(site for site, remote in self.remotes.items() if remote.down))
         return GlobalView(components, tuple(members), tuple(names), down)

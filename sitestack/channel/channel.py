@@ -344,7 +344,7 @@ class Channel(Generic[X_co]):
         for event in events:
             if isinstance(event, Frame):
                 if event.batch is not None and not self._batching.is_silent(event.batch):
-                    inbox.put(Delivery(event.source, event.batch, self._roster))
+                    inbox.put(Delivery(self._roster.show(event.source), event.batch, self._roster))
             else:
                 self._handle(event)
         gate = self._gate

@@ -33,6 +33,26 @@ class Address(bytes):
     __str__ = __repr__
 
 
+class NamedAddress(Address):
+    """An address as an application is shown it: prints the logical name, and is equal to the address without one.
+
+    A name comes from a view of the member that shows it, never from a table of the whole process (A9).
+    """
+
+    name: str
+
+    def __new__(cls, uuid: bytes, name: str = "") -> NamedAddress:
+        self = super().__new__(cls, uuid)
+        assert isinstance(self, NamedAddress)
+        self.name = name
+        return self
+
+    def __repr__(self) -> str:
+        return self.name or super().__repr__()
+
+    __str__ = __repr__
+
+
 class ProxyUUID(Address):
     """A member of another site: behaves as its UUID, and knows its site and the local relay that brought the message.
 
@@ -41,12 +61,15 @@ class ProxyUUID(Address):
 
     site: str
     relay: Address | None
+    #: `E@SFO`, for display; empty where no global view has named the member.
+    name: str
 
-    def __new__(cls, uuid: bytes, site: str, relay: Address | None = None) -> ProxyUUID:
+    def __new__(cls, uuid: bytes, site: str, relay: Address | None = None, name: str = "") -> ProxyUUID:
         self = super().__new__(cls, uuid)
         assert isinstance(self, ProxyUUID)
         self.site = site
         self.relay = relay
+        self.name = name
         return self
 
     @property
@@ -77,11 +100,11 @@ class ProxyUUID(Address):
     def __ge__(self, other: bytes) -> bool:
         return not self < other
 
-    def __reduce__(self) -> tuple[type[ProxyUUID], tuple[bytes, str, Address | None]]:
-        return (ProxyUUID, (bytes(self), self.site, self.relay))
+    def __reduce__(self) -> tuple[type[ProxyUUID], tuple[bytes, str, Address | None, str]]:
+        return (ProxyUUID, (bytes(self), self.site, self.relay, self.name))
 
     def __repr__(self) -> str:
-        return f"{self.site}/{bytes.hex(self)[:8]}"
+        return self.name or f"{self.site}/{bytes.hex(self)[:8]}"
 
     __str__ = __repr__
 

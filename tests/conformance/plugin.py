@@ -34,7 +34,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _claims(item: pytest.Item) -> list[Claim]:
-    return [Claim(item.nodeid, tuple(map(str, mark.args))) for mark in item.iter_markers("conforms")]
+    needs = " and ".join(str(mark.args[0]) for mark in item.iter_markers("needs"))
+    return [Claim(item.nodeid, tuple(map(str, mark.args)), needs) for mark in item.iter_markers("conforms")]
 
 
 def _is_only_writer(config: pytest.Config) -> bool:

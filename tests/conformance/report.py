@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tests.conformance.rows import ROWS, SECTIONS
+from tests.conformance.rows import DEPARTURES, REFUSED, ROWS, SECTIONS
 
 HEADER = """\
 # Conformance
 
 Each row is a promise, with the tests that prove it. This file is generated from the `conforms` marks of the
-tests: `make conformance` rewrites it.
+tests: `make conformance` rewrites it. A test that needs more than this project is skipped where that is missing, and says so
+here. A row says what the documents say; where the product departs from them, the number stands for the reason in
+[decision 23](decisions/0023-departures-from-the-seeds.md).
 """
 
 
@@ -21,6 +23,8 @@ class Claim:
 
     test: str
     row_ids: tuple[str, ...]
+    #: What the test needs and this project does not bring, such as "a container engine"; empty when nothing.
+    needs: str = ""
 
 
 def unknown_rows(claims: Iterable[Claim]) -> list[str]:
@@ -42,14 +46,18 @@ def render(claims: Iterable[Claim]) -> str:
     for claim in claims:
         for row_id in claim.row_ids:
             # One line for a test, however many parameters it has.
-            proofs.setdefault(row_id, set()).add(claim.test.split("[")[0])
+            name = f"`{claim.test.split('[')[0]}`"
+            proofs.setdefault(row_id, set()).add(f"{name} (skipped without {claim.needs})" if claim.needs else name)
     sections = [_section(title, rows, proofs) for title, rows in SECTIONS.items()]
-    return "\n".join([HEADER, f"{len(proofs)} of {len(ROWS)} rows have a test.\n", *sections])
+    counts = f"{len(proofs)} of {len(ROWS)} rows have a test; of {len(REFUSED)} a part is refused, with the reason.\n"
+    return "\n".join([HEADER, counts, *sections])
 
 
 def _section(title: str, rows: Mapping[str, str], proofs: Mapping[str, set[str]]) -> str:
     lines = [f"## {title}", "", "| row | promise | proved by |", "| --- | --- | --- |"]
     for row_id, statement in rows.items():
-        tests = "<br>".join(f"`{test}`" for test in sorted(proofs.get(row_id, ())))
-        lines.append(f"| {row_id} | {statement} | {tests or 'not yet'} |")
+        refused = [f"refused, with reason: {REFUSED[row_id]}"] if row_id in REFUSED else []
+        departs = [f"departs: {', '.join(map(str, DEPARTURES[row_id]))}"] if row_id in DEPARTURES else []
+        tests = sorted(proofs.get(row_id, ())) or ["not yet"]
+        lines.append(f"| {row_id} | {statement} | {'<br>'.join([*refused, *departs, *tests])} |")
     return "\n".join(lines) + "\n"

@@ -5,20 +5,20 @@ from __future__ import annotations
 SEQUENCER = {
     "SEQ-1": "A unicast passes the sequencer unchanged in both directions: no header, no extra hop.",
     "SEQ-2": "Every multicast carries its origin and a number that strictly increases per origin and scope and starts over only with a new uuid.",
-    "SEQ-3": "A member holds each multicast from before it is forwarded until it is stable, re-forwards in ascending order, and holds nothing once all is quiet.",
+    "SEQ-3": "A member holds each multicast from before it is forwarded until its own broadcast is back, re-forwards in ascending order when the coordinator leaves, and holds nothing once all is quiet.",
     "SEQ-4": "A multicast from a member that is not the coordinator costs one unicast to the coordinator and one multicast by it.",
     "SEQ-5": "The coordinator's own multicasts take their place in the same single sequence and do not starve those of other members.",
     "SEQ-6": "The coordinator multicasts each forwarded batch once, under its original sender and number, with the application's headers intact.",
     "SEQ-7": "A forward that reaches a member which is not the coordinator is counted, not multicast, and not lost.",
     "SEQ-8": "The application sees the original sender, while retransmission requests still go to the member that sequenced the message.",
-    "SEQ-9": "A message that arrives twice is delivered once, and what arrives out of order is delivered in number order per origin and scope, by every member.",
+    "SEQ-9": "A message that arrives twice is delivered once, by its number; a sender's later message may come first where it overtook the earlier one.",
     "SEQ-10": "Any two members deliver any two messages that both deliver in the same order, whatever is lost, delayed or reordered, with 2 to 10 members.",
     "SEQ-11": "Messages of one sender are delivered in the order they were sent, per scope, at every member.",
     "SEQ-12": "After a coordinator crash every unstable multicast is forwarded again, in order, until the new coordinator has sequenced it.",
     "SEQ-13": "A member that becomes coordinator sequences its own unstable multicasts before its newer ones.",
     "SEQ-14": "C sends 1 to 6, A sequences all, C misses 5 and 6, A dies: everybody delivers 1 to 6 once, and C ends up holding nothing.",
-    "SEQ-15": "Duplicate suppression outlives a member's leaving for as long as late copies can arrive, and never hits a rejoined member.",
-    "SEQ-16": "Stopping refuses new messages and waits a bounded time until those accepted are stable, then reports the rest.",
+    "SEQ-15": "What is known of a member's numbers goes when it leaves, which never hits a rejoined member, and no late copy is delivered again.",
+    "SEQ-16": "Stopping refuses new messages and waits for replies until the forward-table is empty, or a time is over, then reports the rest.",
     "SEQ-17": "A stack that has the sequencer without reliable multicast and unicast below it is refused with a clear error.",
     "SEQ-18": "The coordinator sequences what is forwarded without asking whether its predecessor did; duplicates vanish at the receivers.",
     "SEQ-19": "A group call that returns when all members have answered gives calls made one after another the same order everywhere.",
@@ -39,20 +39,20 @@ RELAY = {
     "REL-7": "A remote address has equality, hash and order by site and uuid alone, survives the wire, and stays equal when the relay changes.",
     "REL-8": "What came over the bridge is never relayed back: a multicast crosses each link once, batches included.",
     "REL-9": "A reply to the source of a relayed message reaches the original sender by way of the relays, and can be answered again.",
-    "REL-10": "The source of a relayed reply names the receiving site's own relay and the member that replied.",
+    "REL-10": "The source of a relayed reply names the member that replied and the way back to it.",
     "REL-11": "A member opens the bridge on becoming coordinator and closes it on ceasing to be; opening it never delays a view.",
-    "REL-12": "When the relay dies at any instant the next member in line relays within a bounded time.",
+    "REL-12": "When the relay dies at any instant the next in line, which has buffered, relays within a bounded time.",
     "REL-13": "With the relay killed at every protocol step nothing is lost or duplicated within the buffer budget, and beyond it the loss is reported as a gap.",
-    "REL-14": "A new relay asks what the other site has, sends the rest in order and then the live traffic, also when both relays fail or the answer is lost.",
+    "REL-14": "A new relay asks what the other site has, sends the rest in order while relaying is suspended, and then the live traffic, also when both relays fail or the answer is lost.",
     "REL-15": "A relayed message arrives byte for byte, with its source and its destination, multicast or unicast.",
     "REL-16": "The question what a site has admitted is answered correctly even by a relay that took over a moment ago.",
     "REL-17": "A graceful goodbye raises no alarm and shortens detection, while the successor still asks and replays.",
     "REL-18": "The application's own headers cross the bridge and the protocol's do not, selectable.",
     "REL-19": "A change of the local view reaches every local member with the global view, joiners before their connect returns, and the other sites.",
-    "REL-20": "A change of a remote view is installed, with the global view, by every local member.",
+    "REL-20": "A change of a remote view is installed by every local member, and the global view becomes the view of the application.",
     "REL-21": "The application sees a global view only when it differs, never the same one twice, and no site's part of it ever goes back, relay failover included.",
     "REL-22": "When two relays meet each ends with the other's view, even if a view message is lost.",
-    "REL-23": "When a remote relay has gone and no successor appears within the grace time, the site leaves the global view, once.",
+    "REL-23": "When a remote relay has crashed the view of its site is empty, and the site leaves the global view, once.",
     "REL-24": "A remote relay failover within the grace time never takes the site's living members out of the global view.",
     "REL-25": "The global view after a first contact or a healed bridge is marked as a merge.",
     "REL-26": "What is multicast after a member became coordinator and before its bridge is connected is buffered and sent.",
@@ -69,7 +69,7 @@ RELAY = {
 }
 
 ADDRESSES = {
-    "LA-1": "An address is a 128-bit uuid; its name is for display and never decides equality.",
+    "LA-1": "An address is a 128-bit uuid that prints its logical name, which never decides equality.",
     "LA-2": "A name is the application's or generated from the host and a random part, survives reconnecting, and may occur twice.",
     "LA-3": "Connecting again gives a new uuid under the same name, and the old one is never valid again.",
     "LA-4": "A member restarted on the same host and port is not mistaken for its predecessor, nor are old retransmissions accepted for it.",
@@ -114,12 +114,12 @@ UNICAST = {
     "U2-9": "In overlapping views where only the receiver closed, the exchange of the first number lets all messages arrive once.",
     "U2-10": "A unicast to a process outside the view works, without lists of enabled members.",
     "U2-11": "Retransmission to a dead or unknown peer ends after a bound, and its memory is given back.",
-    "U2-12": "Two transports with unicast and no membership deliver reliably and in order.",
+    "U2-12": "Two transports with unicast, no membership and no group communication deliver reliably and in order.",
     "U2-13": "A first message that is sent again does not reset the window.",
     "U2-14": "A request for the first number carries its connection id, and is ignored when that is stale.",
     "U2-15": "A delayed message of an earlier connection never resets the window.",
     "U2-16": "Two connections opened at the same instant have different ids, ordered within one incarnation.",
-    "U2-17": "Receivers ask for what is missing, senders drop what is acknowledged, and a lost last message is recovered without further traffic.",
+    "U2-17": "Receivers ask for what is missing, senders drop what is stable, and a lost last message is recovered without further traffic.",
     "U2-18": "Every unicast is delivered exactly once, also out of band and in batches.",
 }
 
@@ -142,3 +142,36 @@ SECTIONS = {
 }
 
 ROWS: dict[str, str] = {row_id: text for section in SECTIONS.values() for row_id, text in section.items()}
+
+#: Rows from which the product departs, and where docs/decisions/0023-departures-from-the-seeds.md gives the reason.
+DEPARTURES: dict[str, tuple[int, ...]] = {
+    "SEQ-3": (2,),
+    "SEQ-9": (1,),
+    "SEQ-11": (1,),
+    "SEQ-12": (2,),
+    "SEQ-15": (3,),
+    "SEQ-16": (4,),
+    "SEQ-23": (4,),
+    "REL-2": (7,),
+    "REL-10": (10,),
+    "REL-12": (5,),
+    "REL-14": (5, 6),
+    "REL-17": (6,),
+    "REL-18": (11,),
+    "REL-20": (8,),
+    "REL-23": (9,),
+    "REL-30": (12,),
+    "REL-33": (18,),
+    "LA-1": (12,),
+    "LA-2": (13,),
+    "LA-6": (14,),
+    "U2-3": (15,),
+    "U2-12": (16,),
+    "U2-17": (15,),
+    "U2-18": (17,),
+}
+
+#: Rows of which a part is refused.
+REFUSED: dict[str, str] = {
+    "REL-33": "redundant paths, since there is one way to each site",
+}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.conformance.report import Claim, render, unknown_rows
-from tests.conformance.rows import ROWS
+from tests.conformance.rows import DEPARTURES, REFUSED, ROWS
 
 CONFTEST = 'pytest_plugins = ["tests.conformance.plugin"]'
 CLAIMING_TESTS = """
@@ -22,7 +23,7 @@ def test_order(members):
 def test_duplicates():
     assert False, "a failing test still claims its row"
 """
-REPORTED = "| `test_claims.py::test_duplicates`<br>`test_claims.py::test_order` |"
+REPORTED = "| departs: 1<br>`test_claims.py::test_duplicates`<br>`test_claims.py::test_order` |"
 
 
 @pytest.fixture
@@ -53,7 +54,22 @@ def test_a_row_is_one_sentence_that_fits_in_a_table() -> None:
 
 def test_a_row_without_a_test_is_not_yet_proved() -> None:
     assert f"| SEQ-1 | {ROWS['SEQ-1']} | not yet |" in render([])
-    assert f"0 of {len(ROWS)} rows have a test." in render([])
+    assert f"0 of {len(ROWS)} rows have a test; " in render([])
+
+
+def test_what_a_test_needs_and_what_is_refused_of_a_row_is_said() -> None:
+    text = render([Claim("a.py::test", ("USR-5",), "a cluster"), Claim("b.py::test", ("REL-33",))])
+    assert "| `a.py::test` (skipped without a cluster) |" in text
+    assert f"| refused, with reason: {REFUSED['REL-33']}<br>departs: 18<br>`b.py::test` |" in text
+    assert text.count("departs: ") == len(DEPARTURES)
+
+
+def test_every_departure_of_the_note_that_a_row_tells_of_is_in_it() -> None:
+    note = Path(__file__).parents[2] / "docs/decisions/0023-departures-from-the-seeds.md"
+    listed = {int(number) for number in re.findall(r"^\| (\d+) \|", note.read_text(encoding="utf-8"), re.MULTILINE)}
+    assert listed == set(range(1, max(listed) + 1))
+    assert {number for numbers in DEPARTURES.values() for number in numbers} <= listed
+    assert set(DEPARTURES) | set(REFUSED) <= set(ROWS)
 
 
 def test_order_of_the_claims_does_not_matter() -> None:
@@ -63,7 +79,7 @@ def test_order_of_the_claims_does_not_matter() -> None:
         Claim("b.py::test[1]", ("SEQ-9",)),
     ]
     assert render(claims) == render(reversed(claims))
-    assert "| `a.py::test`<br>`b.py::test` |" in render(claims)
+    assert "<br>`a.py::test`<br>`b.py::test` |" in render(claims)
 
 
 def test_unknown_and_empty_claims_are_named() -> None:

@@ -55,6 +55,7 @@ def engine() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("a container engine with Compose")
 @pytest.mark.conforms("USR-6")
 def test_a_relay_that_is_killed_in_its_container_loses_nothing(tmp_path: Path) -> None:
     command = [*RELAY, "drill", "kill-relay", "--on", "compose", "--json", "--report", str(tmp_path / "report.html")]

@@ -89,6 +89,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("a container engine with Compose")
 @pytest.mark.conforms("USR-4")
 @pytest.mark.parametrize("multicast", [True, False], ids=["multicast", "copies"])
 def test_one_command_gives_two_data_centres_in_which_everybody_sees_all_six(start: Start, multicast: bool) -> None:

@@ -69,6 +69,7 @@ def image() -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("a cluster, kubectl and RELAY_KUBERNETES_IMAGE")
 @pytest.mark.conforms("USR-5")
 def test_one_command_a_data_centre_and_everybody_sees_all_six(image: str, namespaces: dict[str, str], tmp_path: Path) -> None:
     for site in OTHER:
@@ -84,6 +85,7 @@ def test_one_command_a_data_centre_and_everybody_sees_all_six(image: str, namesp
 
 
 @pytest.mark.slow
+@pytest.mark.needs("a cluster, kubectl and RELAY_KUBERNETES_IMAGE")
 @pytest.mark.conforms("USR-5")
 def test_who_cannot_reach_the_other_site_is_in_a_view_and_not_ready(
     image: str, namespaces: dict[str, str], tmp_path: Path

@@ -137,6 +137,7 @@ def test_pods_pass_the_restricted_standard(manifests: Manifests) -> None:
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
+@pytest.mark.needs("kubectl")
 @pytest.mark.conforms("USR-5")
 def test_members_are_found_by_name_ready_or_not(manifests: Manifests, tmp_path: Path) -> None:
     config = configuration(manifests, tmp_path)
@@ -149,6 +150,7 @@ def test_members_are_found_by_name_ready_or_not(manifests: Manifests, tmp_path: 
     assert not any(kind in ("Role", "ClusterRole", "RoleBinding") for kind, _ in manifests)
 
 
+@pytest.mark.needs("kubectl")
 @pytest.mark.conforms("USR-5")
 def test_a_pod_is_ready_by_its_view_and_restarted_only_when_it_does_not_answer(manifests: Manifests) -> None:
     [container] = pod(manifests)["containers"]

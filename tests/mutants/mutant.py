@@ -23,3 +23,12 @@ class Mutant:
     edits: tuple[Edit, ...]
     #: Pytest node ids of the directed stories that must fail with the mutant.
     stories: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowMutant:
+    """The product with one line of a promise changed."""
+
+    row: str
+    why: str
+    edits: tuple[Edit, ...]

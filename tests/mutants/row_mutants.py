@@ -6,19 +6,8 @@ test looked. They are run by `python -m tests.mutants --rows`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tests.mutants.mutant import Edit
-
-
-@dataclass(frozen=True, slots=True)
-class RowMutant:
-    """The product with one line of a promise changed."""
-
-    row: str
-    why: str
-    edits: tuple[Edit, ...]
-
+from tests.mutants.mutant import Edit, RowMutant
+from tests.mutants.seed_mutants import OF_SEEDS
 
 ASSEMBLY = "sitestack/assembly.py"
 SEQUENCER = "sitestack/layers/sequencer/layer.py"
@@ -111,7 +100,7 @@ OF_RELAY = (
     RowMutant(
         "REL-7",
         "a proxy loses its site when it is pickled",
-        (Edit(ADDRESS, "(bytes(self), self.site, self.relay))", '(bytes(self), "", self.relay))'),),
+        (Edit(ADDRESS, "(bytes(self), self.site, self.relay, self.name))", '(bytes(self), "", self.relay, self.name))'),),
     ),
     RowMutant(
         "REL-11",
@@ -296,4 +285,4 @@ OF_THE_WHOLE = (
     ),
 )
 
-ROW_MUTANTS = (*OF_SEQUENCER, *OF_RELAY, *OF_ADDRESSES, *OF_UNICAST, *OF_THE_WHOLE)
+ROW_MUTANTS = (*OF_SEQUENCER, *OF_RELAY, *OF_ADDRESSES, *OF_UNICAST, *OF_THE_WHOLE, *OF_SEEDS)

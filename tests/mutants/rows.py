@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.mutants.copies import ROOT, check_fits, make_copy
 from tests.mutants.judging import Verdict, judge_edits, marked_tests
-from tests.mutants.row_mutants import RowMutant
+from tests.mutants.mutant import RowMutant
 
 
 def try_rows(mutants: Sequence[RowMutant]) -> bool:

@@ -105,7 +105,7 @@ SEQUENCER = (
         (
             Edit(
                 "sitestack/layers/membership/flush.py",
-                "if number > upto.get(sender, -1) or (number == upto[sender] and member == sender):",
+                "if number > known or (number == known > 0 and member == sender):",
                 "if number < upto.get(sender, 1 << 62):",
             ),
         ),

@@ -8,8 +8,8 @@ import pytest
 
 from tests.conformance.rows import ROWS
 from tests.mutants.copies import ROOT, Mismatch, mutate
-from tests.mutants.mutant import Edit, Mutant
-from tests.mutants.row_mutants import ROW_MUTANTS, RowMutant
+from tests.mutants.mutant import Edit, Mutant, RowMutant
+from tests.mutants.row_mutants import ROW_MUTANTS
 from tests.mutants.table import LISTED, MUTANTS
 
 

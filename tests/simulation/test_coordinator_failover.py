@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from sitestack.layers.membership import Membership
@@ -9,6 +11,7 @@ from sitestack.layers.membership.headers import Commit, FlushReply, FlushRequest
 from sitestack.layers.nakack import NakAck
 from sitestack.layers.nakack.headers import Retransmit
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
+from sitestack.sim.network_faults import Packet
 from tests.harness.script import Script
 from tests.harness.stories import SOON, layer, say, site, told, verdict
 
@@ -202,4 +205,27 @@ def test_a_hole_is_filled_by_the_one_who_sequenced_and_not_asked_of_the_sender()
     assert script.delivered("C") == ["b1", "b2"]
     assert layer(script, "A", NakAck).statistics().retransmitted == 1
     told(script, "hole")
+    verdict(script)
+
+
+@pytest.mark.conforms("LA-27")
+def test_a_view_with_its_digest_lists_each_member_once() -> None:
+    """What goes over the wire when a member has died: the new view, the cut of the old one, and who holds it."""
+    script = site(*"ABCDE")
+    packed: list[bytes] = []
+
+    def listen(packet: Packet, rng: random.Random) -> list[Packet]:
+        codec = script["A"].stack.codec
+        headers = [header for frame in codec.decode(packet.data).frames for header in frame.headers]
+        packed.extend([codec.pack(header) for header in headers if isinstance(header, Prepare)])
+        return [packet]
+
+    script.world.network.faults.append(listen)
+    for name in "ABCD":
+        say(script, name, f"{name}1")
+    script.kill("E")
+    script.view(*"ABCD")
+    assert packed
+    for header in packed:
+        assert [header.count(bytes(script[name].local.address)) for name in "BCDE"] == [1, 1, 1, 0]
     verdict(script)

@@ -144,7 +144,7 @@ class Flush:
         return messages
 
     def _cut(self, part: Part) -> tuple[dict[Address, int], dict[Address, Address]]:
-        """The longest prefix of each stream that some survivor holds, and its holder.
+        """The longest prefix of each stream that some survivor holds, and its holder; streams without any are left out.
 
         A survivor that has not installed the view holds nothing of it.
         """
@@ -155,7 +155,8 @@ class Flush:
             if reply.installed != part.view.id:
                 continue
             for sender, number in reply.digest.items():
-                if number > upto.get(sender, -1) or (number == upto[sender] and member == sender):
+                known = upto.get(sender, 0)
+                if number > known or (number == known > 0 and member == sender):
                     upto[sender], holders[sender] = number, member
         return upto, holders
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from relay.events import GlobalView
+from relay.events import Dial, GlobalView, Listen
 from relay.gateway.wire import Data
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
 from sitestack.journal import records
-from sitestack.model.events import Event
+from sitestack.model.events import Event, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from tests.harness.linked_sites import ACROSS, Sites, two_sites
@@ -157,17 +157,50 @@ def test_who_joins_a_site_in_the_middle_of_a_remote_stream_begins_at_the_next_me
 
 @pytest.mark.conforms("REL-1")
 def test_a_site_does_not_notice_that_another_one_does_not_answer() -> None:
+    """From the first moment on: before anybody notices, while it is waited for, and when it is given up."""
     script = two_sites()
-    took = []
-    for word in ("free", "blocked"):
+
+    def took(word: str) -> float:
         start = script.world.now
         script.send("C", word)
         script.everywhere("ABC", word)
-        took.append(script.world.now - start)
-        script.stall("ABC", "DEF")
-        script.run(60.0)
-    assert took[1] <= took[0] + SOON / 4
-    assert script["A"].view == script["C"].view
+        return script.world.now - start
+
+    views = script["C"].view
+    free = took("free")
+    script.stall("ABC", "DEF")
+    for n in range(1, 61):
+        assert took(f"blocked {n}") <= free + SOON / 4
+        script.run(1.0)
+    assert script["A"].view == script["C"].view == views
+
+
+@pytest.mark.conforms("REL-11")
+@pytest.mark.parametrize("bridges", ["open", "stalled"])
+def test_the_view_in_which_a_member_begins_to_relay_waits_for_no_bridge(bridges: str) -> None:
+    """A dies; B's calls are answered or not, and the view is there in the same turn in which B begins to listen and to call."""
+    script = two_sites()
+    if bridges == "stalled":
+        script.stall("BC", "DEF")
+        script.stall("DEF", "BC")
+    seen: list[tuple[str, float]] = []
+    tell = script["B"].on_event
+
+    def listen(event: Event | Frame) -> None:
+        tell(event)
+        if isinstance(event, Listen | Dial | ViewInstalled):
+            seen.append((type(event).__name__, script.world.now))
+
+    script["B"].on_event = listen
+    script.kill("A")
+    script.view("B", "C")
+    script.run(SOON)
+    assert {name for name, _ in seen} == {"Listen", "Dial", "ViewInstalled"}
+    installed = next(at for name, at in seen if name == "ViewInstalled")
+    assert {at for _, at in seen if at <= installed} == {installed}
+    assert next(at for name, at in seen if name == "Listen") == installed
+    say(script, "C", "on we go")
+    script.everywhere("BC", "on we go", within=SOON)
 
 
 @pytest.mark.conforms("REL-15")
@@ -198,6 +231,7 @@ def test_a_remote_sender_has_its_name_and_site_for_early_and_late_members() -> N
         assert view.name_of(script.proxy("C")) == "C@NYC"
         assert view.name_of(script.proxy("N")) == "N@NYC"
         assert view.name_of(script.proxy("F")) == "F@SFO"
+        assert {str(member) for member in view.members} >= {"C@NYC", "N@NYC", "F@SFO"}
 
 
 @pytest.mark.conforms("REL-2", "REL-11")

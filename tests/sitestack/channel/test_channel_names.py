@@ -49,7 +49,7 @@ async def test_a_name_is_no_part_of_what_a_message_is(autojump_clock: MockClock)
     async with members("A") as [a]:
         await a.send(b"x")
         [message] = await take(a, 1)
-        bare = Message(message.source, message.payload, message.id)
+        bare = Message(a.address, message.payload, message.id)
         assert bare == message
         assert hash(bare) == hash(message)
         assert bare.sender == str(a.address)

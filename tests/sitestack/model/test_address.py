@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.address import Address, NamedAddress, ProxyUUID
 
 A, B = (Address(bytes([n]) * 16) for n in (1, 2))
 addresses = st.binary(min_size=16, max_size=16).map(Address)
@@ -66,3 +66,16 @@ def test_a_proxy_survives_pickling_with_its_relay(proxy: ProxyUUID) -> None:
     copy = pickle.loads(pickle.dumps(proxy))
     assert copy == proxy
     assert (copy.site, copy.relay, copy.original) == (proxy.site, proxy.relay, proxy.original)
+
+
+@pytest.mark.conforms("LA-1", "REL-30")
+def test_a_name_is_printed_and_decides_nothing() -> None:
+    """Two members of one name are two, and a member is the same under whatever name it is shown."""
+    named, renamed = NamedAddress(A, "A"), NamedAddress(A, "Albert")
+    assert [str(named), repr(named), f"{NamedAddress(A)}"] == ["A", "A", str(A)]
+    assert named == renamed == A
+    assert len({named, renamed, A, NamedAddress(B, "A")}) == 2
+    proxy = ProxyUUID(A, "SFO", None, "A@SFO")
+    assert [str(proxy), str(ProxyUUID(A, "SFO"))] == ["A@SFO", f"SFO/{A}"]
+    assert proxy == ProxyUUID(A, "SFO")
+    assert [str(pickle.loads(pickle.dumps(each))) for each in (named, proxy)] == ["A", "A@SFO"]

@@ -87,7 +87,7 @@ async def test_an_external_address_is_what_others_are_told_and_answer_to() -> No
             assert b.statistics().connections_made == 0, "there is a connection with who is told to be there"
 
 
-@pytest.mark.conforms("LA-29")
+@pytest.mark.conforms("LA-25", "LA-29")
 async def test_an_idle_connection_is_closed_at_both_ends_and_made_again_without_anybody_noticing() -> None:
     with transports(2, replace(CONFIG, connection_idle_s_max=0.2)) as (a, b):
         for text in (b"first", b"second"):

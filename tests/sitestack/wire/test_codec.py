@@ -319,6 +319,7 @@ def test_an_address_takes_sixteen_bytes_and_a_tag_and_a_view_lists_its_members_o
     view = View(vid, vid, members, ("n",) * 10)
     header = Everything(1, True, 1.0, "", b"", A, ProxyUUID(A, ""), (), view, {}, (), Colour.RED, ())
     without = Everything(1, True, 1.0, "", b"", A, ProxyUUID(A, ""), (), None, {}, (), Colour.RED, ())
+    assert CODEC.pack(header).count(bytes(members[1])) == 1
     assert len(msgpack.packb(bytes(A))) == 18
     assert len(CODEC.pack(header)) - len(CODEC.pack(without)) < 10 * 18 + 10 * 2 + 2 * 22 + 8
     assert plain < 8

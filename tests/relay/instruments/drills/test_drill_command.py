@@ -44,7 +44,9 @@ method:
   - {do: cut, link: NYC - SFO, at_s: 1}
   - {do: lose, link: NYC - NYC, amount: 0.1, at_s: 1}
   - {do: heal, link: NYC - SFO, at_s: 2}
+  - {do: delay, link: NYC - SFO, amount: 0.1, at_s: 2.5}
   - {do: heal, link: NYC - NYC, at_s: 4}
+  - {do: heal, link: NYC - SFO, at_s: 4}
 verdict: {silence_s_max: 8}
 """
 #: A loop that stands still for a moment, and a reader that stops for good: its member is out after the hold time of a second,
@@ -59,6 +61,8 @@ config:
 method:
   - {do: block, target: NYC.relay, at_s: 1}
   - {do: unblock, target: NYC.relay, at_s: 1.5}
+  - {do: pause, target: SFO.F, at_s: 1}
+  - {do: resume, target: SFO.F, at_s: 1.5}
   - {do: stop-reader, target: SFO.E, at_s: 2}
 verdict: {silence_s_max: 3, views: {NYC: [A, B, C], SFO: [D, F]}}
 """
@@ -90,8 +94,10 @@ def drill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.conforms("USR-6")
-@pytest.mark.parametrize(("verb", "text"), [("kill", KILL), ("cut", CUT), ("stop-reader", GREY)])
-def test_a_short_drill_loses_nothing(tmp_path: Path, verb: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("verbs", "text"), [({"kill"}, KILL), ({"cut", "lose", "delay"}, CUT), ({"pause", "stop-reader"}, GREY)]
+)
+def test_a_short_drill_loses_nothing(tmp_path: Path, verbs: set[str], text: str) -> None:
     (tmp_path / "short.yaml").write_text(text)
     ran = drill(tmp_path / "short.yaml", "--json", "--journal", tmp_path / "journal", "--report", tmp_path / "report.md")
     assert ran.returncode == 0, ran.stderr + ran.stdout
@@ -99,7 +105,7 @@ def test_a_short_drill_loses_nothing(tmp_path: Path, verb: str, text: str) -> No
     assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
     assert not any(result["runs"][0]["queues"].values())
     assert 0 < result["failover_s"] <= result["failover_worst_s"]
-    assert {moment["what"].split()[0] for moment in result["runs"][0]["timeline"]} >= {verb}
+    assert {moment["what"].split()[0] for moment in result["runs"][0]["timeline"]} >= verbs
     assert result["on"] == "local"
     assert result["runs"][0]["means"]
     assert "**PASS**" in (tmp_path / "report.md").read_text(encoding="utf-8")

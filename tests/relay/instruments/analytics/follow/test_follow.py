@@ -32,6 +32,7 @@ def drain(spark: SparkSession, journals: Path, out: Path) -> tuple[list[Progress
 
 
 @pytest.mark.slow
+@pytest.mark.needs("Java")
 @pytest.mark.conforms("USR-7")
 def test_a_fault_is_reported_when_it_is_read_and_tables_agree_with_those_of_the_whole_audit(
     spark: SparkSession, tmp_path: Path
