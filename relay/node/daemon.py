@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -21,6 +22,7 @@ from relay.node.channel import RelayChannel, open_channel
 from relay.node.door import Door
 from relay.node.event_lines import EventLines
 from relay.node.event_output import EventOutput
+from relay.node.http.event_ring import EventRing
 from relay.node.http.token import BearerToken, required_token
 from relay.node.lines import LineSink, LineSource
 from relay.node.log_output import LogOutput
@@ -100,6 +102,8 @@ class _Node:
         self._events: EventOutput | None = None
         self._store: JournalStore | None = None
         self._role: Role | None = None
+        #: The last events, for those who follow them over HTTP.
+        self.ring = None if config.http.bind is None else EventRing(config.site)
         self._slow = SlowMembers()
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
 
@@ -109,9 +113,19 @@ class _Node:
         if channel is not None and channel.role is not None:
             self._status.observe(channel.role)  # `_listen` sees a new role only with the next delivery
         statistics, levels = (None, {}) if channel is None else (channel.statistics(), channel.levels())
+        if self.ring is not None:
+            levels = {**levels, **{f"http.{name}": level for name, level in self.ring.levels().items()}}
         journal = None if self._store is None else self._store.statistics()
         now, process = trio.current_time(), self._statistics()
         return self._status.to_json(statistics, levels, journal, self._sentences(channel), now, process)
+
+    def channel(self) -> RelayChannel | None:
+        """The channel, while messages can be published."""
+        return self._channel if self._status.state == "member" else None
+
+    def count_sent(self, count: int) -> None:
+        """Messages to all sites were published over HTTP."""
+        self._status.sent(count)
 
     def _statistics(self) -> NodeStatistics:
         return NodeStatistics(
@@ -253,6 +267,8 @@ class _Node:
 
     async def _hear(self, item: Delivery | View | Event, writer: EventLines | ReadableLines) -> None:
         self._status.observe(item)
+        if self.ring is not None:
+            self.ring.put(item, time.time())
         if not self._readable:
             self._report(item)
         if self._events is not None and (lines := writer.lines(item)):
@@ -292,8 +308,17 @@ async def _start_http(
     config: NodeConfig, bind: Physical, token: BearerToken | None, node: _Node, nursery: trio.Nursery
 ) -> None:
     """Serve HTTP. The server is imported only when wanted: its libraries take as much memory as all the rest of a node."""
-    from relay.node.http.app import make_app  # noqa: PLC0415
+    from relay.node.http.app import Served, make_app  # noqa: PLC0415
     from relay.node.http.server import serve_http  # noqa: PLC0415
 
-    app = make_app(node.describe, config.peer_sites(), token, secure=not config.security.insecure)
-    await nursery.start(serve_http, app, bind, node.http_door)
+    assert node.ring is not None, "a node that serves has a ring"
+    served = Served(
+        node.describe,
+        config.peer_sites(),
+        node.ring,
+        node.channel,
+        node.count_sent,
+        version("sitestack"),
+        is_secure=not config.security.insecure,
+    )
+    await nursery.start(serve_http, make_app(served, token), bind, node.http_door)

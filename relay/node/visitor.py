@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ import trio
 
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.lines import LineSink
+from relay.node.message_json import gap_object, message_objects
 from relay.node.readable import ReadableLines
 from relay.node.settings import NodeConfig
 from sitestack.channel.inbox import Delivery
@@ -72,22 +72,10 @@ async def _take_all(channel: RelayChannel) -> None:
 
 
 def _json_lines(item: object) -> list[str]:
-    """An object for each message, with its sender, its id and its text, or its bytes in base64; and one for each gap."""
+    """An object for each message and for each gap."""
     match item:
         case Delivery():
-            return [_message(item, number, payload) for number, payload in enumerate(item.payloads(), item.batch.first)]
-        case Gap(site, origin, first, last, reason, scope):
-            lost = {"site": site, "origin": origin.hex(), "scope": scope.name.lower(), "first": first, "last": last}
-            return [json.dumps({"gap": lost, "reason": reason.value})]
+            return [json.dumps(message, ensure_ascii=False) for message in message_objects(item)]
+        case Gap():
+            return [json.dumps(gap_object(item))]
     return []
-
-
-def _message(delivery: Delivery, number: int, payload: bytes) -> str:
-    batch = delivery.batch
-    about = {"from": delivery.sender.partition("@")[0], "site": batch.site}
-    identity = [batch.site, batch.origin.hex(), batch.scope.name.lower(), number]
-    try:
-        said = {"text": payload.decode()}
-    except UnicodeDecodeError:
-        said = {"base64": base64.b64encode(payload).decode()}
-    return json.dumps({**about, "id": identity, **said}, ensure_ascii=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 import trio
@@ -18,9 +17,11 @@ from sitestack.channel.credit_gate import CreditGate
 from sitestack.channel.driver import Driver
 from sitestack.channel.extension import Extension
 from sitestack.channel.inbox import Delivery, Inbox, Mark
+from sitestack.channel.message_keys import MessageKeys, require_fit
 from sitestack.channel.receive_end import ReceiveEnd
 from sitestack.channel.state_handover import SharedState, StateHandover
 from sitestack.channel.statistics import ChannelStatistics
+from sitestack.channel.version import installed_version
 from sitestack.config import SiteConfig
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import Batching
@@ -133,6 +134,8 @@ class Channel(Generic[X_co]):
             Left: self._end,
             **dict.fromkeys((GiveState, StateArrived, StateRefused, StateNotGiven), self._state.handle),
         }
+        #: What is known of messages with keys.
+        self.keys = MessageKeys()
         self._messages: Iterator[Message] = iter(())
         self._burst_messages = self._burst_bytes = 0
 
@@ -146,12 +149,14 @@ class Channel(Generic[X_co]):
         *,
         loopback: bool = True,
         oob: bool = False,
+        key: bytes = b"",
     ) -> None:
         """Send to everybody, to this site, or to one member. Returns when the message is accepted.
 
         A multicast is also delivered to its sender, at its place in the order, unless `loopback` is false. With `oob` (out of
         band) a message to one member of this site is delivered on arrival, even while earlier ones to it are still missing, and
-        once like them; one that fits into no datagram keeps its place.
+        once like them; one that fits into no datagram keeps its place. Of multicasts with the same `key` (1 to 128 bytes) each
+        member is shown the first, whoever sends them (`sitestack/channel/message_keys.py` says how long it remembers).
 
         It waits only while this member has no credit, or with a multicast to all while another site lags by the whole budget
         (`relay/replica/pace.py`), and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`
@@ -162,7 +167,7 @@ class Channel(Generic[X_co]):
         are then kept in memory, beyond `send_credit_bytes`. It must not wait for another task that sends.
 
         A buffer other than `bytes` is copied at once. Raises TypeError for anything that is no buffer, MessageTooLarge,
-        ChannelClosed, and LocalError for `oob` to others than one member of this site; then nothing was sent.
+        ChannelClosed, and LocalError for `oob` to others than one member of this site, or an unfit key; then nothing was sent.
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
@@ -176,8 +181,10 @@ class Channel(Generic[X_co]):
         kind = _SCOPES[scope] if target is None else Scope.OOB if oob else Scope.UNICAST
         if oob and target is None:
             raise LocalError("only a message to one member can be out of band")
+        if key:
+            require_fit(key, target)
         try:
-            gate.is_full = not self._append(payload, kind, target, not loopback)
+            gate.is_full = not self._append(payload, kind, target, not loopback, key)
         except LocalError as error:
             if self._recorder is not None:
                 self._recorder.reject(type(error).__name__)
@@ -252,7 +259,7 @@ class Channel(Generic[X_co]):
         if self._watcher is not None:
             parts["watch"] = self._watcher.levels()
         levels = {f"{place}.{name}": level for place, part in parts.items() for name, level in part.items()}
-        return {**levels, "backlog_bytes": self._inbox.backlog_bytes}
+        return {**levels, "backlog_bytes": self._inbox.backlog_bytes, "message_keys": self.keys.level()}
 
     async def leave(self) -> None:
         """Leave the site gracefully: messages sent are delivered first, within the configured times. Idempotent.
@@ -307,7 +314,7 @@ class Channel(Generic[X_co]):
     async def run(self) -> None:
         """Join, and stay a member until `leave`. However it ends, no task waits for this channel afterwards."""
         if self._recorder is not None:
-            self._recorder.start(self.name, os.getpid(), time.time_ns(), _version())
+            self._recorder.start(self.name, os.getpid(), time.time_ns(), installed_version())
         try:
             async with self._extension.around(self.hand_in):
                 await self._serve()
@@ -343,8 +350,9 @@ class Channel(Generic[X_co]):
         awaited = receive_end.is_awaited
         for event in events:
             if isinstance(event, Frame):
-                if event.batch is not None and not self._batching.is_silent(event.batch):
-                    inbox.put(Delivery(self._roster.show(event.source), event.batch, self._roster))
+                batch = event.batch
+                if batch is not None and not self.keys.is_repeat(batch) and not self._batching.is_silent(batch):
+                    inbox.put(Delivery(self._roster.show(event.source), batch, self._roster))
             else:
                 self._handle(event)
         gate = self._gate
@@ -389,10 +397,3 @@ class Channel(Generic[X_co]):
 
     def _end(self, event: Left) -> None:
         self._driver.end(event.answered)
-
-
-def _version() -> str:
-    try:
-        return metadata.version("sitestack")
-    except metadata.PackageNotFoundError:
-        return "not installed"

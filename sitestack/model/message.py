@@ -4,7 +4,8 @@ A batch holds 1..n application messages of one origin for one destination, numbe
 counter of that scope. It is atomic from its origin to every delivery: nothing in between splits, merges or re-cuts it, and its
 body is opaque to everything but the two ends.
 
-Body: `count` little-endian u32 sizes, then the payloads back to back.
+Body: `count` little-endian u32 sizes, then the payloads back to back. A message with a key is a batch of its own, and its body
+ends with the key, so that whoever relays the batch relays the key.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ class Scope(IntEnum):
 #: The types that an application may pass as bytes.
 Buffer = bytes | bytearray | memoryview
 
+#: Bytes of a message's key at most.
+KEY_BYTES_MAX = 128
+
 #: The scopes of messages to one member: their batches have a target, all others have none.
 UNICASTS = (Scope.UNICAST, Scope.OOB)
 
@@ -66,6 +70,14 @@ class Batch:
         """The size table of the body: `count` little-endian u32."""
         return self.body[: 4 * self.count]
 
+    @property
+    def key(self) -> bytes:
+        """The key that the sender gave to the only message of this batch; empty without one."""
+        if self.count != 1 or len(self.body) < 4:
+            return b""
+        key = self.body[4 + int.from_bytes(self.body[:4], "little") :]
+        return key if len(key) <= KEY_BYTES_MAX else b""
+
     def payloads(self) -> Iterator[bytes]:
         """The payloads in order. Raises ProtocolError("body") when the body does not hold exactly `count` messages."""
         return unpack_body(self.body, self.count)
@@ -79,9 +91,9 @@ def copy_buffer(what: str, data: Buffer) -> bytes:
         raise TypeError(f"{what} must be bytes, not {type(data).__name__}") from None
 
 
-def pack_body(payloads: Sequence[bytes]) -> bytes:
-    """The body that holds these payloads."""
-    return struct.pack(f"<{len(payloads)}I", *map(len, payloads)) + b"".join(payloads)
+def pack_body(payloads: Sequence[bytes], key: bytes = b"") -> bytes:
+    """The body that holds these payloads, or one payload and its key."""
+    return struct.pack(f"<{len(payloads)}I", *map(len, payloads)) + b"".join(payloads) + key
 
 
 def unpack_body(body: bytes, count: int) -> Iterator[bytes]:
@@ -89,7 +101,8 @@ def unpack_body(body: bytes, count: int) -> Iterator[bytes]:
     if 4 * count > len(body):
         raise ProtocolError("body")
     sizes = struct.unpack_from(f"<{count}I", body)
-    if 4 * count + sum(sizes) != len(body):
+    rest = len(body) - 4 * count - sum(sizes)
+    if rest and not (count == 1 and 0 < rest <= KEY_BYTES_MAX):
         raise ProtocolError("body")
     return _slices(body, sizes)
 

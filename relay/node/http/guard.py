@@ -1,9 +1,12 @@
-"""Guard: the HTTP server gets to see whole, small requests without a body, and no other protocol.
+"""Guard: the HTTP server gets to see whole, small requests, with a body only where one is wanted, and no other protocol.
 
 The server's library speaks HTTP/2 and WebSocket too, and reads bodies of any length. Nothing here needs them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
 
 import trio
 
@@ -12,29 +15,64 @@ HEAD_BYTES_MAX = 8_192
 _READ_BYTES = 16_384
 _HEAD_END = b"\r\n\r\n"
 _METHODS = (b"GET", b"HEAD")
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 #: Headers that announce a body, and that ask for another protocol.
 _BODY, _OTHER_PROTOCOL = (b"content-length", b"transfer-encoding", b"expect"), (b"upgrade", b"http2-settings")
 
 
-def why_refused(head: bytes) -> str:
-    """Status code and phrase for a request that is not taken; empty for one that is. `head` ends with an empty line."""
-    request, *headers = head.removesuffix(_HEAD_END).split(b"\r\n")
-    names = {each.partition(b":")[0].strip().lower() for each in headers}
-    if request.partition(b" ")[0] not in _METHODS:
-        return "405 Method Not Allowed"
-    if names.intersection(_BODY):
-        return "413 Content Too Large"
-    return "400 Bad Request" if names.intersection(_OTHER_PROTOCOL) else ""
+class Refused(Exception):
+    """This request is not taken; the argument is the status code and phrase of the answer."""
+
+
+class Head:
+    """A request's line and headers, which are taken. Raises Refused."""
+
+    def __init__(self, head: bytes, bodies: Mapping[bytes, int]) -> None:
+        """`head` ends with an empty line. `bodies`: the paths that bodies are posted to, with the bytes of one at most."""
+        self._lines = head.removesuffix(_HEAD_END).split(b"\r\n")
+        headers = [
+            (name.strip().lower(), value.strip()) for name, _, value in (each.partition(b":") for each in self._lines[1:])
+        ]
+        names = {name for name, _ in headers}
+        method, _, target = self._lines[0].partition(b" ")
+        bytes_max = bodies.get(target.partition(b" ")[0].partition(b"?")[0]) if method == b"POST" else None
+        if method not in _METHODS and bytes_max is None:
+            raise Refused("405 Method Not Allowed")
+        if bytes_max is None and names.intersection(_BODY):
+            raise Refused("413 Content Too Large")
+        if names.intersection(_OTHER_PROTOCOL):
+            raise Refused("400 Bad Request")
+        #: Whether the client sends the body only when it is told to.
+        self.waits = b"expect" in names
+        #: The length of the body.
+        self.body_bytes = 0 if bytes_max is None else _length(headers, bytes_max)
+
+    def encode(self) -> bytes:
+        """The head as the server is to see it: without `Expect`, which has been answered."""
+        lines = [each for each in self._lines if each.partition(b":")[0].strip().lower() != b"expect"]
+        return b"\r\n".join(lines) + _HEAD_END
+
+
+def _length(headers: list[tuple[bytes, bytes]], bytes_max: int) -> int:
+    """The length of a body. Raises Refused: one whose length is not said beforehand is not taken."""
+    lengths = [value for name, value in headers if name == b"content-length"]
+    if any(name == b"transfer-encoding" for name, _ in headers) or not lengths:
+        raise Refused("411 Length Required")
+    if len(lengths) > 1 or not lengths[0].isdigit():
+        raise Refused("400 Bad Request")
+    if len(lengths[0]) > 10 or int(lengths[0]) > bytes_max:
+        raise Refused("413 Content Too Large")
+    return int(lengths[0])
 
 
 class GuardedStream:
     """The stream of one connection as the server reads and writes it, until `refused` says why a request is not taken.
 
-    It never holds more than one head and one read. How long a head may take is for the server to say, which closes idle
+    It never holds more than one request and one read. How long a request may take is for the server to say, which closes idle
     connections; an answer has to be taken within `answer_timeout_s` (seconds).
     """
 
-    def __init__(self, stream: trio.SocketStream, answer_timeout_s: float) -> None:
+    def __init__(self, stream: trio.SocketStream, answer_timeout_s: float, bodies: Mapping[bytes, int]) -> None:
         self.socket = stream.socket
         #: The status of the request that was refused, which is the last one; empty until then.
         self.refused = ""
@@ -42,10 +80,11 @@ class GuardedStream:
         self.scope = trio.CancelScope()
         self._stream = stream
         self._answer_timeout_s = answer_timeout_s
+        self._bodies = bodies
         self._arrived = bytearray()
 
     async def receive_some(self, _max_bytes: int | None = None) -> bytes:
-        """The next whole head; nothing after the last one."""
+        """The next whole request; nothing after the last one."""
         while True:
             at = self._arrived.find(_HEAD_END)
             if (at if at >= 0 else len(self._arrived)) > HEAD_BYTES_MAX - len(_HEAD_END):
@@ -53,14 +92,35 @@ class GuardedStream:
             elif at >= 0:
                 head = bytes(self._arrived[: at + len(_HEAD_END)])
                 del self._arrived[: len(head)]
-                if why := why_refused(head):
-                    self._refuse(why)
-                await trio.lowlevel.checkpoint()
-                return head
+                return await self._complete(head)
             await trio.lowlevel.checkpoint()
-            if not (chunk := await self._stream.receive_some(_READ_BYTES)):
+            if not await self._read():
                 return b""
-            self._arrived += chunk
+
+    async def _complete(self, encoded: bytes) -> bytes:
+        """The request with this head, once its body is there."""
+        try:
+            head = Head(encoded, self._bodies)
+        except Refused as refused:
+            self._refuse(str(refused))
+            await trio.lowlevel.checkpoint()
+            return encoded
+        if head.waits:
+            with suppress(trio.BrokenResourceError):
+                await self.send_all(_CONTINUE)
+        while len(self._arrived) < head.body_bytes:
+            if not await self._read():
+                return b""
+        body = bytes(self._arrived[: head.body_bytes])
+        del self._arrived[: head.body_bytes]
+        await trio.lowlevel.checkpoint()
+        return head.encode() + body
+
+    async def _read(self) -> bool:
+        """Whether more has arrived."""
+        chunk = await self._stream.receive_some(_READ_BYTES)
+        self._arrived += chunk
+        return bool(chunk)
 
     def _refuse(self, status: str) -> None:
         self.refused = status

@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 
 from relay.node.door import Door
 from relay.node.http.guard import HEAD_BYTES_MAX, GuardedStream
+from relay.node.http.messages import BODY_BYTES_MAX, MESSAGES
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
@@ -29,6 +30,8 @@ SSLStream: TypeAlias = "trio.SSLStream[trio.SocketStream]"
 UNTAKEN_TIMEOUT_S = 5.0
 #: Seconds from the last answer, or from the beginning, in which a whole request must arrive.
 IDLE_TIMEOUT_S = 5.0
+#: Where bodies are posted to, and how long they may be. Each connection holds one at most.
+BODIES = {MESSAGES.encode(): BODY_BYTES_MAX}
 #: Requests on one connection at most, so that whoever was let in first does not stay for ever.
 REQUESTS_MAX = 100
 BACKLOG = 64
@@ -109,7 +112,7 @@ class _Server:
         return ""
 
     async def _serve(self, stream: trio.SocketStream, host: str) -> None:
-        guarded = GuardedStream(stream, UNTAKEN_TIMEOUT_S)
+        guarded = GuardedStream(stream, UNTAKEN_TIMEOUT_S, BODIES)
         # TCPServer takes connections without TLS too, although its types do not say so.
         server = TCPServer(self._app, self._config, self._context, ConnectionState({}), cast(SSLStream, guarded))
         try:

@@ -24,25 +24,30 @@ class BatchStream:
         self.next_number = 1
         #: The number that is delivered back here next (multicasts only); sent messages from here on are on their way.
         self.next_back = 1
-        self.full: list[tuple[list[bytes], bool]] = []
+        self.full: list[tuple[list[bytes], bool, bytes]] = []
         self.payloads: list[bytes] = []
         #: Whether the open batch is of messages sent with `loopback=False`. A batch holds messages of one kind only.
         self.silent = False
         self.body_bytes = 0
 
-    def cut(self) -> None:
-        """Count the open batch as full; the next message begins another one."""
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to send."""
+        return not (self.payloads or self.full)
+
+    def cut(self, key: bytes = b"") -> None:
+        """Count the open batch as full; the next message begins another one. `key`: of its only message."""
         if self.payloads:
-            self.full.append((self.payloads, self.silent))
+            self.full.append((self.payloads, self.silent, key))
             self.payloads = []
             self.body_bytes = 0
 
-    def take(self) -> tuple[list[bytes], bool]:
-        """The messages of the next batch, and whether they were sent with `loopback=False`."""
+    def take(self) -> tuple[list[bytes], bool, bytes]:
+        """The messages of the next batch, whether they were sent with `loopback=False`, and the key of the only one."""
         if self.full:
             return self.full.pop(0)
         payloads, self.payloads, self.body_bytes = self.payloads, [], 0
-        return payloads, self.silent
+        return payloads, self.silent, b""
 
 
 class Targets:

@@ -107,10 +107,13 @@ class Batching(Layer):
 
     # -- called by the shell directly, once a message ---------------------------------------------------------------
 
-    def append(self, payload: bytes, scope: Scope, target: Address | None = None, silent: bool = False) -> bool:
+    def append(
+        self, payload: bytes, scope: Scope, target: Address | None = None, silent: bool = False, key: bytes = b""
+    ) -> bool:
         """Put a message at the end of the open batch; returns whether the sender may go on at once.
 
-        `silent`: a multicast that the shell is not to hand to this member's own application (see `is_silent`). Raises
+        `silent`: a multicast that the shell is not to hand to this member's own application (see `is_silent`). `key`: makes a
+        multicast a batch of its own, with the key at its end. Raises
         MessageTooLarge, ChannelClosed, and LocalError after TARGETS_MAX targets, or when a message out of band is not for one
         member of this site; then nothing was sent.
         """
@@ -126,9 +129,15 @@ class Batching(Layer):
         if opened.silent is not silent:
             opened.cut()
             opened.silent = silent
+        if key:
+            assert target is None, "the channel lets only multicasts have keys"
+            opened.cut()
+            size += len(key)
         opened.payloads.append(payload)
         opened.body_bytes += size
         self._open_bytes += size
+        if key:
+            opened.cut(key)
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
 
     @property
@@ -242,7 +251,7 @@ class Batching(Layer):
     def _close_unicasts(self, scope: Scope) -> list[Effect]:
         effects: list[Effect] = []
         for opened in self._targets.take(scope):
-            while opened.payloads:
+            while not opened.is_empty:
                 effects += self._close(opened)
         return effects
 
@@ -258,7 +267,7 @@ class Batching(Layer):
 
     def _may_close(self, opened: BatchStream) -> bool:
         """Whether a batch of this scope may be sent: any when none is on its way, else only a full one within the window."""
-        if not opened.payloads:
+        if opened.is_empty:
             return False
         if opened.next_back == opened.next_number:
             return True
@@ -266,8 +275,8 @@ class Batching(Layer):
         return bool(full) and self._outstanding_bytes < self._config.window_bytes
 
     def _close(self, opened: BatchStream) -> list[Effect]:
-        payloads, silent = opened.take()
-        body = pack_body(payloads)
+        payloads, silent, key = opened.take()
+        body = pack_body(payloads, key)
         target = opened.target
         if target is None:
             batch = Batch(self._site, self._me, opened.scope, opened.next_number, len(payloads), body)
@@ -313,7 +322,7 @@ class Batching(Layer):
         """Discard the messages that are in no batch yet, as none may follow `Disconnect`; returns how many they were."""
         unsent = 0
         for opened in (*self._multicasts, *[each for scope in UNICASTS for each in self._targets.take(scope)]):
-            while opened.payloads:
+            while not opened.is_empty:
                 unsent += len(opened.take()[0])
         self._open_bytes = 0
         return unsent

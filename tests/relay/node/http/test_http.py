@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
@@ -15,10 +16,13 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from relay.events import Duty, GlobalView, Role
+from relay.node.channel import RelayChannel
 from relay.node.door import Door
 from relay.node.http import probe, server
-from relay.node.http.app import make_app
+from relay.node.http.app import Served, make_app
+from relay.node.http.event_ring import EventRing
 from relay.node.http.server import serve_http
+from relay.node.http.token import BearerToken
 from relay.node.status import Identity, NodeStatistics, NodeStatus
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
@@ -55,6 +59,11 @@ class FakeNode:
         self.linked = True
         self.broken = False
         self.door = Door()
+        self.ring = EventRing("NYC")
+        self.channel: RelayChannel | None = None
+
+    def served(self) -> Served:
+        return Served(self.describe, ["SFO"], self.ring, lambda: self.channel, self.status.sent, "1.0")
 
     def join(self) -> None:
         self.status.joined(A)
@@ -69,11 +78,12 @@ class FakeNode:
 
 
 @asynccontextmanager
-async def served(node: FakeNode, *, secure: bool = True) -> AsyncIterator[Physical]:
+async def served(node: FakeNode, token: BearerToken | None = None, *, secure: bool = True) -> AsyncIterator[Physical]:
     """Where the node answers."""
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            yield await nursery.start(serve_http, make_app(node.describe, ["SFO"], secure=secure), ANY_PORT, node.door)
+            app = make_app(replace(node.served(), is_secure=secure), token)
+            yield await nursery.start(serve_http, app, ANY_PORT, node.door)
             nursery.cancel_scope.cancel()
 
 
@@ -202,7 +212,7 @@ async def test_a_busy_port_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = Physical(*taken.getsockname())
         with pytest.raises(ConfigurationError, match=rf"http\.bind: cannot listen on {bind}: Address already in use\."):
-            await serve_http(make_app(FakeNode().describe, []), bind, Door())
+            await serve_http(make_app(FakeNode().served()), bind, Door())
 
 
 async def test_one_connection_too_many_is_told_so_and_gets_in_when_another_ends() -> None:
@@ -235,12 +245,12 @@ async def test_a_client_that_takes_nothing_holds_up_the_end_no_longer_than_confi
     node.join()
     with trio.fail_after(15):
         async with trio.open_nursery() as nursery:
-            place = await nursery.start(serve_http, make_app(node.describe, ["SFO"]), ANY_PORT, node.door)
+            place = await nursery.start(serve_http, make_app(node.served()), ANY_PORT, node.door)
             stream = await trio.open_tcp_stream(*place)
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             with trio.move_on_after(0.5):
                 while True:
-                    await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+                    await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
             nursery.cancel_scope.cancel()
         await trio.aclose_forcefully(stream)
 

@@ -47,7 +47,7 @@ async def ask(place: Physical, target: str, authorization: str | None = None) ->
 
 async def test_without_the_token_a_node_tells_whether_it_is_alive_and_ready_and_nothing_else() -> None:
     playing = FakeNode()
-    app = make_app(playing.describe, ["SFO"], BearerToken(SECRET))
+    app = make_app(playing.served(), BearerToken(SECRET))
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             place = await nursery.start(serve_http, app, ANY_PORT, playing.door)

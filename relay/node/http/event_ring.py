@@ -1,0 +1,168 @@
+"""EventRing: the last events of a node, numbered, from which any number of streams read at their own pace.
+
+It is bounded in number and bytes; the oldest gives way, and nothing waits for a reader. What is no message is rare and tells
+most, so the last of those are kept apart, for streams without messages: a flood of messages does not push them out.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import trio
+
+from relay.node.http.event_json import encode, kinds_and_objects
+from sitestack.channel.inbox import DELIVERY_BYTES, Delivery
+from sitestack.model.errors import ProtocolError
+from sitestack.model.events import Event
+from sitestack.model.level import Level
+from sitestack.model.view import View
+
+#: Messages and other events that are held at most, and their bytes, encoded ones included.
+EVENTS_MAX = 10_000
+BYTES_MAX = 8 << 20
+#: Events other than messages that are held for streams without messages.
+CHANGES_MAX = 256
+#: Bytes of events that are handed to a stream at a time, at least one event.
+CHUNK_BYTES = 64 << 10
+
+
+class UnknownId(Exception):
+    """This is no id of an event."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What came out of the channel at once: a batch, or one other event."""
+
+    first: int
+    count: int
+    item: Delivery | View | Event
+    #: When it was heard (seconds since 1970).
+    time: float
+    size: int
+    #: Its events, once a stream has wanted them.
+    encoded: list[bytes] = field(default_factory=list)
+
+    @property
+    def last(self) -> int:
+        return self.first + self.count - 1
+
+
+class EventRing:
+    """The events of one process. Their numbers begin with 1; their ids name the process too."""
+
+    def __init__(
+        self, site: str, events_max: int = EVENTS_MAX, bytes_max: int = BYTES_MAX, changes_max: int = CHANGES_MAX
+    ) -> None:
+        #: The number of the newest event.
+        self.newest = 0
+        #: Names the process: after a restart all numbers mean something else.
+        self.run = secrets.token_hex(6)
+        self._site = site
+        self._entries: deque[_Entry] = deque()
+        self._changes: deque[_Entry] = deque(maxlen=changes_max)
+        #: The number of the last event that was no message and gave way to newer ones.
+        self._changes_gone = 0
+        self._events = Level(events_max, "the last events, for streams that are resumed")
+        self._bytes = Level(bytes_max, "the last events, for streams that are resumed")
+        self._grown: trio.Event | None = None
+
+    def put(self, item: Delivery | View | Event, time: float) -> None:
+        """Add what was heard at `time` (seconds since 1970)."""
+        if isinstance(item, Delivery):
+            count, size = item.batch.count, DELIVERY_BYTES + len(item.batch.body)
+        else:
+            count, size = 1, DELIVERY_BYTES
+        entry = _Entry(self.newest + 1, count, item, time, size)
+        self.newest = entry.last
+        self._entries.append(entry)
+        if not isinstance(item, Delivery):
+            if len(self._changes) == self._changes.maxlen:
+                self._changes_gone = self._changes[0].first
+            self._changes.append(entry)
+        self._events.add(count)
+        self._bytes.add(size)
+        self._trim()
+        if self._grown is not None:
+            self._grown.set()
+            self._grown = None
+
+    def oldest(self, messages: bool) -> int:
+        """The number of the oldest event that is held, for streams with messages or without; when there is none, the next."""
+        if messages:
+            return self._entries[0].first if self._entries else self.newest + 1
+        return self._changes_gone + 1
+
+    def number_of(self, event_id: str) -> int | None:
+        """The number in an id; None for an event of another process. Raises UnknownId."""
+        run, _, number = event_id.partition("-")
+        if not (number.isascii() and number.isdecimal() and len(number) < 20 and run.isascii() and run.isalnum()):
+            raise UnknownId
+        return min(int(number), self.newest) if run == self.run else None
+
+    def id_of(self, number: int) -> str:
+        return f"{self.run}-{number}"
+
+    def read(self, after: int, messages: bool) -> tuple[bytes, int]:
+        """The next events after this number, encoded, and the number after which to read on. Empty when there are none.
+
+        The caller has looked whether any were given up in between (`oldest`).
+        """
+        chunk: list[bytes] = []
+        size = 0
+        for entry in self._after(after, messages):
+            events = self._encoded(entry)[max(0, after + 1 - entry.first) :]
+            for number, event in enumerate(events, max(after + 1, entry.first)):
+                if chunk and size + len(event) > CHUNK_BYTES:
+                    return b"".join(chunk), number - 1
+                chunk.append(event)
+                size += len(event)
+            after = entry.last
+        return b"".join(chunk), max(after, self.newest)
+
+    async def grown(self, after: int) -> None:
+        """Wait until there is an event after this number."""
+        while self.newest <= after:
+            if self._grown is None:
+                self._grown = trio.Event()
+            await self._grown.wait()
+
+    def levels(self) -> dict[str, Level]:
+        """What is held, against its bounds."""
+        return {"events": self._events, "events_bytes": self._bytes}
+
+    def _after(self, after: int, messages: bool) -> Iterator[_Entry]:
+        """The entries with events after this number, the oldest first. Looks from the end, where most readers are."""
+        found: list[_Entry] = []
+        for entry in reversed(self._entries if messages else self._changes):
+            if entry.last <= after:
+                break
+            found.append(entry)
+        return reversed(found)
+
+    def _encoded(self, entry: _Entry) -> list[bytes]:
+        if not entry.encoded:
+            entry.encoded = self._encode(entry)
+            grown = sum(map(len, entry.encoded))
+            if self._entries and entry.first >= self._entries[0].first:
+                entry.size += grown
+                self._bytes.add(grown)
+                self._trim()
+        return entry.encoded
+
+    def _encode(self, entry: _Entry) -> list[bytes]:
+        time = {"time": round(entry.time, 3)}
+        try:
+            events = list(kinds_and_objects(entry.item, self._site))
+        except ProtocolError:  # of a peer that encodes wrongly: what its numbers stand for nobody knows
+            events = [("gap", {"gap": {"events": entry.count}, "reason": "malformed"})] * entry.count
+        return [encode(kind, self.id_of(number), {**time, **about}) for number, (kind, about) in enumerate(events, entry.first)]
+
+    def _trim(self) -> None:
+        while len(self._entries) > 1 and (self._events.is_over or self._bytes.is_over):
+            gone = self._entries.popleft()
+            self._events.now -= gone.count
+            self._bytes.now -= gone.size

@@ -1,0 +1,157 @@
+"""`POST /messages`: a program in any language publishes a message, and may do so again until it is told that it has arrived.
+
+A message has a key, the client's or one made here. It travels with the message (`sitestack/channel/message_keys.py`), so the
+same message may be posted again, here or at any other member of any site, and everybody is shown it once.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import trio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from relay.node.channel import RelayChannel
+from sitestack.channel.message_keys import Known
+from sitestack.model.errors import ChannelClosed, MessageTooLarge
+from sitestack.model.message import KEY_BYTES_MAX
+
+MESSAGES = "/messages"
+#: Bytes of a body at most, which all connections together may hold in memory.
+BODY_BYTES_MAX = 2 << 20
+#: Seconds for which a request waits for credit before it is told to come again (429).
+WRITABLE_S = 0.25
+#: Seconds for which a request waits until its message is delivered here (504): longer than a failover takes.
+DELIVERED_S = 10.0
+#: Seconds after which a client that is turned away should come again.
+RETRY_AFTER_S = 1
+_KEY_HEADER = "idempotency-key"
+_FIELDS = {"text", "base64", "scope"}
+
+
+class Unfit(Exception):
+    """This request is no message; the argument says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What a request asks for."""
+
+    payload: bytes
+    scope: Literal["all", "site"]
+    key: str
+
+
+#: The member, once it has joined and until it leaves; and what counts a message that was sent.
+FindChannel = Callable[[], RelayChannel | None]
+
+
+class Messages:
+    """Publishes what is posted."""
+
+    def __init__(self, channel: FindChannel, count_sent: Callable[[int], None]) -> None:
+        self._channel = channel
+        self._count_sent = count_sent
+        #: The keys of messages that requests wait for; each request has one.
+        self._under_way: set[str] = set()
+
+    async def post(self, request: Request) -> Response:
+        """Answer once the message is delivered here: 200. Whatever else it says, it may be posted again with its key."""
+        try:
+            posted = read_posted(request, await request.body())
+        except Unfit as error:
+            return _refuse(400, str(error))
+        channel = self._channel()
+        if channel is None:
+            return _refuse(503, "This node is no member now.", again=True)
+        sha256 = hashlib.sha256(posted.payload).digest()
+        if (known := channel.keys.known(posted.key.encode())) is not None:
+            return _answer(channel, posted.key, known, sha256, repeated=True)
+        repeated = posted.key in self._under_way
+        self._under_way.add(posted.key)
+        try:
+            if not repeated and (refusal := await self._send(channel, posted)) is not None:
+                return refusal
+            with trio.move_on_after(DELIVERED_S):
+                known = await channel.keys.delivered(posted.key.encode())
+        finally:
+            self._under_way.discard(posted.key)
+        if known is None:
+            return _refuse(
+                504, "The message is under way; to know when it has arrived, post it again with its key.", again=True
+            )
+        return _answer(channel, posted.key, known, sha256, repeated)
+
+    async def _send(self, channel: RelayChannel, posted: Posted) -> Response | None:
+        """Send, or answer why not; then nothing was sent."""
+        with trio.move_on_after(WRITABLE_S) as waiting:
+            try:
+                await channel.send(posted.payload, posted.scope, key=posted.key.encode())
+            except MessageTooLarge as error:
+                return _refuse(413, f"{error}.")
+            except ChannelClosed:
+                return _refuse(503, "This node is no member any more.", again=True)
+        if waiting.cancelled_caught:
+            return _refuse(429, "Other members or sites are to catch up first.", again=True)
+        if posted.scope == "all":
+            self._count_sent(1)
+        return None
+
+
+def read_posted(request: Request, body: bytes) -> Posted:
+    """The message in a request: its body, or what a JSON body says it is. Raises Unfit."""
+    key = request.headers.get(_KEY_HEADER, "").strip()
+    if len(key) > 2 and key[0] == key[-1] == '"':  # as structured headers have it (RFC 8941)
+        key = key[1:-1]
+    if len(key) > KEY_BYTES_MAX or not all("!" <= each <= "~" for each in key):
+        raise Unfit(f"Idempotency-Key: must have 1 to {KEY_BYTES_MAX} ASCII characters without white space.")
+    key = key or secrets.token_hex(16)
+    scope: Any = request.query_params.get("scope", "all")
+    payload = body
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
+        about = _read_object(body)
+        payload, scope = _payload(about), about.get("scope", scope)
+    if scope not in ("all", "site"):
+        raise Unfit("scope: must be all or site.")
+    return Posted(payload, scope, key)
+
+
+def _read_object(body: bytes) -> dict[str, Any]:
+    try:
+        about = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Unfit("The body is no JSON.") from None
+    if not isinstance(about, dict) or not about.keys() <= _FIELDS or ("text" in about) is ("base64" in about):
+        raise Unfit("A JSON body is an object with text or base64, and perhaps scope.")
+    return about
+
+
+def _payload(about: dict[str, Any]) -> bytes:
+    try:
+        if "text" in about:
+            return str.encode(about["text"])
+        return base64.b64decode(about["base64"], validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        raise Unfit("text: must be a string; base64: must be one of base64.") from None
+
+
+def _answer(channel: RelayChannel, key: str, known: Known, sha256: bytes, repeated: bool) -> Response:
+    """The message with this key is delivered here: is it this one?"""
+    if known.digest != sha256:
+        return _refuse(422, "Another message has been published with this key.")
+    mine = known.id.origin == channel.address
+    identity = [known.id.site, known.id.origin.hex(), known.id.scope.name.lower(), known.id.n]
+    return JSONResponse({"id": identity, "key": key, "repeated": repeated or not mine})
+
+
+def _refuse(status: int, why: str, *, again: bool = False) -> Response:
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if again else {}
+    return JSONResponse({"error": why}, status, headers)

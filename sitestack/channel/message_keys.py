@@ -1,0 +1,101 @@
+"""Message keys: by them a member recognises a message that was sent again, by its sender or through another member.
+
+A key travels at the end of its message's batch, so every member of every site has it as soon as the message itself. A message
+whose key a member has delivered already is not shown to its application. So a program that does not know whether its message
+has arrived sends it again, with the same key, wherever it likes.
+
+A member knows the keys of the last `KEYS_MAX` messages with keys, for `KEY_AGE_S`; a process that joins begins without any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import trio
+
+from sitestack.model.address import Address
+from sitestack.model.errors import LocalError
+from sitestack.model.level import Level
+from sitestack.model.message import KEY_BYTES_MAX, Batch, MessageId
+
+#: Keys at most: some 30 MB. The oldest is forgotten first.
+KEYS_MAX = 65_536
+#: Seconds for which a key is known. Longer than the default of `relay.budget.age_s`, for which one copy of a message may wait
+#: for a lost site that another copy has reached.
+KEY_AGE_S = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The message that was delivered with a key."""
+
+    id: MessageId
+    #: SHA-256 of its payload.
+    digest: bytes
+    #: When it was delivered (s).
+    at: float
+
+
+def require_fit(key: bytes, target: Address | None) -> None:
+    """Raises LocalError unless a message to `target` (None: a multicast) can have this key."""
+    if target is not None:
+        raise LocalError("only a multicast can have a key")
+    if len(key) > KEY_BYTES_MAX:
+        raise LocalError(f"a key has at most {KEY_BYTES_MAX} bytes, not {len(key)}")
+
+
+class MessageKeys:
+    """The keys of what one member has delivered."""
+
+    def __init__(self, keys_max: int = KEYS_MAX, age_s: float = KEY_AGE_S) -> None:
+        #: Number of messages that were not shown, because others with their keys had been.
+        self.repeats = 0
+        self._keys_max = keys_max
+        self._age_s = age_s
+        #: In the order of delivery.
+        self._known: dict[bytes, Known] = {}
+        self._high = 0
+        #: Who waits for a key is a caller of this channel; each waits for one.
+        self._awaited: dict[bytes, trio.Event] = {}
+
+    def known(self, key: bytes) -> Known | None:
+        """The message that was delivered with this key, if one was and it is not forgotten."""
+        self._forget(trio.current_time())
+        return self._known.get(key)
+
+    async def delivered(self, key: bytes) -> Known:
+        """Wait until a message with this key is delivered here."""
+        while (known := self.known(key)) is None:
+            await self._awaited.setdefault(key, trio.Event()).wait()
+        return known
+
+    def is_repeat(self, batch: Batch) -> bool:
+        """Whether a message with the key of this one has been delivered; if not, this one has now."""
+        key = batch.key
+        if not key:
+            return False
+        now = trio.current_time()
+        self._forget(now)
+        if key in self._known:
+            self.repeats += 1
+            return True
+        digest = hashlib.sha256(batch.body[4 : len(batch.body) - len(key)]).digest()
+        self._known[key] = Known(MessageId(batch.site, batch.origin, batch.scope, batch.first), digest, now)
+        if len(self._known) > self._keys_max:
+            del self._known[next(iter(self._known))]
+        self._high = max(self._high, len(self._known))
+        if (awaited := self._awaited.pop(key, None)) is not None:
+            awaited.set()
+        return False
+
+    def level(self) -> Level:
+        """Keys that are known, against their bound."""
+        return Level.of(len(self._known), self._keys_max, "keys by which messages are recognised for an hour", high=self._high)
+
+    def _forget(self, now: float) -> None:
+        while self._known:
+            key, oldest = next(iter(self._known.items()))
+            if now - oldest.at < self._age_s:
+                return
+            del self._known[key]

@@ -1,0 +1,44 @@
+"""`/openapi.json` describes the paths that there are, and no others."""
+
+from __future__ import annotations
+
+import json
+
+from starlette.routing import Route
+
+from relay.node.http.app import make_app
+from relay.node.http.openapi import describe_api
+from relay.node.http.token import BearerToken
+from tests.relay.node.http.test_http import FakeNode, get, served
+
+
+def test_every_path_and_method_is_described_except_those_of_the_dashboard() -> None:
+    routes = [route for route in make_app(FakeNode().served()).routes if isinstance(route, Route)]
+    served = {(route.path, method.lower()) for route in routes for method in (route.methods or set()) - {"HEAD"}}
+    pages = {(path, method) for path, method in served if path == "/" or path.startswith("/dashboard/")}
+    described = {(path, method) for path, methods in describe_api("1", token=False)["paths"].items() for method in methods}
+    assert described == served - pages
+
+
+def test_every_reference_in_the_description_leads_somewhere() -> None:
+    about = describe_api("1", token=False)
+    text = json.dumps(about)
+    wanted = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
+    assert wanted <= about["components"]["schemas"].keys()
+
+
+def test_what_wants_the_token_says_so() -> None:
+    paths = describe_api("1", token=True)["paths"]
+    secured = {path for path, methods in paths.items() for each in methods.values() if each["security"]}
+    assert secured == {"/status", "/metrics", "/events", "/messages"}
+
+
+async def test_the_description_and_the_page_are_served_to_everybody_and_the_rest_is_not() -> None:
+    async with served(FakeNode(), BearerToken("hush-hush-hush-hush")) as place:
+        for path, methods in json.loads((await get(place, "/openapi.json"))[1])["paths"].items():
+            for method, operation in methods.items():
+                status, _, _ = await get(place, path, method.upper()) if method == "get" else (401, "", None)
+                assert (status == 401) is bool(operation["security"]), path
+        status, text, answer = await get(place, "/")
+        assert (status, "<!doctype html>" in text.lower()) == (200, True)
+        assert "script-src 'self'" in answer.headers["content-security-policy"]
