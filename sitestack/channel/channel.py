@@ -23,7 +23,7 @@ from sitestack.channel.state_handover import SharedState, StateHandover
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.config import SiteConfig
 from sitestack.journal.recorder import Recorder
-from sitestack.layers.batching import Batching
+from sitestack.layers.batching import SIZE_BYTES, Batching
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import (
     ChannelClosed,
@@ -70,10 +70,10 @@ if TYPE_CHECKING:
 else:
     X_co = TypeVar("X_co", covariant=True)
 
-#: `send` gives the other tasks a turn after this many messages or bytes: about one full batch. A coordinator that sends closes
-#: a batch in each turn, so with a quarter of this its messages cost more than twice as much.
+#: `send` gives the other tasks a turn after this many messages, or before so many bytes become more than one full batch. A
+#: coordinator that sends closes a batch in each turn, so with a quarter of this its messages cost more than twice as much.
 BURST_MESSAGES = 256
-BURST_BYTES = 32 * 1024
+BURST_BYTES = 59_000
 
 _SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
 
@@ -166,7 +166,8 @@ class Channel(Generic[X_co]):
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
-        if self._burst_messages >= BURST_MESSAGES or self._burst_bytes >= BURST_BYTES:
+        size = len(payload) + SIZE_BYTES
+        if self._burst_messages >= BURST_MESSAGES or self._burst_bytes + size > BURST_BYTES:
             self._burst_messages = self._burst_bytes = 0
             await trio.lowlevel.checkpoint()
         gate = self._gate
@@ -185,7 +186,7 @@ class Channel(Generic[X_co]):
         if not self._driver.awake:
             self._driver.wake()
         self._burst_messages += 1
-        self._burst_bytes += len(payload)
+        self._burst_bytes += size
 
     def _require_open(self) -> None:
         if self.excluded is not None:

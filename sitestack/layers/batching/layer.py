@@ -48,8 +48,9 @@ def _held_bytes(frame: Frame) -> int:
 class BatchingConfig:
     """The sizes of batches and windows. Larger batches and windows give throughput, smaller ones bound memory and delay."""
 
-    #: A batch closes before its body grows beyond this; a larger message is a batch of its own.
-    batch_bytes_max: int = 32 * 1024
+    #: A batch closes before its body grows beyond this; a larger message is a batch of its own. The default fills a datagram of
+    #: `transport.datagram_bytes_max`, with headers and seal: what comes on top of it is the same for each batch and datagram.
+    batch_bytes_max: int = 59_000
     #: How many messages a batch holds at most.
     batch_count_max: int = 4096
     #: How many bytes of own multicasts may be on their way back to this member before full batches wait too.
