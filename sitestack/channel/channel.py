@@ -207,8 +207,8 @@ class Channel(Generic[X_co]):
             item = await anext(self._receive_end)
             if not isinstance(item, Delivery):
                 return cast("View | Gap | X_co", item)
-            self._messages = item.messages()
             try:
+                self._messages = item.messages()
                 return next(self._messages)
             except ProtocolError as error:
                 self._stack.count_drop(error.reason)
