@@ -19,6 +19,7 @@ from sitestack.channel.driver import Driver
 from sitestack.channel.extension import Extension
 from sitestack.channel.inbox import Delivery, Inbox, Mark
 from sitestack.channel.receive_end import ReceiveEnd
+from sitestack.channel.send_many import ManySender
 from sitestack.channel.state_handover import SharedState, StateHandover
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.config import SiteConfig
@@ -78,7 +79,7 @@ BURST_BYTES = 59_000
 _SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
 
 
-class Channel(Generic[X_co]):
+class Channel(ManySender, Generic[X_co]):
     """One member's end of the site. Made by `open_channel`.
 
     Any number of tasks may send. Each event goes to the first task that asks, so only one task should receive. `X_co` is the
