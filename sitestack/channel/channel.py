@@ -19,12 +19,13 @@ from sitestack.channel.extension import Extension
 from sitestack.channel.inbox import Delivery, Inbox, Mark
 from sitestack.channel.message_keys import MessageKeys, require_fit
 from sitestack.channel.receive_end import ReceiveEnd
+from sitestack.channel.send_many import ManySender
 from sitestack.channel.state_handover import SharedState, StateHandover
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.channel.version import installed_version
 from sitestack.config import SiteConfig
 from sitestack.journal.recorder import Recorder
-from sitestack.layers.batching import Batching
+from sitestack.layers.batching import SIZE_BYTES, Batching
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import (
     ChannelClosed,
@@ -71,15 +72,15 @@ if TYPE_CHECKING:
 else:
     X_co = TypeVar("X_co", covariant=True)
 
-#: `send` gives the other tasks a turn after this many messages or bytes: about one full batch. A coordinator that sends closes
-#: a batch in each turn, so with a quarter of this its messages cost more than twice as much.
+#: `send` gives the other tasks a turn after this many messages, or before so many bytes become more than one full batch. A
+#: coordinator that sends closes a batch in each turn, so with a quarter of this its messages cost more than twice as much.
 BURST_MESSAGES = 256
-BURST_BYTES = 32 * 1024
+BURST_BYTES = 59_000
 
 _SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
 
 
-class Channel(Generic[X_co]):
+class Channel(ManySender, Generic[X_co]):
     """One member's end of the site. Made by `open_channel`.
 
     Any number of tasks may send. Each event goes to the first task that asks, so only one task should receive. `X_co` is the
@@ -171,7 +172,8 @@ class Channel(Generic[X_co]):
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
-        if self._burst_messages >= BURST_MESSAGES or self._burst_bytes >= BURST_BYTES:
+        size = len(payload) + SIZE_BYTES
+        if self._burst_messages >= BURST_MESSAGES or self._burst_bytes + size > BURST_BYTES:
             self._burst_messages = self._burst_bytes = 0
             await trio.lowlevel.checkpoint()
         gate = self._gate
@@ -192,7 +194,7 @@ class Channel(Generic[X_co]):
         if not self._driver.awake:
             self._driver.wake()
         self._burst_messages += 1
-        self._burst_bytes += len(payload)
+        self._burst_bytes += size
 
     def _require_open(self) -> None:
         if self.excluded is not None:
@@ -213,8 +215,8 @@ class Channel(Generic[X_co]):
             item = await anext(self._receive_end)
             if not isinstance(item, Delivery):
                 return cast("View | Gap | X_co", item)
-            self._messages = item.messages()
             try:
+                self._messages = item.messages()
                 return next(self._messages)
             except ProtocolError as error:
                 self._stack.count_drop(error.reason)

@@ -11,7 +11,7 @@ from sitestack.model.address import Address
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
-from sitestack.model.message import Batch, Message, MessageId, Scope
+from sitestack.model.message import Batch, Message, Scope, make_messages
 from sitestack.model.roster import NOBODY, Roster
 from sitestack.model.view import View, ViewId
 
@@ -43,9 +43,7 @@ class Delivery:
 
     def messages(self) -> Iterator[Message]:
         """The messages in order. Raises ProtocolError like `payloads`."""
-        batch, roster = self.batch, self.roster
-        for n, payload in enumerate(batch.payloads(), batch.first):
-            yield Message(self.source, payload, MessageId(batch.site, batch.origin, batch.scope, n), roster)
+        return make_messages(self.source, self.batch, self.roster)
 
 
 def cost_bytes(item: object) -> int:

@@ -11,9 +11,12 @@ ends with the key, so that whoever relays the batch relays the key.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache, partial
+from itertools import count, repeat
+from typing import NamedTuple
 
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
@@ -96,15 +99,35 @@ def pack_body(payloads: Sequence[bytes], key: bytes = b"") -> bytes:
     return struct.pack(f"<{len(payloads)}I", *map(len, payloads)) + b"".join(payloads) + key
 
 
-def unpack_body(body: bytes, count: int) -> Iterator[bytes]:
-    """The payloads of a body. Raises ProtocolError("body") when sizes and length disagree."""
-    if 4 * count > len(body):
+def unpack_body(body: bytes, number: int) -> Iterator[bytes]:
+    """The payloads of a body with so many. Raises ProtocolError("body") when sizes and length disagree."""
+    table = body[: 4 * number]
+    first = table[:4]
+    if len(table) < 4 * number or first * number != table:
+        return _slices(body, _sizes(body, number))
+    size = int.from_bytes(first, "little")
+    _check_rest(len(body) - number * (4 + size), number)
+    return iter(_cutter(size, number)(body, 4 * number))
+
+
+@lru_cache(maxsize=32)
+def _cutter(size: int, number: int) -> Callable[[bytes, int], tuple[bytes, ...]]:
+    """Cuts so many payloads of one size out of a body: most batches are such, and like the one before."""
+    return struct.Struct(f"{size}s" * number).unpack_from
+
+
+def _sizes(body: bytes, number: int) -> tuple[int, ...]:
+    if 4 * number > len(body):
         raise ProtocolError("body")
-    sizes = struct.unpack_from(f"<{count}I", body)
-    rest = len(body) - 4 * count - sum(sizes)
-    if rest and not (count == 1 and 0 < rest <= KEY_BYTES_MAX):
+    sizes: tuple[int, ...] = struct.unpack_from(f"<{number}I", body)
+    _check_rest(len(body) - 4 * number - sum(sizes), number)
+    return sizes
+
+
+def _check_rest(rest: int, number: int) -> None:
+    """Whether so many bytes may stand behind the payloads: none, or the key of the only one."""
+    if rest and not (number == 1 and 0 < rest <= KEY_BYTES_MAX):
         raise ProtocolError("body")
-    return _slices(body, sizes)
 
 
 def _slices(body: bytes, sizes: tuple[int, ...]) -> Iterator[bytes]:
@@ -125,16 +148,51 @@ class MessageId:
     n: int
 
 
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message as the application receives it. `source` can be replied to; for another site it is a `ProxyUUID`."""
+class _MessageFields(NamedTuple):
+    """What a message is made of. `stem` is the id of a message of the same batch: it makes none for each message."""
 
     source: Address
     payload: bytes
-    id: MessageId
-    #: The logical names at the time of delivery.
-    roster: Roster = field(default=NOBODY, repr=False, compare=False)
+    stem: MessageId
+    number: int
+    roster: Roster
+
+
+class Message(_MessageFields):
+    """A message as the application receives it. `source` can be replied to; for another site it is a `ProxyUUID`.
+
+    Two messages are equal when their source, payload and id are, whatever the names at the time. It is a tuple, which is made
+    in half the time of any other object; that it is one means nothing: its parts have names, and no order.
+    """
+
+    __slots__ = ()
+    __match_args__ = ("source", "payload", "id", "roster")
+
+    def __new__(cls, source: Address, payload: bytes, id: MessageId, roster: Roster = NOBODY) -> Message:
+        return tuple.__new__(cls, (source, payload, id, id.n, roster))
+
+    def __getnewargs__(self) -> tuple[Address, bytes, MessageId, Roster]:
+        return (self.source, self.payload, self.id, self.roster)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message):
+            return False  # also to the tuple that it is
+        return self.payload == other.payload and self.source == other.source and self.id == other.id
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.source, self.payload, self.id))
+
+    def __repr__(self) -> str:
+        return f"Message(source={self.source!r}, payload={self.payload!r}, id={self.id!r})"
+
+    @property
+    def id(self) -> MessageId:
+        """Its identity from end to end."""
+        stem = self.stem
+        return MessageId(stem.site, stem.origin, stem.scope, self.number)
 
     @property
     def sender(self) -> str:
@@ -147,4 +205,15 @@ class Message:
     @property
     def scope(self) -> Scope:
         """Whether the message went to all sites, to this site, or to this member only."""
-        return self.id.scope
+        return self.stem.scope
+
+
+_make_message = partial(tuple.__new__, Message)
+
+
+def make_messages(source: Address, batch: Batch, roster: Roster) -> Iterator[Message]:
+    """The messages of a batch in order, each made by nothing but C. Raises ProtocolError("body")."""
+    # An id and not the batch, of which one message that is kept would keep the whole body.
+    stem = MessageId(batch.site, batch.origin, batch.scope, batch.first)
+    fields = zip(repeat(source), batch.payloads(), repeat(stem), count(batch.first), repeat(roster))
+    return map(_make_message, fields)

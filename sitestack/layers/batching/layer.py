@@ -48,8 +48,9 @@ def _held_bytes(frame: Frame) -> int:
 class BatchingConfig:
     """The sizes of batches and windows. Larger batches and windows give throughput, smaller ones bound memory and delay."""
 
-    #: A batch closes before its body grows beyond this; a larger message is a batch of its own.
-    batch_bytes_max: int = 32 * 1024
+    #: A batch closes before its body grows beyond this; a larger message is a batch of its own. The default fills a datagram of
+    #: `transport.datagram_bytes_max`, with headers and seal: what comes on top of it is the same for each batch and datagram.
+    batch_bytes_max: int = 59_000
     #: How many messages a batch holds at most.
     batch_count_max: int = 4096
     #: How many bytes of own multicasts may be on their way back to this member before full batches wait too.
@@ -139,6 +140,34 @@ class Batching(Layer):
         if key:
             opened.cut(key)
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
+
+    def extend(self, payloads: list[bytes], scope: Scope, target: Address | None = None, silent: bool = False) -> bool:
+        """Put messages at the end of the open batch, each as by `append`: together, when one batch can hold them all.
+
+        Raises as `append` does, and then none of them was sent.
+        """
+        self.require_size(max(map(len, payloads), default=0))
+        size = sum(map(len, payloads)) + SIZE_BYTES * len(payloads)
+        if size > self._batch_bytes_max or len(payloads) > self._batch_count_max:
+            for payload in payloads:
+                self.append(payload, scope, target, silent)
+            return self.writable
+        if self._refusing:
+            raise ChannelClosed("the channel is closed")
+        opened = self._multicasts[scope] if target is None else self._to(target, scope)
+        full = opened.body_bytes + size > self._batch_bytes_max or len(opened.payloads) + len(payloads) > self._batch_count_max
+        if full or opened.silent is not silent:
+            opened.cut()
+            opened.silent = silent
+        opened.payloads += payloads
+        opened.body_bytes += size
+        self._open_bytes += size
+        return self.writable
+
+    def require_size(self, size: int) -> None:
+        """Raise MessageTooLarge unless a message may have so many bytes."""
+        if size > self._payload_bytes_max:
+            raise MessageTooLarge(f"{size} bytes are more than the allowed {self._payload_bytes_max}")
 
     @property
     def writable(self) -> bool:
