@@ -160,9 +160,9 @@ class Channel(ManySender, Generic[X_co]):
         member is shown the first, whoever sends them (`sitestack/channel/message_keys.py` says how long it remembers).
 
         It waits only while this member has no credit, or with a multicast to all while another site lags by the whole budget
-        (`relay/replica/pace.py`), and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`
-        bytes. Both come first, so that a cancelled `send` has sent nothing. A member that only sends has to receive all the
-        same, if only to discard: with `backlog_bytes_max` bytes untaken it stops its whole site.
+        (`relay/replica/pace.py`), and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES` bytes. Both come
+        first, so that a cancelled `send` has sent nothing. On an idle channel the datagram leaves inside `send`. A member that
+        only sends has to receive all the same, if only to discard: with `backlog_bytes_max` bytes untaken it stops its site.
 
         The task that receives does not wait while the others wait for it to take more, or a joiner for its state: its messages
         are then kept in memory, beyond `send_credit_bytes`. It must not wait for another task that sends.
@@ -191,10 +191,10 @@ class Channel(ManySender, Generic[X_co]):
             if self._recorder is not None:
                 self._recorder.reject(type(error).__name__)
             raise
-        if not self._driver.awake:
-            self._driver.wake()
         self._burst_messages += 1
         self._burst_bytes += size
+        if not self._driver.awake:
+            self._driver.hurry()
 
     def _require_open(self) -> None:
         if self.excluded is not None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from sitestack.layers.fragment import Fragment
 from sitestack.layers.path_mtu import PathMtu
 from sitestack.model.address import Address, Physical
-from sitestack.model.events import Blocked, Event, Left, ViewInstalled
+from sitestack.model.events import Blocked, Event, Left, Unblocked, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View
 from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Transmit
@@ -36,7 +36,7 @@ class Announcer(Layer):
     name = "announcer"
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        return [Announce(event)] if isinstance(event, ViewInstalled | Blocked | Left) else [Down(event)]
+        return [Announce(event)] if isinstance(event, ViewInstalled | Blocked | Unblocked | Left) else [Down(event)]
 
 
 class KnownPlaces(Layer):

@@ -18,6 +18,9 @@ from tests.harness.wire import Packet
 
 #: Largest datagram in bytes: so small that a packet has one frame, and the fate of a packet is that of one frame.
 ONE_FRAME_BYTES = 130
+#: Seconds after which all that arrived is acknowledged, also what no frame to the same peer could take along; and nothing
+#: is sent again yet.
+ACKED_S = 0.04
 
 
 class Talkers(Group):

@@ -1,4 +1,4 @@
-"""The mutants of the turn loop: two of its steps change places (decision 11)."""
+"""The mutants of the turn loop (two of its steps change places, decision 11), and of when a turn runs and acknowledges."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import pairwise
 from tests.mutants.mutant import Edit, Mutant
 
 TURN_LOOP = "sitestack/stack/turn.py"
+UNICAST = "sitestack/layers/unicast/layer.py"
 STORIES = "tests/simulation/relay/test_turn_steps.py"
 
 #: The lines of the turn's steps, as they stand in the turn loop.
@@ -48,5 +49,17 @@ TURN = (
         "a datagram may be all small frames, each of which costs a thousand times as much as its bytes",
         (Edit("sitestack/wire/codec.py", "min(FRAMES_MAX, SMALL_FRAMES_MAX + size // BYTES_PER_FRAME)", "4_096"),),
         ("tests/sitestack/wire/test_codec.py::test_small_frames_are_few_so_that_every_byte_causes_bounded_work",),
+    ),
+    Mutant(
+        "ACK-view-change",
+        "acknowledgements wait during a view change too, so a leaver reports what has arrived",
+        (Edit(UNICAST, "isinstance(event, Blocked | Left)", "isinstance(event, Left)"),),
+        ("tests/simulation/test_last_unicasts.py::test_what_was_delivered_just_before_its_sender_left_is_not_reported",),
+    ),
+    Mutant(
+        "DRIVER-stream",
+        "each message of a stream that finds the channel idle for a moment is a turn of its own",
+        (Edit("sitestack/channel/driver.py", "STREAM_TURNS = 16", "STREAM_TURNS = 0"),),
+        ("tests/sitestack/channel/test_driver.py::test_a_stream_takes_as_few_turns_as_bursts",),
     ),
 )

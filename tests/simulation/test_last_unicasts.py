@@ -48,3 +48,42 @@ def test_what_was_acknowledged_is_not_reported() -> None:
     script.view("A", "C")
     assert reports(script, "B") == []
     verdict(script)
+
+
+#: Seconds within which a member has left when the flush for that has begun: less than an acknowledgement may wait.
+LEFT_S = 0.02
+
+
+def test_what_was_delivered_just_before_its_sender_left_is_not_reported() -> None:
+    """Acknowledgements wait for a frame to the same peer, but not while the view changes."""
+    script = site("A", "B", "C")
+    script.send("B", "first", to=script["C"].local.address)
+    script.run(SOON)
+    late = script.hold("B", "C", UnicastData, carrying=["last"])
+    script.send("B", "last", to=script["C"].local.address)
+    script["B"].leave()
+    script.until(lambda: script["C"].blocked.since is not None, "C is blocked")
+    script.release(late)
+    script.until(lambda: script["B"].left, "B has left", within=LEFT_S)
+    script.run(10.0)
+    assert script.delivered("C") == ["first", "last"]
+    assert reports(script, "B") == []
+    verdict(script)
+
+
+@pytest.mark.parametrize("leaver", ["A", "C"])
+def test_what_was_delivered_to_one_just_before_it_left_is_not_reported(leaver: str) -> None:
+    """Who leaves acknowledges everything as it goes: nobody can ask it later."""
+    script = site("A", "B", "C")
+    script.send("B", "first", to=script[leaver].local.address)
+    script.run(SOON)
+    late = script.hold("B", leaver, UnicastData, carrying=["last"])
+    script.send("B", "last", to=script[leaver].local.address)
+    script[leaver].leave()
+    script.until(lambda: script[leaver].blocked.since is not None, f"{leaver} is blocked")
+    script.release(late)
+    script.until(lambda: script[leaver].left, f"{leaver} has left", within=LEFT_S)
+    script.run(10.0)
+    assert script.delivered(leaver) == ["first", "last"]
+    assert reports(script, "B") == []
+    verdict(script)

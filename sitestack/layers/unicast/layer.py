@@ -3,6 +3,9 @@
 A frame to an `Address` that is not `unreliable` is numbered and sent until it is acknowledged (`sender.py`); the other end puts
 what arrives in order (`receiver.py`); `headers.py` explains the numbers. Either end may close its side at any time without
 telling the other: as long as both processes live, everything is delivered exactly once and in order.
+
+An acknowledgement leaves with the next frame to the same peer, in its datagram (docs/decisions/0020). It waits for none while
+the peer needs it (`Receiver.must_answer`), nor during a view change: who leaves gracefully is to know what has arrived.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastConfi
 from sitestack.layers.unicast.receiver import Receiver
 from sitestack.layers.unicast.sender import Sender
 from sitestack.model.address import Address
-from sitestack.model.events import CloseConnection, Event, Left, Undeliverable, ViewInstalled
+from sitestack.model.events import Blocked, CloseConnection, Event, Left, Unblocked, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
@@ -71,10 +74,14 @@ class Unicast(Layer):
         self._me = local.address
         self._config = config
         self._senders: dict[Address, Sender] = {}
-        #: In order of the last activity (as of the end of a turn), so that at the bound the longest silent peer goes first.
+        #: In order of the last activity (but for some milliseconds), so that at the bound the longest silent peer goes first.
         self._receivers: dict[Address, Receiver] = {}
         #: Receivers that answer at the end of this turn: one answer a peer, however much arrived.
         self._to_answer: dict[Address, Receiver] = {}
+        #: Receivers whose answer waits for a frame to their peer, in the order in which it is due.
+        self._owing: dict[Address, Receiver] = {}
+        #: Whether a view change is under way.
+        self._blocked = False
         self._conn_ids = count(1)
         self._windows = count(1)
         self._reorder_all_bytes = Level(REORDER_ALL_BYTES_MAX)
@@ -98,6 +105,8 @@ class Unicast(Layer):
                 return [Down(event)]
             if dest == self._me:
                 return [Up(event)]
+            if dest in self._owing:
+                self._to_answer[dest] = self._owing.pop(dest)
             return [Down(event)] if event.unreliable else self._send(dest, event, now)
         if isinstance(event, CloseConnection):
             return self._close(event.member, now)
@@ -120,13 +129,20 @@ class Unicast(Layer):
             return [Up(event)]
         if isinstance(event, ViewInstalled):
             self._follow_view(event, now)
+            self._blocked = event.blocked
+        elif isinstance(event, Unblocked):
+            self._blocked = False
+        elif isinstance(event, Blocked | Left):
+            self._blocked = True
+            self._to_answer |= self._owing
+            self._owing.clear()
         if isinstance(event, Left):
             # A member that has left gets no acknowledgements: report its frames while the layers above still listen (X10).
             return [*[each for peer, one in list(self._senders.items()) for each in self._forget_sender(peer, one)], Up(event)]
         return [Up(event)]
 
     def flush(self, now: float) -> list[Effect]:
-        """Acknowledge and ask for missing frames, once a turn and peer."""
+        """Acknowledge what is due, and ask for missing frames, once a turn and peer."""
         effects: list[Effect] = []
         for peer, receiver in self._to_answer.items():
             self._receivers[peer] = self._receivers.pop(peer)
@@ -140,7 +156,10 @@ class Unicast(Layer):
         return effects
 
     def expire(self, now: float) -> list[Effect]:
-        """Send again, ask again, give up, or forget, whatever is due."""
+        """Acknowledge, send again, ask again, give up, or forget, whatever is due."""
+        while (due := self._answer_due()) is not None and due <= now:
+            peer = next(iter(self._owing))
+            self._to_answer[peer] = self._owing.pop(peer)  # `flush` answers
         if self._due is None or now < self._due:
             return []
         self._due = None
@@ -158,7 +177,14 @@ class Unicast(Layer):
 
     def deadline(self) -> float | None:
         """The earliest deadline, or a time a little before it."""
-        return self._due
+        due = self._answer_due()
+        return self._due if due is None or (self._due is not None and self._due < due) else due
+
+    def _answer_due(self) -> float | None:
+        """When the first of the answers that wait is due."""
+        for receiver in self._owing.values():
+            return receiver.answer_at
+        return None
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -199,14 +225,24 @@ class Unicast(Layer):
         receiver = self._receivers.get(peer)
         if receiver is None:
             receiver = self._remember(peer, now)
-        self._to_answer[peer] = receiver
         if isinstance(header, UnicastSync):
-            return receiver.handle_sync(header, now)
-        # Most of the time nothing waits anywhere, and nothing has to be counted.
-        shed = self._shed(frame_bytes(frame)) if self._reorder_all_bytes.now else []
-        effects = receiver.handle_data(frame, header, now)
-        self._reorder_bytes_high = max(self._reorder_bytes_high, receiver.buffer_bytes)
-        return [*shed, *effects]
+            effects = receiver.handle_sync(header, now)
+        else:
+            # Most of the time nothing waits anywhere, and nothing has to be counted.
+            shed = self._shed(frame_bytes(frame)) if self._reorder_all_bytes.now else []
+            effects = [*shed, *receiver.handle_data(frame, header, now)]
+            self._reorder_bytes_high = max(self._reorder_bytes_high, receiver.buffer_bytes)
+        self._owe(peer, receiver)
+        return effects
+
+    def _owe(self, peer: Address, receiver: Receiver) -> None:
+        """Answer at the end of this turn, or let the answer wait for a frame to this peer."""
+        if self._blocked or receiver.must_answer:
+            self._owing.pop(peer, None)
+            self._to_answer[peer] = receiver
+        elif peer not in self._owing and peer not in self._to_answer:
+            self._receivers[peer] = self._receivers.pop(peer)
+            self._owing[peer] = receiver
 
     def _remember(self, peer: Address, now: float) -> Receiver:
         """Add a receiver for a new peer. At the bound the peer that was silent longest is forgotten for it."""
@@ -220,6 +256,7 @@ class Unicast(Layer):
     def _forget_receiver(self, peer: Address) -> None:
         self._receivers.pop(peer).close()
         self._to_answer.pop(peer, None)
+        self._owing.pop(peer, None)
 
     def _shed(self, size: int) -> list[Effect]:
         """When all peers together have too much ahead of holes, those that have most lose it: it was not acknowledged.
@@ -236,6 +273,7 @@ class Unicast(Layer):
 
     def _expire_receiver(self, peer: Address, receiver: Receiver, now: float) -> None:
         if receiver.wants_to_ask(now):
+            self._owing.pop(peer, None)
             self._to_answer[peer] = receiver  # `flush` asks, and arms the next deadline
             return
         if receiver.is_past(now):

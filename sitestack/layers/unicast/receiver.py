@@ -25,6 +25,12 @@ from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.stack.layer import Dropped, Effect, Up
 
+#: Seconds for which an acknowledgement waits for a frame to the same peer. The sender repeats what is not acknowledged after
+#: three times as long, or later; a shorter wait would end more often than it spares a datagram.
+ACK_DELAY_S = 0.03
+#: Frames after which it waits no longer, so that windows of the usual size never fill for want of it.
+ACK_FRAMES = 16
+
 
 class Receiver:
     """Everything that comes from one peer."""
@@ -62,6 +68,21 @@ class Receiver:
         #: The earliest time to ask for a hole, or for the start of the connection.
         self._ask_at = now
         self.heard_at = now
+        #: Frames heard since the last answer, and their bytes; whether the peer waits for it, or repeats what it has not got.
+        self._owed_frames = self._owed_bytes = 0
+        self._is_awaited = False
+        self._ack_frames = min(ACK_FRAMES, max(1, config.window_frames_max // 4))
+        self._ack_bytes = config.window_bytes_max // 4
+        self._ack_delay_s = min(ACK_DELAY_S, config.retransmit_interval_s / 3)
+        #: When what is owed must be answered; set with the first frame after an answer.
+        self.answer_at = now
+
+    @property
+    def must_answer(self) -> bool:
+        """Whether the answer waits for no frame to the peer: something is missing, the peer needs it, or much is owed."""
+        return (
+            self._is_awaited or self._lacks_some or self._owed_frames >= self._ack_frames or self._owed_bytes >= self._ack_bytes
+        )
 
     @property
     def is_open(self) -> bool:
@@ -79,7 +100,9 @@ class Receiver:
         """Deliver a frame if it is the next one, together with those that waited for it; otherwise let it wait."""
         refused = self._enter(header, now)
         if refused is not None:
+            self._is_awaited = True
             return [Dropped(refused)]
+        self._owe(frame_bytes(frame), now)
         effects = self._settle(header.seqno, now) if header.first else []
         expected = self._next_seqno
         if header.seqno == expected:
@@ -87,7 +110,14 @@ class Receiver:
             self.last_mid = header.mid
             effects += self._deliver(frame)
             return effects + self._drain(now) if self._lacks_some else effects
+        self._is_awaited = True
         return effects + self._keep(frame, header, now)
+
+    def _owe(self, size: int, now: float) -> None:
+        if not self._owed_frames:
+            self.answer_at = now + self._ack_delay_s
+        self._owed_frames += 1
+        self._owed_bytes += size
 
     def _deliver(self, frame: Frame) -> list[Effect]:
         """Hand up the message whose turn it is, unless it was already delivered out of band."""
@@ -98,6 +128,7 @@ class Receiver:
 
     def handle_sync(self, header: UnicastSync, now: float) -> list[Effect]:
         """Open the window at a message that is still to come."""
+        self._is_awaited = True
         refused = self._enter(header, now)
         return [Dropped(refused)] if refused is not None else self._settle(header.seqno, now)
 
@@ -127,6 +158,7 @@ class Receiver:
         start = max(seqno, self.last_mid + 1 - self._offset)
         if self._next_seqno is None:
             self._window = next(self._windows)
+            self._is_awaited = True
         elif start <= self._next_seqno:
             return []
         self._next_seqno = start
@@ -198,7 +230,9 @@ class Receiver:
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def answer(self, now: float) -> UnicastAck | SendFirst | None:
-        """The answer to the peer at the end of a turn in which it was heard or a hole became old; None when there is none."""
+        """The answer to the peer at the end of a turn in which one is due or a hole became old; None when there is none."""
+        self._owed_frames = self._owed_bytes = 0
+        self._is_awaited = False
         asking = self._lacks_some and now >= self._ask_at
         if asking:
             self._ask_at = now + self._ask_s * (1 + self._rng.random() / 2)

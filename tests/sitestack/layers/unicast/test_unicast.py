@@ -14,7 +14,7 @@ from sitestack.model.path_events import PathDoubt
 from sitestack.stack.layer import Down, Dropped, Up
 from tests.harness.addresses import address, local_of
 from tests.harness.messages import unicast_of
-from tests.harness.talkers import Talkers
+from tests.harness.talkers import ACKED_S, Talkers
 from tests.harness.wire import Fate, Faults, Packet, keep, lose
 
 A, B = address("A"), address("B")
@@ -291,13 +291,13 @@ def test_a_receiver_without_a_window_is_told_where_to_start_although_nothing_is_
     group = Talkers()
     group.send("A", "B", "1", "2")
     late = group.wire.sent[1]
-    group.run(0.01)
+    group.run(ACKED_S)
     group.close("B", "A")
     group.story()
     group.inject(late)
-    group.run(0.01)
+    group.run(ACKED_S)
     group.send("A", "B", "3")
-    group.run(0.01)
+    group.run(ACKED_S)
     assert group.story().splitlines() == [
         "A -> B: 1.2 mid 2 2 (again)",
         "B -> A: send-first 1",
@@ -339,14 +339,14 @@ def test_mids_leap_over_what_was_given_up_and_never_fall() -> None:
     """A sender that is made anew must not use mids that the peer already has: they would look like duplicates."""
     group = Talkers(config=UnicastConfig(idle_s=1.0, tombstone_s=1000.0))
     group.send("A", "B", "1", "2", "3")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.wire.rule = lambda packet: Fate.LOSE
     group.send("A", "B", "lost")
     group.run(70)
     assert group["A"].undeliverable == ["lost"]
     group.wire.rule = keep
     group.send("A", "B", "5")
-    group.run(0.01)
+    group.run(ACKED_S)
     assert group["B"].texts["A"] == ["1", "2", "3", "5"]
     assert group.wire.sent[-2].header == UnicastData(2, 1, 5, True)
 

@@ -17,7 +17,7 @@ from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Up
 from tests.harness.addresses import address, local_of
 from tests.harness.messages import unicast_of
-from tests.harness.talkers import Talkers
+from tests.harness.talkers import ACKED_S, Talkers
 from tests.harness.wire import Fate, keep, lose
 
 A, B = address("A"), address("B")
@@ -193,10 +193,10 @@ def test_the_peer_that_was_silent_longest_is_forgotten() -> None:
     group = Talkers("ABCD", config=UnicastConfig(peers_max=2))
     for source in "BCBD":
         group.send(source, "A", "hello")
-        group.run(0.01)
+        group.run(ACKED_S)
     packets = len(group.wire.sent)
     group.send("B", "A", "known")
-    group.run(0.01)
+    group.run(ACKED_S)
     assert [packet.header for packet in group.wire.sent[packets:]] == [
         UnicastData(1, 3, 3, False),
         UnicastAck(1, 1, 3, ()),

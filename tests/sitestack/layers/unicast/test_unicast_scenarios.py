@@ -8,7 +8,7 @@ from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import ViewInstalled
 from sitestack.model.view import View, ViewId
 from tests.harness.addresses import address
-from tests.harness.talkers import Talkers
+from tests.harness.talkers import ACKED_S, Talkers
 from tests.harness.wire import Fate, Packet, keep, lose
 
 
@@ -17,7 +17,7 @@ def talking() -> Talkers:
     group = Talkers()
     group.send("A", "B", "one", "two", "three")
     group.send("B", "A", "uno")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.story()
     return group
 
@@ -32,9 +32,9 @@ def test_scenario_1_and_2_a_new_connection() -> None:
     """'Entry.seqno now is 1'; 'B creates a new entry and recv_win (with msg.seqno)'. Only the first message says so."""
     group = Talkers()
     group.send("A", "B", "one", "two")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.send("A", "B", "three")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.tells(
         """
         A -> B: 1.1 mid 1 first one
@@ -60,7 +60,7 @@ def test_scenario_3_both_close() -> None:
     group.close("B", "A")
     group.wire.rule = keep
     group.send("B", "A", "dos")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.tells(
         """
         A -> B: 1.4 mid 4 four (lost)
@@ -90,7 +90,7 @@ def test_scenario_4_a_closes_and_reopens() -> None:
     group.close("A", "B")
     assert group.statistics("A").senders == 0
     group.send("A", "B", "four", "five")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.tells(
         """
         A closes its connection to B
@@ -111,7 +111,7 @@ def test_scenario_5_and_9_b_closes_and_a_sends() -> None:
     group.close("B", "A")
     assert group.statistics("B").windows_open == 0
     group.send("A", "B", "four", "five")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.tells(
         """
         B closes its connection to A
@@ -134,7 +134,7 @@ def test_scenario_6_a_reopens_and_loses_its_first_message() -> None:
     group.wire.rule = lose_first
     group.send("A", "B", "four", "five", "six")
     group.wire.rule = keep
-    group.run(0.05)
+    group.run(ACKED_S)
     group.tells(
         """
         A closes its connection to B
@@ -159,7 +159,7 @@ def test_scenario_7_merge_where_both_were_apart() -> None:
     group.close("B", "A")
     group.send("A", "B", "four")
     group.send("B", "A", "dos")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.tells(
         """
         A closes its connection to B
@@ -180,9 +180,9 @@ def test_scenario_8_only_a_closed_and_both_send() -> None:
     group = talking()
     group.close("A", "B")
     group.send("A", "B", "four")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.send("B", "A", "dos")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.tells(
         """
         A closes its connection to B
@@ -204,15 +204,15 @@ def test_issue_at_the_end_a_first_message_sent_again_does_not_reset_the_window()
     group = Talkers()
     group.wire.rule = lose(lambda packet: isinstance(packet.header, UnicastAck))
     group.send("A", "B", "one")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.send("A", "B", "two")
     first = group.wire.sent[0]
-    group.run(0.01)
+    group.run(ACKED_S)
     group.wire.rule = keep
     group.story()
     group.inject(first)
     group.send("A", "B", "three")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.tells(
         """
         A -> B: 1.1 mid 1 first one (again)
@@ -241,12 +241,12 @@ def test_motivation_a_one_sided_view_change_heals(closing: str) -> None:
         group.close(name, "B" if name == "A" else "A")
     group.send("A", "B", "four")
     group.send("B", "A", "dos")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.down("A", ViewInstalled(healed, both))
     group.down("B", ViewInstalled(healed, alone))
     group.send("A", "B", "five")
     group.send("B", "A", "tres")
-    group.run(0.01)
+    group.run(ACKED_S)
     assert group["B"].texts["A"] == ["one", "two", "three", "four", "five"]
     assert group["A"].texts["B"] == ["uno", "dos", "tres"]
 
@@ -270,12 +270,12 @@ def test_a_complaint_about_an_earlier_connection_is_ignored() -> None:
     group.close("B", "A")
     group.wire.rule = lambda packet: Fate.DELAY if isinstance(packet.header, SendFirst) else Fate.PASS
     group.send("A", "B", "four")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.close("A", "B")
-    group.run(0.01)
+    group.run(ACKED_S)
     group.story()
     group.release()
-    group.run(0.01)
+    group.run(ACKED_S)
     group.tells("B -> A: send-first 1 (at last)")
     assert group["A"].drops == {"unicast_stale_send_first": 1}
     assert group["B"].texts["A"] == ["one", "two", "three", "four"]
