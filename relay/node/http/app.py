@@ -1,4 +1,4 @@
-"""The HTTP paths of a node and their answers. Only GET; nothing is stored, and no answer waits for the node."""
+"""The HTTP paths of a node, or of a router, and their answers. Only GET; nothing is stored, and no answer waits for the node."""
 
 from __future__ import annotations
 
@@ -17,12 +17,21 @@ from relay.node.readiness import why_not_ready
 
 #: The status of a node, as `relay status` shows it.
 Describe = Callable[[], dict[str, Any]]
+#: Of a status and a number of members that there must be: the reasons why whoever has it is not ready.
+WhyNotReady = Callable[[dict[str, Any], int], list[str]]
 
 
 def make_app(describe: Describe, peers: Sequence[str], token: BearerToken | None = None) -> Starlette:
-    """The application of one node. `peers` are the sites that it is to be linked to while it relays.
+    """The application of one node. `peers` are the sites that it is to be linked to while it relays."""
+    return make_status_app(describe, lambda status, members: why_not_ready(status, peers, members), exposition, token)
 
-    With a token, whoever does not bear it is told whether the node is alive and ready, and nothing else.
+
+def make_status_app(
+    describe: Describe, why_not: WhyNotReady, expose: Callable[[dict[str, Any]], bytes], token: BearerToken | None
+) -> Starlette:
+    """The application of whatever has a status; `expose` makes metrics of it.
+
+    With a token, whoever does not bear it is told whether the process is alive and ready, and nothing else.
     """
 
     def may_read(request: Request) -> bool:
@@ -45,7 +54,7 @@ def make_app(describe: Describe, peers: Sequence[str], token: BearerToken | None
         wanted = request.query_params.get("members", "0")
         if not (wanted.isascii() and wanted.isdecimal() and len(wanted) < 10):
             return PlainTextResponse("members must be a whole number.\n", 400)
-        reasons = why_not_ready(describe(), peers, int(wanted))
+        reasons = why_not(describe(), int(wanted))
         if reasons:
             return PlainTextResponse(f"not ready: {'; '.join(reasons)}.\n" if may_read(request) else "not ready\n", 503)
         return PlainTextResponse("ready\n")
@@ -54,7 +63,7 @@ def make_app(describe: Describe, peers: Sequence[str], token: BearerToken | None
         return JSONResponse(describe(), headers={"Cache-Control": "no-store"})
 
     def metrics() -> Response:
-        return Response(exposition(describe()), media_type=CONTENT_TYPE)
+        return Response(expose(describe()), media_type=CONTENT_TYPE)
 
     paths = {"/healthz": healthz, "/readyz": readyz, "/status": guarded(status), "/metrics": guarded(metrics)}
     return Starlette(
