@@ -18,6 +18,7 @@ from sitestack.model.errors import LocalError
 COMMANDS = {
     "demo": "relay.cli.demo",
     "node": "relay.cli.node",
+    "router": "relay.cli.router",
     "pub": "relay.cli.pub",
     "sub": "relay.cli.sub",
     "config": "relay.cli.config",

@@ -139,7 +139,7 @@ class NodeStatus:
                 "gaps": self._gaps,
                 "unreachable": self._unreachable,
             },
-            "queues": [_queue(name, level) for name, level in levels.items()],
+            "queues": [plain_level(name, level) for name, level in levels.items()],
             "drops": plain.get("stack", {}).get("drops", {}),
             "problems": problems,
             "journal": _plain(journal),
@@ -160,7 +160,8 @@ class NodeStatus:
         return sites
 
 
-def _queue(name: str, level: Level) -> dict[str, Any]:
+def plain_level(name: str, level: Level) -> dict[str, Any]:
+    """A level as it is in a status."""
     return {"queue": name, "now": level.now, "high": level.high, "max": level.bound, "stands": level.stands}
 
 

@@ -24,6 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("relay/unicast",),
     ("relay/layer",),
     ("relay/node",),
+    ("relay/router",),
     ("relay/instruments",),
     ("relay/cli",),
 )
@@ -39,6 +40,8 @@ SHELL = (
     "relay/journal/",
     "relay/keys/",
     "relay/node/",
+    "relay/router/daemon.py",
+    "relay/router/server.py",
     "relay/instruments/analytics/",
     "relay/instruments/bench/",
     "relay/instruments/demo/",

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from relay.node.http.access import Access
 from relay.node.http.event_ring import EventRing, UnknownId
 from relay.node.http.event_stream import EventStream, Streams
+from relay.node.http.health import Describe, Health, health_routes, report
 from relay.node.http.messages import MESSAGES, RETRY_AFTER_S, FindChannel, Messages
-from relay.node.http.metrics import CONTENT_TYPE, exposition
+from relay.node.http.metrics import exposition
 from relay.node.http.openapi import describe_api
 from relay.node.http.pages import page_routes
 from relay.node.http.token import BearerToken
 from relay.node.readiness import why_not_ready
-
-#: The status of a node, as `relay status` shows it.
-Describe = Callable[[], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,7 @@ class Served:
     count_sent: Callable[[int], None]
     version: str
     #: Whether the node has keys.
-    is_secure: bool = True
+    is_secure: bool
 
 
 def make_app(node: Served, token: BearerToken | None = None) -> Starlette:
@@ -48,53 +44,31 @@ def make_app(node: Served, token: BearerToken | None = None) -> Starlette:
     With a token, whoever does not bear it is told whether the node is alive and ready, and nothing else.
     """
     access = Access(token)
-    answers = _Answers(node, access, token is not None)
+    health = Health(
+        node.describe, lambda status, members: why_not_ready(status, node.peers, members), exposition, node.is_secure
+    )
+    answers = _Answers(node, has_token=token is not None)
     messages = Messages(node.channel, node.count_sent)
     routes = [
-        Route("/healthz", answers.healthz, methods=["GET"]),
-        Route("/readyz", answers.readyz, methods=["GET"]),
+        *health_routes(health, access),
         Route("/openapi.json", answers.openapi, methods=["GET"]),
-        Route("/status", access.guarded(answers.status), methods=["GET"]),
-        Route("/metrics", access.guarded(answers.metrics), methods=["GET"]),
         Route("/events", access.guarded(answers.events), methods=["GET"]),
         Route(MESSAGES, access.guarded(messages.post), methods=["POST"]),
         *page_routes(),
     ]
-    return Starlette(routes=routes, exception_handlers={Exception: _report})
+    return Starlette(routes=routes, exception_handlers={Exception: report})
 
 
 class _Answers:
-    """The answers to GET."""
+    """The answers to GET about the node's API and its events."""
 
-    def __init__(self, node: Served, access: Access, has_token: bool) -> None:
+    def __init__(self, node: Served, *, has_token: bool) -> None:
         self._node = node
-        self._access = access
         self._streams = Streams()
         self._api = describe_api(node.version, token=has_token)
 
-    async def healthz(self, _request: Request) -> Response:
-        """Answer that the member is alive, which this answer itself proves: it is made in the member's event loop."""
-        return PlainTextResponse("alive\n" if self._node.is_secure else "alive, insecure\n")
-
-    async def readyz(self, request: Request) -> Response:
-        """Ready; `?members=6` also wants that many members in the global view."""
-        wanted = request.query_params.get("members", "0")
-        if not (wanted.isascii() and wanted.isdecimal() and len(wanted) < 10):
-            return PlainTextResponse("members must be a whole number.\n", 400)
-        reasons = why_not_ready(self._node.describe(), self._node.peers, int(wanted))
-        if reasons:
-            why = f"not ready: {'; '.join(reasons)}.\n" if self._access.may_read(request) else "not ready\n"
-            return PlainTextResponse(why, 503)
-        return PlainTextResponse("ready\n")
-
     async def openapi(self, _request: Request) -> Response:
         return JSONResponse(self._api)
-
-    async def status(self, _request: Request) -> Response:
-        return JSONResponse(self._node.describe(), headers={"Cache-Control": "no-store"})
-
-    async def metrics(self, _request: Request) -> Response:
-        return Response(exposition(self._node.describe()), media_type=CONTENT_TYPE)
 
     async def events(self, request: Request) -> Response | EventStream:
         """A stream; it begins after the event that the client names, with the oldest one, or with the next one."""
@@ -112,9 +86,3 @@ class _Answers:
         if not asked and query.get("from") == "oldest":
             after = ring.oldest(messages) - 1
         return EventStream(ring, self._streams, after or 0, messages=messages, foreign=asked if after is None else "")
-
-
-async def _report(request: Request, error: Exception) -> Response:
-    """Log an error of this application, which must cost one answer and not the member."""
-    structlog.get_logger().error("http", path=request.url.path, exc_info=error)
-    return PlainTextResponse("The node could not answer; its log says why.\n", 500)

@@ -52,6 +52,44 @@ def exposition(status: Mapping[str, Any]) -> bytes:
     return generate_latest(_Families(status))
 
 
+#: Counters of a router, with what they count.
+_ROUTER = {
+    "registrations": "Registrations of members, repeated ones too.",
+    "queries": "Queries that were answered.",
+    "casts": "Datagrams that were copied to all others of a site.",
+    "sends": "Datagrams for one member.",
+    "sent_bytes": "Bytes written to members.",
+    "lost_datagrams": "Datagrams that did not fit into the queue for a member.",
+    "refused_http": "Callers of HTTP that were turned away, being too many.",
+}
+
+
+def router_exposition(status: Mapping[str, Any]) -> bytes:
+    """The metrics in the status of a router, in the text format, with those of this process."""
+    return generate_latest(_RouterFamilies(status))
+
+
+class _RouterFamilies:
+    """The metrics of one router."""
+
+    def __init__(self, status: Mapping[str, Any]) -> None:
+        self._status = status
+
+    def collect(self) -> Iterable[Metric]:
+        status = self._status
+        yield InfoMetricFamily("relay_router", "Which router this is.", {"version": status["version"], "bind": status["bind"]})
+        yield _gauge("router_uptime_seconds", "Since the router was started.", status["uptime_s"])
+        yield _gauge("router_problems", "Things that do not work and are tried again.", len(status["problems"]))
+        members = {site: len(names) for site, names in status["sites"].items()}
+        yield _by("router_members", "Members that are registered.", "site", members)
+        for name, help_text in _ROUTER.items():
+            yield _counter(f"router_{name}", help_text, status["statistics"][name])
+        closed = "Connections that were closed and frames that were refused, by reason."
+        yield _counters("router_refused", closed, "reason", status["refused"])
+        yield from _queues(status["queues"])
+        yield from _process.collect()
+
+
 class _Families:
     """The metrics of one status, in the form that prometheus_client collects."""
 

@@ -139,7 +139,7 @@ async def test_what_is_sent_while_another_task_ends_the_direction_fails_and_ends
     unsent = 0
     for _ in range(50):  # trio draws which of the two comes first
         ours, theirs = trio.socket.socketpair()
-        guarded = GuardedStream(trio.SocketStream(ours), 1.0)
+        guarded = GuardedStream(trio.SocketStream(ours), 1.0, {})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(end, guarded)
             await trio.lowlevel.checkpoint()

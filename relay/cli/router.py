@@ -1,0 +1,50 @@
+"""`relay router`: a gossip router in the foreground."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import trio
+
+from relay.cli.member import load_member, refuse_without_keys
+from relay.cli.running import only_cause
+from relay.node.logs import configure_log
+from relay.router.daemon import RouterOptions, run_router
+from sitestack.model.address import Physical
+
+
+@click.command(name="router")
+@click.argument("config_files", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--bind", metavar="[HOST:]PORT", required=True, help="Listen there for members.  [default host: 0.0.0.0]")
+@click.option("--http", metavar="[HOST:]PORT", help="Serve health, status and metrics there.  [default host: 127.0.0.1]")
+@click.option("--keys", metavar="DIR", default="", help="The site's keys; else RELAY_KEYS, else what CONFIG says.")
+@click.option("--insecure", is_flag=True, help="Run without keys: whoever reaches the port can register.")
+def command(config_files: tuple[Path, ...], bind: str, http: str | None, keys: str, insecure: bool) -> None:
+    """Run a gossip router: where members of a site find each other.
+
+    It also carries their datagrams where nobody can connect to them. Run two or more, and name all of them in
+    discovery.routers. It runs until SIGTERM or Ctrl-C, and keeps nothing that it would need when it is started again.
+
+    CONFIG is the file of the site's members; a router that serves several sites gets a file of each.
+    """
+    if keys and len(config_files) > 1:
+        raise click.UsageError("--keys is for one site; with several each CONFIG says where its keys are.")
+    configs = [load_member(file, "", "", keys, insecure) for file in config_files]
+    for config, file in zip(configs, config_files, strict=True):
+        refuse_without_keys(config, file)
+    if len({config.site for config in configs}) < len(configs):
+        raise click.UsageError("each CONFIG is of another site.")
+    options = RouterOptions(_place(bind, "--bind", "0.0.0.0"), None if http is None else _place(http, "--http", "127.0.0.1"))
+    configure_log(configs[0].log)
+    try:
+        trio.run(run_router, configs, options)
+    except BaseExceptionGroup as group:
+        raise only_cause(group) from None
+
+
+def _place(text: str, option: str, host_by_default: str) -> Physical:
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and int(port) < 65_536):
+        raise click.BadParameter(f"{text!r} is neither a port nor host:port.", param_hint=option)
+    return Physical(host or host_by_default, int(port))

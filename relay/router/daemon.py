@@ -1,0 +1,155 @@
+"""A gossip router in the foreground: it serves its sites, answers for its status, and ends on a signal."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import structlog
+import trio
+
+from relay.node.credentials import LOOK_INTERVAL_S
+from relay.node.door import Door
+from relay.node.http.token import required_token
+from relay.node.loop_watch import LoopWatch
+from relay.node.settings import NodeConfig
+from relay.node.site_keys import SiteKeys
+from relay.node.status import plain_level
+from relay.router.server import RouterServer
+from sitestack.model.address import Physical
+from sitestack.seal.proofs import Proofs
+
+
+@dataclass(frozen=True, slots=True)
+class RouterOptions:
+    """Where a router listens."""
+
+    bind: Physical
+    #: For health, status and metrics; None: nothing is served.
+    http: Physical | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """One site that is served; without keys whoever reaches the port is taken for a member."""
+
+    name: str
+    keys: SiteKeys | None
+    proofs: Proofs | None
+
+
+async def run_router(configs: Sequence[NodeConfig], options: RouterOptions) -> None:
+    """Serve the sites of these configurations until SIGTERM or SIGINT; SIGHUP has the keys read again.
+
+    The log and the token for HTTP are those of the first one. Raises LocalError with one sentence when the port or the keys
+    cannot be had.
+    """
+    first = replace(configs[0], http=replace(configs[0].http, bind=options.http))
+    token = required_token(first)
+    daemon = RouterDaemon([_site(config) for config in configs], options.bind)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async with trio.open_nursery() as nursery:
+            if options.http is not None:
+                # Imported only when wanted: its libraries take as much memory as all the rest.
+                from relay.node.http.health import Health, make_health_app  # noqa: PLC0415
+                from relay.node.http.metrics import router_exposition  # noqa: PLC0415
+                from relay.node.http.server import serve_http  # noqa: PLC0415
+
+                secure = not any(config.security.insecure for config in configs)
+                health = Health(daemon.describe, why_not_ready, router_exposition, secure)
+                await nursery.start(serve_http, make_health_app(health, token), options.http, daemon.http_door)
+            nursery.start_soon(daemon.run)
+            await daemon.obey(signals)
+            nursery.cancel_scope.cancel()
+
+
+def why_not_ready(status: Mapping[str, Any], members: int) -> list[str]:
+    """The reasons why a router is not ready: fewer members are registered than there are to be."""
+    registered = sum(map(len, status["sites"].values()))
+    return [f"{registered} of {members} members are registered"] if registered < members else []
+
+
+def _site(config: NodeConfig) -> _Site:
+    if not config.security.keys:
+        return _Site(config.site, None, None)
+    keys = SiteKeys(Path(config.security.keys))
+    return _Site(config.site, keys, Proofs(config.site, keys.ring))
+
+
+class RouterDaemon:
+    """The tasks of one router, and its status."""
+
+    def __init__(self, sites: Sequence[_Site], bind: Physical) -> None:
+        """Listen. Raises ConfigurationError."""
+        self.http_door = Door()
+        self._sites = sites
+        self._server = RouterServer(bind, {site.name: site.proofs for site in sites})
+        self._loop = LoopWatch()
+        self._started = trio.current_time()
+        self._log = structlog.get_logger()
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        for site in self._sites:
+            if site.proofs is None:
+                self._log.warning("insecure: whoever reaches the port can register, and see who is registered", site=site.name)
+        self._log.info("router", address=str(self._server.address), sites=[site.name for site in self._sites])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._loop.run)
+            nursery.start_soon(self._watch_keys)
+            await self._server.serve()
+
+    async def obey(self, signals: AsyncIterator[int]) -> None:
+        """End at the first signal that means it."""
+        async for number in signals:
+            if number != signal.SIGHUP:
+                self._log.info("leaving", signal=signal.Signals(number).name)
+                return
+            self._reread_keys()
+
+    async def _watch_keys(self) -> None:
+        while True:
+            await trio.sleep(LOOK_INTERVAL_S)
+            self._reread_keys()
+
+    def _reread_keys(self) -> None:
+        for site in self._sites:
+            if site.keys is not None and site.proofs is not None and (ring := site.keys.look()) is not None:
+                site.proofs.ring = ring
+                self._log.info("keys read again", site=site.name, in_use=ring.in_use.hex())
+
+    def describe(self) -> dict[str, Any]:
+        """The status of the router, as HTTP answers it."""
+        server, router = self._server, self._server.router
+        registered = {cluster: sorted(each.entry.name for each in members) for cluster, members in router.registry.clusters()}
+        return {
+            "version": version("sitestack"),
+            "bind": str(server.address),
+            "uptime_s": round(trio.current_time() - self._started, 3),
+            "sites": {site.name: registered.get(site.name, []) for site in self._sites},
+            "secure": {site.name: site.proofs is not None for site in self._sites},
+            "queues": [plain_level(name, level) for name, level in server.levels().items()],
+            "refused": dict(router.refused),
+            "problems": list(self._problems()),
+            "statistics": {
+                "registrations": router.registered,
+                "queries": router.queries,
+                "casts": router.casts,
+                "sends": router.sends,
+                "sent_bytes": server.outboxes.sent_bytes,
+                "lost_datagrams": server.outboxes.lost_datagrams,
+                "refused_http": self.http_door.refused,
+                "stalls": self._loop.stalls,
+                "stalled_s": round(self._loop.stalled_s, 3),
+            },
+        }
+
+    def _problems(self) -> list[str]:
+        """Sentences on what does not work at present."""
+        keys = {f"keys of {site.name}": site.keys.problem for site in self._sites if site.keys is not None}
+        doors = {"connections": self._server.door.trouble, "http": self.http_door.trouble}
+        return [f"{where}: {why}." for where, why in {**keys, **doors}.items() if why]
