@@ -162,7 +162,7 @@ async def test_who_is_no_member_says_so() -> None:
 
 async def test_a_message_whose_end_is_not_known_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "DELIVERED_S", 0.0)
-    async with site("A") as ([place], [channel]):
+    async with site("A", "B") as ([_, place], [_, channel]):  # B has to wait for A, who gives the order
         assert (await post(place, b"x", Idempotency_Key="k"))[0] == 504
         monkeypatch.setattr(messages, "DELIVERED_S", 10.0)
         status, about, _ = await post(place, b"x", Idempotency_Key="k")
