@@ -71,8 +71,8 @@ if TYPE_CHECKING:
 else:
     X_co = TypeVar("X_co", covariant=True)
 
-#: `send` gives the other tasks a turn after this many messages, or before the bytes are more than some full batches: after half a
-#: millisecond about. Each turn of a member that sends costs as much as hundreds of messages, however few it has to send.
+#: `send` gives the other tasks a turn after this many messages, or before the bytes are more than some full batches: after
+#: half a millisecond about. Each turn of a member that sends costs as much as hundreds of messages, however few it has to send.
 BURST_MESSAGES = 1_024
 BURST_BYTES = 4 * 59_000
 

@@ -47,8 +47,8 @@ class ManySender(ABC):
         """Send messages in this order, each as by `send`, for a fraction of the time. Returns how many they were.
 
         All of them are looked at before the first is sent, so with TypeError, MessageTooLarge and LocalError nothing was sent.
-        It waits for credit as `send` does, with a checkpoint before each `PORTIONS_MAX` portions: when it is cancelled there, or
-        raises ChannelClosed, a beginning of the list was sent.
+        It waits for credit as `send` does, with a checkpoint before each `PORTIONS_MAX` portions: when it is cancelled there,
+        or raises ChannelClosed, a beginning of the list was sent.
         """
         data = [each if type(each) is bytes else copy_buffer("a message", each) for each in payloads]
         kind = Scope.UNICAST if target is not None else Scope.ALL if scope == "all" else Scope.SITE
