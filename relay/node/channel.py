@@ -126,6 +126,10 @@ class RelayChannel(Channel[BetweenSites]):
         members = {name: [repr(member) for member, called in view.named() if called == name] for name in shared} if view else {}
         return "; ".join([f"{len(each)} members are called {name!r}: {', '.join(each)}" for name, each in members.items()])
 
+    def keys_json(self) -> dict[str, Any] | None:
+        """The keys of the site, as the status shows them; None without keys."""
+        return None if self._site_keys is None else self._site_keys.to_json()
+
     def reread_keys(self) -> None:
         """Use the files of the keys and certificates as they are now, which happens every few seconds anyway."""
         if self._site_keys is not None and (ring := self._site_keys.look()) is not None:

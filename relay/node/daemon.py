@@ -117,7 +117,8 @@ class _Node:
             levels = {**levels, **{f"http.{name}": level for name, level in self.ring.levels().items()}}
         journal = None if self._store is None else self._store.statistics()
         now, process = trio.current_time(), self._statistics()
-        return self._status.to_json(statistics, levels, journal, self._sentences(channel), now, process)
+        status = self._status.to_json(statistics, levels, journal, self._sentences(channel), now, process)
+        return {**status, "keys": None if channel is None else channel.keys_json()}
 
     def channel(self) -> RelayChannel | None:
         """The channel, while messages can be published."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 from relay.keys.directory import KEY_RING, read_key_ring
 from sitestack.model.errors import ConfigurationError
@@ -20,6 +22,12 @@ class SiteKeys:
         self.ring = read_key_ring(directory)
         #: Why the file cannot be used now; empty while it can.
         self.problem = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """What the status says: the ids, which tell nothing of the keys, and how long ago the file was changed (s)."""
+        changed = time.time() if self._version is None else self._version[0] / 1e9
+        ids = [each.hex() for each in self.ring.keys]
+        return {"in_use": self.ring.in_use.hex(), "known": ids, "age_s": round(max(0.0, time.time() - changed), 3)}
 
     def look(self) -> KeyRing | None:
         """The ring, if its file has changed and holds another one now."""

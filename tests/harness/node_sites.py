@@ -1,0 +1,105 @@
+"""Two sites of real nodes on this machine, each with HTTP: for tests of what talks to them from outside."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+from relay.instruments.drills.layout import draw_group
+from tests.harness.sockets import free_port
+
+#: Much longer than any of it takes, for slow machines.
+LIMIT_S = 60.0
+
+
+class NodeSites:
+    """The processes by their members' names. They have no keys."""
+
+    def __init__(self, directory: Path, sites: dict[str, str], settings: dict[str, Any]) -> None:
+        self.sites = sites
+        self.urls = {name: f"http://127.0.0.1:{free_port()}" for names in sites.values() for name in names}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._directory = directory
+        self._settings = settings
+        self._bridges = {name: f"127.0.0.1:{free_port()}" for name in self.urls}
+        self._groups = {site: draw_group() for site in sites}
+
+    def start(self, name: str, *options: str) -> None:
+        """Start a member, or start it again."""
+        [site] = [site for site, names in self.sites.items() if name in names]
+        config = self._directory / f"{name}.yaml"
+        config.write_text(json.dumps(self._configuration(site, name)))
+        command = [sys.executable, "-m", "relay", "node", str(config), "--name", name, "--insecure"]
+        command += ["--status", str(self._directory / f"{name}.sock"), "--http", self.urls[name].removeprefix("http://")]
+        with (self._directory / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen([*command, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def kill(self, name: str) -> None:
+        """Kill a member, which says nothing more."""
+        self.processes[name].send_signal(signal.SIGKILL)
+        self.processes[name].wait()
+
+    def status(self, name: str) -> dict[str, Any]:
+        """What a member says of itself."""
+        with urlopen(f"{self.urls[name]}/status", timeout=10) as answer:
+            status: dict[str, Any] = json.load(answer)
+        return status
+
+    def post(self, name: str, text: str) -> None:
+        """Publish through a member."""
+        with urlopen(Request(f"{self.urls[name]}/messages", text.encode(), method="POST"), timeout=20) as answer:
+            answer.read()
+
+    def until_ready(self) -> None:
+        """Wait until all living members see each other, and the sites are linked."""
+        living = [name for name, process in self.processes.items() if process.poll() is None]
+        for name in living:
+            until(lambda name=name: self._is_ready(name, len(living)))  # type: ignore[misc]
+
+    def _is_ready(self, name: str, members: int) -> bool:
+        with suppress(URLError, ConnectionError), urlopen(f"{self.urls[name]}/readyz?members={members}", timeout=10):
+            return True
+        return False
+
+    def _configuration(self, site: str, name: str) -> dict[str, Any]:
+        group, port = self._groups[site]
+        peers = {other: [self._bridges[each] for each in names] for other, names in self.sites.items() if other != site}
+        return {
+            "site": site,
+            "transport": {"interface": "127.0.0.1", "multicast_group": group, "multicast_port": port},
+            "discovery": {"join_wait_s": 0.3},
+            "relay": {"bridge": {"bind": self._bridges[name], "peers": peers}},
+            **self._settings,
+        }
+
+
+def until(done: Callable[[], bool]) -> None:
+    """Wait for something that happens outside this process."""
+    ends = time.monotonic() + LIMIT_S
+    while not done():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+@contextmanager
+def node_sites(directory: Path, sites: dict[str, str], **settings: Any) -> Iterator[NodeSites]:
+    """Sites by their names, each with its members, a letter each: {"NYC": "AB", "SFO": "DE"}. All are ready in the block."""
+    running = NodeSites(directory, sites, settings)
+    try:
+        for name in running.urls:
+            running.start(name)
+        running.until_ready()
+        yield running
+    finally:
+        for process in running.processes.values():
+            process.kill()
+            process.wait()

@@ -1,0 +1,199 @@
+"""The dashboard in a real browser: who is there, who has gone, what is lost, and all of it by keyboard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from relay.node.http.token import BearerToken
+from sitestack.model.view import View, ViewId
+from tests.harness.addresses import address
+from tests.harness.browser import Browser, Page, browser, find_browser
+from tests.harness.node_sites import node_sites
+from tests.relay.node.http.test_events import GAP
+from tests.relay.node.http.test_http import EVERYBODY, VIEW, A, FakeNode, served
+
+TOKEN = "hush-hush-hush-hush"
+#: Longer than any of it takes, for slow machines; what it takes is printed.
+SEEN_S_MAX = 20.0
+WITHOUT = "dashboard not exercised: there is no Chromium here"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    path = find_browser()
+    if path is None:
+        print(WITHOUT)
+        pytest.skip(WITHOUT)
+    with TemporaryDirectory(prefix="relay-", ignore_cleanup_errors=True) as directory, browser(path, Path(directory)) as opened:
+        yield opened
+
+
+def members(site: str) -> str:
+    return f"[...document.querySelectorAll('[data-site={site}] [data-member]')].map((each) => each.dataset.member).join('')"
+
+
+async def look_at(node: FakeNode, chromium: Browser, do: Callable[[Page], None], token: BearerToken | None = None) -> None:
+    """Do something with the dashboard of a node."""
+    async with served(node, token) as place:
+
+        def work() -> None:
+            page = chromium.open(f"http://{place}/")
+            try:
+                do(page)
+            finally:
+                page.close()
+
+        await trio.to_thread.run_sync(work)
+
+
+def test_members_appear_and_a_killed_relay_is_seen_from_its_own_site_and_from_the_other(
+    directory: Path, chromium: Browser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with node_sites(directory, {"NYC": "AB", "SFO": "D"}) as sites:
+        relay, second = sites.status("A")["view"]["members"]
+        pages = [chromium.open(f"{sites.urls[name]}/") for name in (second, "D")]
+        for page in pages:
+            page.wait_for(f"{members('NYC')} === '{relay}{second}' && {members('SFO')} === 'D'")
+            page.wait_for("document.getElementById('connection').className === 'live'")
+            assert page.evaluate("document.getElementById('insecure').hidden") is False
+            foreign = "performance.getEntriesByType('resource').filter((each) => !each.name.startsWith(location.origin)).length"
+            assert page.evaluate(foreign) == 0
+        killed = time.monotonic()
+        sites.kill(relay)
+        took = []
+        for page in pages:
+            page.wait_for(f"{members('NYC')} === '{second}'")
+            took.append(time.monotonic() - killed)
+        for page in pages:
+            page.wait_for(f"document.querySelector('[data-kind=failover] .what')?.textContent.includes('{second} takes over')")
+            page.wait_for("document.getElementById('announcement').textContent !== ''")
+            assert page.errors == []
+        pages[0].call("Page.bringToFront")  # a page that nobody sees takes no samples
+        pages[0].wait_for("document.querySelector('[data-link=SFO] .tag').textContent === 'linked'")
+        for page in pages:
+            page.close()
+    with capsys.disabled():
+        print(f" [a killed relay is seen after {took[0]:.2f} s, at the other site {took[1]:.2f} s] ", end="")
+    assert max(took) < SEEN_S_MAX
+
+
+async def test_gaps_failovers_and_lost_sites_are_in_the_time_line_also_those_of_before(chromium: Browser) -> None:
+    node = FakeNode()
+    node.join()
+    pair = View(ViewId(2, A), ViewId(1, A), (address("B"), A), ("B", "A"))
+    for item in (pair, VIEW, EVERYBODY, GAP):
+        node.ring.put(item, 1_000.0)
+
+    def look(page: Page) -> None:
+        page.wait_for("document.querySelectorAll('#timeline li').length === 4")
+        shown = page.evaluate("[...document.querySelectorAll('#timeline .what')].map((each) => each.textContent)")
+        assert shown == [
+            "5 messages of SFO will not come: its site could not hold them any longer",
+            "SFO: members D",
+            "NYC: A takes over from B; members A",
+            "NYC: members B, A",
+        ]
+        assert page.evaluate(members("SFO")) == "D"
+        assert page.errors == []
+
+    await look_at(node, chromium, look)
+
+
+async def test_names_from_elsewhere_are_text(chromium: Browser) -> None:
+    node = FakeNode()
+    node.join()
+    evil = "<img src=x onerror=alert(1)>"
+    node.status.observe(View(ViewId(4, A), ViewId(1, A), (A,), (evil,)))
+    node.ring.put(View(ViewId(4, A), ViewId(1, A), (A,), (evil,)), 1_000.0)
+
+    def look(page: Page) -> None:
+        page.wait_for("document.querySelector('#timeline li')")
+        assert page.evaluate("document.querySelector('[data-site=NYC] .name').textContent") == evil
+        assert page.evaluate("document.querySelectorAll('img').length") == 0
+
+    await look_at(node, chromium, look)
+
+
+async def test_everything_can_be_reached_by_keyboard_and_has_a_name(chromium: Browser) -> None:
+    node = FakeNode()
+    node.join()
+
+    def look(page: Page) -> None:
+        page.wait_for("document.querySelector('[data-link=SFO] svg[aria-label]')")
+        reached = []
+        for _ in range(6):
+            page.press("Tab", 9)
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+            reached.append(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+        assert [each for each in ("A", "timeline", "DIV", "SUMMARY") if each not in reached] == []
+        page.evaluate("document.querySelector('summary').focus()")
+        page.press("Enter", 13)
+        page.wait_for("document.querySelector('details').open")
+        nameless = (
+            "[...document.querySelectorAll('section, svg.chart, meter, ol, [role=region]')].filter((each) => !each.ariaLabel"
+        )
+        assert page.evaluate(f"{nameless} && !each.getAttribute('aria-labelledby')).length") == 0
+        assert page.errors == []
+
+    await look_at(node, chromium, look)
+
+
+async def test_on_a_phone_nothing_is_beside_the_screen_and_who_wants_no_motion_gets_none(chromium: Browser) -> None:
+    node = FakeNode()
+    node.join()
+
+    def look(page: Page) -> None:
+        page.resize(360, 740, dark=True)
+        page.wait_for("document.querySelector('[data-member]')")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.resize(360, 740)
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+        page.evaluate(
+            "document.getElementById('timeline').append(Object.assign(document.createElement('li'), {className: 'fresh'}))"
+        )
+        assert page.evaluate("getComputedStyle(document.querySelector('li.fresh')).animationName") == "none"
+
+    await look_at(node, chromium, look)
+
+
+async def test_the_token_is_asked_for_until_it_is_right_and_kept_for_the_tab_alone(chromium: Browser) -> None:
+    node = FakeNode()
+    node.join()
+
+    def look(page: Page) -> None:
+        for text in ("wrong-wrong-wrong", TOKEN):
+            page.wait_for("document.getElementById('ask-token').open && document.activeElement.id === 'token'")
+            assert page.evaluate("document.querySelectorAll('[data-member]').length") == 0
+            page.call("Input.insertText", text=text)
+            page.press("Enter", 13)
+        page.wait_for(f"{members('NYC')} === 'A'")
+        assert page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]") == [1, 0, ""]
+        page.call("Page.reload")
+        page.wait_for(f"{members('NYC')} === 'A'")
+
+    await look_at(node, chromium, look, BearerToken(TOKEN))
+
+
+async def test_when_the_node_is_gone_the_page_says_that_what_it_shows_is_old(chromium: Browser) -> None:
+    node = FakeNode()
+    node.join()
+
+    def look(page: Page) -> None:
+        page.wait_for("document.getElementById('connection').className === 'live'")
+        node.broken = True
+        page.wait_for("document.getElementById('connection').className === 'lost'")
+        assert page.evaluate(members("NYC")) == "A"
+        node.broken = False
+        page.wait_for("document.getElementById('connection').className === 'live'")
+
+    with capture_logs():
+        await look_at(node, chromium, look)
