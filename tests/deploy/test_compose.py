@@ -52,6 +52,29 @@ def test_nobody_has_rights_or_writes_to_the_image(service: str) -> None:
         assert restricted["user"] == "10001:10001"
 
 
+@pytest.mark.parametrize("service", list(SERVICES))
+def test_nobody_takes_the_machine(service: str) -> None:
+    limited = SERVICES[service]
+    assert limited["restart"] in ("unless-stopped", "on-failure")
+    assert limited["mem_limit"] in ("1g", "3g")
+    assert 0 < limited["pids_limit"] <= 512
+    assert limited["cpus"] == 1, "one that no machine lacks, and that does not throttle what runs in one thread"
+    assert limited["logging"] == {"driver": "json-file", "options": {"max-size": "10m", "max-file": "3"}}
+
+
+@pytest.mark.parametrize("service", list(SERVICES))
+def test_ports_are_published_on_loopback_alone_each_once(service: str) -> None:
+    published = SERVICES[service].get("ports", [])
+    assert all(each.startswith("127.0.0.1:") for each in published)
+    everywhere = [each.rpartition(":")[0] for other in SERVICES.values() for each in other.get("ports", [])]
+    assert len(set(everywhere)) == len(everywhere)
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_journals_are_limited(member: str) -> None:
+    assert configuration(member).journal.retained_bytes_max == 1 << 30
+
+
 @pytest.mark.parametrize("member", MEMBERS)
 def test_a_member_takes_its_own_network_for_its_site(member: str) -> None:
     site = site_of(member)
@@ -126,9 +149,11 @@ def test_keys_and_token_are_made_once_and_are_what_a_member_wants(tmp_path: Path
 
 
 def test_prometheus_scrapes_every_member_with_the_token() -> None:
-    [source] = SERVICES["prometheus"]["configs"]
+    source, rules = SERVICES["prometheus"]["configs"]
+    assert COMPOSE["configs"][rules["source"]]["file"] == "deploy/prometheus/alerts.yaml"
     scraped = yaml.safe_load((PROJECT / COMPOSE["configs"][source["source"]]["file"]).read_text(encoding="utf-8"))
     [job] = scraped["scrape_configs"]
+    assert scraped["rule_files"] == [Path(rules["target"]).name]
     assert job["authorization"] == {"credentials_file": configuration("nyc-a").http.token}
     assert SERVICES["prometheus"]["user"] == SERVICES["keys"]["user"], "nobody else can read the token"
     assert [target for group in job["static_configs"] for target in group["targets"]] == [f"{name}:7800" for name in MEMBERS]

@@ -78,9 +78,40 @@ def test_every_field_is_known_to_the_server(site: str, version: str, tmp_path: P
     validate(render(K8S / site), version, tmp_path)
 
 
-@pytest.mark.parametrize("component", ["nodeport", "loadbalancer", "journal"])
+@pytest.mark.parametrize("component", ["nodeport", "loadbalancer", "journal", "spread"])
 def test_the_components_go_with_it(component: str, with_component: Callable[[str], str], tmp_path: Path) -> None:
     validate(with_component(component), VERSIONS[-1], tmp_path)
+
+
+def test_members_may_be_kept_on_different_nodes(with_component: Callable[[str], str]) -> None:
+    spread = pod(parse(with_component("spread")))["topologySpreadConstraints"]
+    hard = {each["topologyKey"]: each["whenUnsatisfiable"] for each in spread}
+    assert hard == {"kubernetes.io/hostname": "DoNotSchedule", "topology.kubernetes.io/zone": "ScheduleAnyway"}
+    labels = parse(with_component("spread"))["StatefulSet", "relay"]["spec"]["selector"]
+    assert all(each["labelSelector"] == labels for each in spread)
+
+
+def test_the_operator_scrapes_each_member_once_with_the_token(with_component: Callable[[str], str]) -> None:
+    manifests = parse(with_component("monitoring"))
+    monitor = manifests["ServiceMonitor", "relay"]["spec"]
+    [endpoint] = monitor["endpoints"]
+    selected = [
+        each["spec"]
+        for (kind, _), each in manifests.items()
+        if kind == "Service"
+        and monitor["selector"]["matchLabels"].items() <= each["metadata"]["labels"].items()
+        and endpoint["port"] in {port["name"] for port in each["spec"]["ports"]}
+    ]
+    assert len(selected) == 1
+    [secret] = [each["secret"]["secretName"] for each in pod(manifests)["volumes"] if "secret" in each]
+    assert endpoint["authorization"]["credentials"] == {"name": secret, "key": "token"}
+
+
+def test_a_journal_never_fills_its_volume(with_component: Callable[[str], str], tmp_path: Path) -> None:
+    manifests = parse(with_component("journal"))
+    [claim] = manifests["StatefulSet", "relay"]["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "10Gi"
+    assert (configuration(manifests, tmp_path).journal.retained_bytes_max or 0) < 9 << 30
 
 
 def outside(manifests: Manifests) -> tuple[str, bool]:

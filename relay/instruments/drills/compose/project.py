@@ -91,7 +91,8 @@ def derive_project(
     services = {}
     for seat, name in topology.services.items():
         service = dict(resolved["services"][name])
-        for key in ("build", "depends_on", "container_name", "ports"):
+        # Whoever ends during a drill stays away until the drill starts it again.
+        for key in ("build", "depends_on", "container_name", "ports", "restart"):
             service.pop(key, None)
         service["image"] = image
         service["command"] = ["node", _CONFIG, "--publish", "-"]
