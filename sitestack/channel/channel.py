@@ -19,6 +19,7 @@ from sitestack.channel.driver import Driver
 from sitestack.channel.extension import Extension
 from sitestack.channel.inbox import Delivery, Inbox, Mark
 from sitestack.channel.receive_end import ReceiveEnd
+from sitestack.channel.rendezvous import find_rendezvous
 from sitestack.channel.state_handover import SharedState, StateHandover
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.config import SiteConfig
@@ -103,6 +104,7 @@ class Channel(Generic[X_co]):
         self.name = local.name
         self.config = config
         self.transport = transport
+        self.rendezvous = find_rendezvous(local, config, transport)
         self._stack = stack
         self._batching = topmost
         self._append = topmost.append

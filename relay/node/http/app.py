@@ -1,4 +1,4 @@
-"""The HTTP paths of a node, or of a router, and their answers. Only GET; nothing is stored, and no answer waits for the node."""
+"""The HTTP paths of a node or a router, and their answers. Only GET; nothing is stored, and no answer waits for the node."""
 
 from __future__ import annotations
 

@@ -98,6 +98,7 @@ OTHERS: dict[str, Any] = {
     "transport.external_host": "10.9.8.7",
     "discovery.initial_hosts": ["127.0.0.1:7999"],
     "discovery.dns": "127.0.0.1:7999",
+    "discovery.routers": ["127.0.0.1:7999"],
     "relay.bridge.bind": "127.0.0.1:7999",
     "relay.bridge.peers": {"LON": ["127.0.0.1:7999"]},
     "relay.bridge.via": {"OSL": "SFO"},
