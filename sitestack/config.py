@@ -256,7 +256,7 @@ def _router_problems(config: SiteConfig) -> Iterator[str]:
     if config.transport.kind == "tunnel" and not discovery.routers:
         yield "discovery.routers: with transport.kind tunnel all goes through routers, so some must be named here."
     if config.transport.kind == "tunnel" and (discovery.initial_hosts or discovery.dns is not None):
-        yield "discovery.initial_hosts, discovery.dns: with transport.kind tunnel members are reached by discovery.routers alone."
+        yield "discovery.initial_hosts, discovery.dns: with transport.kind tunnel all goes through routers, so name none."
 
 
 def _size_problems(config: SiteConfig) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """TUNNEL of JGroups: all datagrams go through gossip routers, over connections that the members make.
 
 For a site whose members nobody can connect to, each other included. A member's physical address is its uuid: the router knows
-it by that, and by the connection on which it has registered. A multicast is one datagram to the router, which copies it. With several routers a member is registered at each; a datagram for one goes through the first router that knows it, one for
-all through as few as reach everybody, so that two members meet that have lost different routers.
+it by that, and by the connection on which it has registered. A multicast is one datagram to the router, which copies it. With
+several routers a member is registered at each; a datagram for one goes through the first router that knows it, one for all
+through as few as reach everybody, so that two members meet that have lost different routers.
 
 To the layers above this is as unreliable as UDP: what is on its way when a connection breaks is lost, and they send it again.
 """

@@ -1,8 +1,8 @@
 """Discovery: which members there are, which one coordinates, and where each can be reached.
 
-Members are asked by multicast (PING), at configured initial hosts (TCPPING), at the places that gossip routers know (TCPGOSSIP),
-or by all of that. Contacts that are learnt are handed to the address cache of the resolver below, by events only. Without multicast a request "to all" is a fan-out to every known
-member, and each answer makes more of them known.
+Members are asked by multicast (PING), at configured initial hosts (TCPPING), where gossip routers say that some are (TCPGOSSIP)
+or by all of that. Contacts that are learnt are handed to the address cache of the resolver below, by events only. Without
+multicast a request "to all" is a fan-out to every known member, and each answer makes more of them known.
 
 A is alone, B starts:
 

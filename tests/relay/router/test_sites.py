@@ -42,8 +42,8 @@ async def send_and_take(channels: list[Channel], first: int, count: int) -> None
 @asynccontextmanager
 async def two_routers(transport: TransportConfig, ring: KeyRing | None) -> AsyncIterator[tuple[Served, Served, list[Channel]]]:
     """Three members with two routers."""
-    with trio.fail_after(LIMIT_S):
-        async with router(ring=ring) as first, router(ring=ring) as second:
+    async with router(ring=ring) as first, router(ring=ring) as second:
+        with trio.fail_after(LIMIT_S):
             async with three(site(transport, first.place, second.place), ring) as channels:
                 yield first, second, channels
 
