@@ -21,7 +21,7 @@ LOOPBACK = "127.0.0.1"
 #: Range for the ports of multicast groups: below the ports that the system gives out by itself.
 _GROUP_PORTS = (20_000, 32_000)
 
-#: How members find each other: by multicast, a list of hosts, or gossip routers, with UDP or with TCP; in a tunnel they also talk
+#: How members find each other: by multicast, a list of hosts, or gossip routers, with UDP or TCP; in a tunnel they also talk
 #: through these.
 Discovery = Literal["multicast", "hosts", "router", "router-tcp", "tunnel"]
 _KINDS: dict[Discovery, str] = {"router": "udp", "router-tcp": "tcp", "tunnel": "tunnel"}
