@@ -153,6 +153,10 @@ class Sockets:
     def __init__(self, config: TransportConfig, group: Physical, proofs: object = None, *, watched: bool = True) -> None:
         self.config = config
 
+    def physical(self) -> tuple[Physical, ...]:
+        """What a member registers at its routers."""
+        return (Physical("127.0.0.1", 1),)
+
     def close(self) -> None:
         """There is nothing to close."""
 
