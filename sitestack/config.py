@@ -28,7 +28,7 @@ from sitestack.seal.envelope import OVERHEAD_BYTES
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
 Order = Literal["total", "fifo"]
-TransportKind = Literal["udp", "tcp"]
+TransportKind = Literal["udp", "tcp", "tunnel"]
 Agreement = Literal["survivors", "uniform"]
 
 #: A datagram below this has no room for the headers of a view of a few dozen members.
@@ -54,7 +54,8 @@ class TransportConfig:
     """The sockets of a member."""
 
     #: udp, or tcp where the network lets no UDP through: then there is no multicast, and some members must be named in
-    #: `discovery.initial_hosts`. The same for all members of the site.
+    #: `discovery.initial_hosts`. tunnel where members cannot be connected to at all: all goes through `discovery.routers`. The
+    #: same for all members of the site.
     kind: TransportKind = "udp"
     #: The network interface to use: its IPv4 address, its name, or the subnet that it is in (10.1.0.0/24), which suits machines
     #: that are on several networks. Empty: the one by which the machine reaches the group,
@@ -93,7 +94,7 @@ class TransportConfig:
     @property
     def has_multicast(self) -> bool:
         """Whether one datagram can reach everybody."""
-        return self.multicast and self.kind == "udp"
+        return self.kind == "tunnel" or (self.multicast and self.kind == "udp")
 
     def group(self, site: str) -> Physical:
         """The multicast group of a site."""
@@ -218,11 +219,13 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
     elif not can_be_site(config.site):
         yield f"site: {UNFIT_SITE}"
     discovery = config.discovery
-    if not config.transport.has_multicast and not discovery.initial_hosts and discovery.dns is None:
+    named = discovery.initial_hosts or discovery.routers or discovery.dns is not None
+    if not config.transport.has_multicast and not named:
         yield (
             "discovery.initial_hosts: without multicast some members must be named here, or all of them by discovery.dns, "
-            "or nobody finds the others."
+            "or gossip routers by discovery.routers, or nobody finds the others."
         )
+    yield from _router_problems(config)
     if discovery.dns is not None and discovery.dns.port == 0:
         yield "discovery.dns: the port cannot be 0; it is the transport.port of all members."
     for index, place in enumerate(discovery.initial_hosts):
@@ -267,6 +270,19 @@ def _pace_problems(config: SiteConfig) -> Iterator[str]:
             "protocols.unicast.tombstone_s: must be longer than protocols.unicast.give_up_s and idle_s, "
             "or what is sent again is delivered twice."
         )
+
+
+def _router_problems(config: SiteConfig) -> Iterator[str]:
+    discovery = config.discovery
+    for index, place in enumerate(discovery.routers):
+        if place.port == 0:
+            yield f"discovery.routers[{index}]: the port cannot be 0."
+        if why := unfit_host(place.host):
+            yield f"discovery.routers[{index}]: {place.host!r} {why}"
+    if config.transport.kind == "tunnel" and not discovery.routers:
+        yield "discovery.routers: with transport.kind tunnel all goes through routers, so some must be named here."
+    if config.transport.kind == "tunnel" and (discovery.initial_hosts or discovery.dns is not None):
+        yield "discovery.initial_hosts, discovery.dns: with transport.kind tunnel all goes through routers, so name none."
 
 
 def _size_problems(config: SiteConfig) -> Iterator[str]:

@@ -49,10 +49,11 @@ PHASES: dict[Phase, str] = {
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals in this directory.")
 @click.option(
     "--discovery",
-    type=click.Choice(["multicast", "hosts"]),
+    type=click.Choice(["multicast", "hosts", "router", "router-tcp", "tunnel"]),
     default="multicast",
     show_default=True,
-    help="How the members of a site find each other.",
+    help="How the members of a site find each other: by multicast, a list of hosts, or two gossip routers, with UDP or TCP; "
+    "in a tunnel they also talk through these.",
 )
 @json_option
 @click.pass_context

@@ -31,7 +31,7 @@ from sitestack.channel.open import (
     make_transport,
     member,
     require_sound,
-    resolve_initial_hosts,
+    resolve_names,
     shared_state,
 )
 from sitestack.channel.state_handover import SharedState
@@ -45,6 +45,7 @@ from sitestack.model.path_events import NarrowPath
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
+from sitestack.transport.router_links import RouterStatistics
 from sitestack.transport.sealed import SealedTransport
 
 log = structlog.get_logger()
@@ -55,6 +56,8 @@ class RelayChannelStatistics(ChannelStatistics):
     """All counters of one member; those of the relay layer are among the layers'."""
 
     bridge: BridgeStatistics
+    #: None without gossip routers.
+    routers: RouterStatistics | None
 
 
 class RelayChannel(Channel[BetweenSites]):
@@ -110,6 +113,7 @@ class RelayChannel(Channel[BetweenSites]):
         """By configuration key or drop reason, a sentence on what does not work at present; empty where nothing is wrong."""
         return {
             **({} if self._bridge is None else self._bridge.problems()),
+            "discovery.routers": "" if self.rendezvous is None else self.rendezvous.problem(),
             "security.keys": "" if self._site_keys is None else self._site_keys.problem,
             "name": self._shared_names(),
             **self._foreign.look(self._stack.drops, trio.current_time()),
@@ -146,12 +150,18 @@ class RelayChannel(Channel[BetweenSites]):
         """All counters: the bridge's too."""
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
-        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, site.seal, self._bridge.statistics())
+        routers = None if self.rendezvous is None else self.rendezvous.statistics()
+        bridge = self._bridge.statistics()
+        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, site.seal, bridge, routers)
 
     def levels(self) -> dict[str, Level]:
-        """Everything that has a bound or is empty at rest: the bridge's too."""
+        """Everything that has a bound or is empty at rest: that of the bridge and of the routers too."""
         assert self._bridge is not None, "a channel runs as long as its block"
-        return {**super().levels(), **{f"bridge.{name}": level for name, level in self._bridge.levels().items()}}
+        parts = {"bridge": self._bridge.levels()}
+        if self.rendezvous is not None:
+            parts["rendezvous"] = self.rendezvous.levels()
+        own = {f"{place}.{name}": level for place, part in parts.items() for name, level in part.items()}
+        return {**super().levels(), **own}
 
     def waited_for(self) -> dict[str, int]:
         """The logical names of the members that this one's messages wait for, and the bytes that each of them has taken."""
@@ -231,7 +241,7 @@ async def open_channel(
     """
     require_sound(find_problems(replace(config, name=name or config.name)))
     await require_free(config.relay.bridge.bind)
-    config, names = await resolve_initial_hosts(config)
+    config, names = await resolve_names(config)
     local = make_local(config.site, name or config.name)
     recorder = make_recorder(local, config, journal, RELAY_RECORDS)
     state = shared_state(get_state, set_state)
@@ -242,6 +252,6 @@ async def open_channel(
     relay_layer = RelayLayer(local, config.relay_layer())
     shares_state, sealed = state is not None, keys is not None
     stack = build_stack(local, config, relay_layer=relay_layer, shares_state=shares_state, sealed=sealed)
-    carrier = await make_transport(config, keys, stack, transport)
+    carrier = await make_transport(local, config, keys, stack, transport)
     async with member(RelayChannel(local, stack, carrier, config, recorder, state, credentials, site_keys), names) as channel:
         yield channel

@@ -1,1 +1,1 @@
-"""The gossip router: where members of a site find each other, and what carries datagrams when nobody can connect to them."""
+"""The gossip router: where members of a site find each other, and by which those talk that nobody can connect to."""

@@ -19,6 +19,7 @@ from sitestack.channel.extension import Extension
 from sitestack.channel.inbox import Delivery, Inbox, Mark
 from sitestack.channel.message_keys import MessageKeys, require_fit
 from sitestack.channel.receive_end import ReceiveEnd
+from sitestack.channel.rendezvous import find_rendezvous
 from sitestack.channel.send_many import ManySender
 from sitestack.channel.state_handover import SharedState, StateHandover
 from sitestack.channel.statistics import ChannelStatistics
@@ -105,6 +106,7 @@ class Channel(ManySender, Generic[X_co]):
         self.name = local.name
         self.config = config
         self.transport = transport
+        self.rendezvous = find_rendezvous(local, config, transport)
         self._stack = stack
         self._batching = topmost
         self._append = topmost.append

@@ -7,17 +7,18 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import trio
 
 from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel
+from sitestack.channel.rendezvous import registrant
 from sitestack.channel.state_handover import SharedState
 from sitestack.config import SiteConfig, find_problems
 from sitestack.journal.recorder import NO_EVENTS, EventRecords, Recorder, Write
-from sitestack.model.address import Address
+from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError, unwrapped
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import Proofs
@@ -28,6 +29,7 @@ from sitestack.transport.interfaces import route_towards
 from sitestack.transport.names import Names
 from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.tcp import TcpTransport
+from sitestack.transport.tunnel import TunnelTransport
 from sitestack.transport.udp import UdpTransport
 from sitestack.wire.schema import TEXT_BYTES_MAX
 
@@ -62,12 +64,12 @@ async def open_channel(
     the time. When `get_state` raises, or returns no bytes, the joiner's iteration raises StateUnavailable.
     """
     require_sound(find_problems(config))
-    config, names = await resolve_initial_hosts(config)
+    config, names = await resolve_names(config)
     local = make_local(config.site, name)
     recorder = make_recorder(local, config, journal)
     state = shared_state(get_state, set_state)
     stack = build_stack(local, config, shares_state=state is not None, sealed=keys is not None)
-    carrier = await make_transport(config, keys, stack, transport)
+    carrier = await make_transport(local, config, keys, stack, transport)
     async with member(Channel(local, stack, carrier, config, recorder, state), names) as channel:
         yield channel
 
@@ -107,28 +109,51 @@ def require_sound(problems: Sequence[str]) -> None:
         raise ConfigurationError("\n".join(problems))
 
 
-async def resolve_initial_hosts(config: S) -> tuple[S, Names]:
-    """The configuration with addresses instead of names, and the names, which `member` looks up again."""
-    discovery = config.discovery
-    names = Names(discovery.initial_hosts if discovery.dns is None else (*discovery.initial_hosts, discovery.dns))
-    initial_hosts = await names.find(config.channel.resolve_timeout_s)
-    return replace(config, discovery=replace(discovery, initial_hosts=initial_hosts)), names
+@dataclass(frozen=True, slots=True)
+class HostNames:
+    """The host names of a configuration, which `member` looks up again."""
+
+    members: Names
+    routers: Names
 
 
-async def make_transport(config: SiteConfig, keys: KeyRing | None, stack: Stack, carrier: Transport | None) -> Transport:
+async def resolve_names(config: S) -> tuple[S, HostNames]:
+    """The configuration with addresses instead of names, and the names."""
+    discovery, timeout_s = config.discovery, config.channel.resolve_timeout_s
+    named = discovery.initial_hosts if discovery.dns is None else (*discovery.initial_hosts, discovery.dns)
+    names = HostNames(Names(named), Names(discovery.routers))
+    found: dict[Names, tuple[Physical, ...]] = {}
+
+    async def find(each: Names) -> None:
+        found[each] = await each.find(timeout_s)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(find, names.members)
+        nursery.start_soon(find, names.routers)
+    # Routers whose names nobody knows yet stay named: a member that has routers goes on looking for them.
+    discovery = replace(discovery, initial_hosts=found[names.members], routers=found[names.routers] or discovery.routers)
+    return replace(config, discovery=discovery), names
+
+
+async def make_transport(
+    local: Local, config: SiteConfig, keys: KeyRing | None, stack: Stack, carrier: Transport | None
+) -> Transport:
     """The transport of a member: over this carrier or over sockets, and with keys sealed. Raises ConfigurationError."""
     if keys is None:
-        return carrier or await open_transport(config)
+        return carrier or await open_transport(local, config)
     proofs = Proofs(config.site, keys)
-    return SealedTransport(carrier or await open_transport(config, proofs), proofs, stack.count_drop)
+    return SealedTransport(carrier or await open_transport(local, config, proofs), proofs, stack.count_drop)
 
 
-async def open_transport(config: SiteConfig, proofs: Proofs | None = None) -> Transport:
+async def open_transport(local: Local, config: SiteConfig, proofs: Proofs | None = None) -> Transport:
     """Open the sockets, once this machine has a network. Raises ConfigurationError when a configured interface is missing."""
+    discovery = config.discovery
+    if config.transport.kind == "tunnel":
+        return TunnelTransport(config.transport, discovery.routers, registrant(local, (), proofs))
     group = config.transport.group(config.site)
-    # An initial host on this machine does not tell by which interface other machines reach it.
-    hosts = [group.host, *[each.host for each in config.discovery.initial_hosts if not each.host.startswith("127.")]]
-    interface = config.transport.interface or await route_towards(hosts, config.channel.resolve_timeout_s)
+    # An initial host or a router on this machine does not tell by which interface other machines reach it.
+    named = [each.host for each in (*discovery.initial_hosts, *discovery.routers) if not each.host.startswith("127.")]
+    interface = config.transport.interface or await route_towards([group.host, *named], config.channel.resolve_timeout_s)
     transport = replace(config.transport, interface=interface)
     if transport.kind == "tcp":
         return TcpTransport(transport, group, proofs)
@@ -152,7 +177,7 @@ def read_clocks() -> tuple[int, int]:
 
 
 @asynccontextmanager
-async def member(channel: C, names: Names) -> AsyncIterator[C]:
+async def member(channel: C, names: HostNames) -> AsyncIterator[C]:
     """Run a channel: joined inside the block, left after it. Cancelling it leaves no task and no socket.
 
     After the block the application takes nothing, so deliveries must not count as backlog while this member leaves.
@@ -161,9 +186,13 @@ async def member(channel: C, names: Names) -> AsyncIterator[C]:
         with unwrapped():
             async with trio.open_nursery() as nursery:
                 owner = f"{channel.name} in {channel.site}"
-                nursery.start_soon(channel.run, name=f"channel of {owner}")
                 interval_s = channel.config.channel.resolve_interval_s
-                nursery.start_soon(names.follow, interval_s, channel.set_initial_hosts, name=f"names for {owner}")
+                if (rendezvous := channel.rendezvous) is not None:
+                    await rendezvous.begin()
+                    nursery.start_soon(rendezvous.run, channel.hand_in, name=f"routers of {owner}")
+                    nursery.start_soon(names.routers.follow, interval_s, rendezvous.use, name=f"router names for {owner}")
+                nursery.start_soon(channel.run, name=f"channel of {owner}")
+                nursery.start_soon(names.members.follow, interval_s, channel.set_initial_hosts, name=f"names for {owner}")
                 await channel.join()
                 try:
                     yield channel
@@ -172,4 +201,6 @@ async def member(channel: C, names: Names) -> AsyncIterator[C]:
                     await channel.leave()
                     nursery.cancel_scope.cancel()
     finally:
+        if channel.rendezvous is not None:
+            channel.rendezvous.close()
         channel.transport.close()

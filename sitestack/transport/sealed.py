@@ -32,7 +32,7 @@ class SealedTransport:
         `proofs` are for the connections of the same member; their keys are changed with those of the seal.
         """
         self.proofs = proofs
-        self._carrier = carrier
+        self.carrier = carrier
         self._count_drop = count_drop
         #: Whether nothing of what arrived last could be opened.
         self._refused_all = False
@@ -53,22 +53,22 @@ class SealedTransport:
 
     def physical(self) -> tuple[Physical, ...]:
         """Those of the carrier."""
-        return self._carrier.physical()
+        return self.carrier.physical()
 
     def listener(self) -> socket.socket | None:
         """That of the carrier."""
-        return self._carrier.listener()
+        return self.carrier.listener()
 
     async def wait(self) -> None:
         """Wait for the carrier; a moment longer after everything was refused."""
         if self._refused_all:
             self._refused_all = False
             await trio.sleep(REFUSED_PAUSE_S)
-        await self._carrier.wait()
+        await self.carrier.wait()
 
     def receive(self) -> list[tuple[bytes, Physical]]:
         """What has arrived and could be opened. Introductions are answered at once: whoever asks holds something back."""
-        arrived = self._carrier.receive()
+        arrived = self.carrier.receive()
         if not arrived:
             return arrived
         opened = self._seal.open(arrived, trio.current_time())
@@ -76,21 +76,21 @@ class SealedTransport:
             self._count_drop(reason, count)
         self._refused_all = bool(opened.drops) and not opened.datagrams
         if opened.answers:
-            self._carrier.send(opened.answers)
+            self.carrier.send(opened.answers)
         return opened.datagrams
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
         """Seal each, also each copy of a fan-out, and hand all to the carrier."""
         seal, now = self._seal.seal, trio.current_time()
-        self._carrier.send([(to, seal(data, now)) for to, data in datagrams])
+        self.carrier.send([(to, seal(data, now)) for to, data in datagrams])
 
     def close(self) -> None:
         """Close the carrier."""
-        self._carrier.close()
+        self.carrier.close()
 
     def statistics(self) -> object:
         """Those of the carrier, whose bytes are sealed ones."""
-        return self._carrier.statistics()
+        return self.carrier.statistics()
 
     def seal_statistics(self) -> SealStatistics:
         """What the seal has seen."""
@@ -98,7 +98,7 @@ class SealedTransport:
 
     def levels(self) -> dict[str, Level]:
         """Those of the carrier and of the seal."""
-        return {**self._carrier.levels(), **{f"seal.{name}": level for name, level in self._seal.levels().items()}}
+        return {**self.carrier.levels(), **{f"seal.{name}": level for name, level in self._seal.levels().items()}}
 
 
 def seal_statistics(transport: Transport) -> SealStatistics | None:

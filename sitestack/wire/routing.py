@@ -9,8 +9,8 @@
     member -> router   PING        answered by PONG
     member -> router   CAST, SEND  a datagram for all others of the cluster, or for one: it arrives there as DATA
 
-Each is a frame, its size and then its bytes. What is said before the proof has a fixed layout, so that nothing of a stranger
-is parsed. What a member registers carries a proof of its own, by which the other members know that one of them has said it; and
+Each is a frame, its size and then its bytes. What is said before the proof has a fixed layout, so that nothing of a stranger is
+parsed. What a member registers carries a proof of its own, by which the other members know that one of them has said it; and
 the datagrams are sealed. Without keys the places of the proofs are empty.
 """
 

@@ -21,7 +21,12 @@ LOOPBACK = "127.0.0.1"
 #: Range for the ports of multicast groups: below the ports that the system gives out by itself.
 _GROUP_PORTS = (20_000, 32_000)
 
-Discovery = Literal["multicast", "hosts"]
+#: How members find each other: by multicast, a list of hosts, or gossip routers, with UDP or TCP; in a tunnel they also talk
+#: through these.
+Discovery = Literal["multicast", "hosts", "router", "router-tcp", "tunnel"]
+_KINDS: dict[Discovery, str] = {"router": "udp", "router-tcp": "tcp", "tunnel": "tunnel"}
+#: Routers of a run: two, so that one can be lost.
+_ROUTERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,9 @@ class Ports:
     groups: Mapping[str, tuple[str, int]]
     #: The address of each member that has one of its own, on a wire.
     addresses: Mapping[Seat, str] = field(default_factory=dict)
+    #: The ports of the gossip routers, and the transport of members that use them.
+    routers: Sequence[int] = ()
+    kind: str = "udp"
 
     def host(self, seat: Seat) -> str:
         """The address of a member."""
@@ -62,7 +70,9 @@ def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Port
         bridges = {seat: _reserve(reserved) for seat in seats}
         datagrams = {seat: _reserve_pair(reserved) for seat in seats} if discovery == "hosts" else {}
         sites = dict.fromkeys(seat.site for seat in seats) if discovery == "multicast" else {}
-        yield Ports(bridges, datagrams, {site: draw_group() for site in sites})
+        routers = [_reserve(reserved) for _ in range(_ROUTERS)] if discovery in _KINDS else []
+        groups = {site: draw_group() for site in sites}
+        yield Ports(bridges, datagrams, groups, routers=routers, kind=_KINDS.get(discovery, "udp"))
     finally:
         for each in reserved:
             each.close()
@@ -107,7 +117,10 @@ def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]
         "site": seat.site,
         "name": seat.name,
         "transport": _transport(seat, ports, detours),
-        "discovery": {"initial_hosts": [f"{LOOPBACK}:{detours.datagrams.get(other, port)}" for other, port in ours.items()]},
+        "discovery": {
+            "initial_hosts": [f"{LOOPBACK}:{detours.datagrams.get(other, port)}" for other, port in ours.items()],
+            "routers": [f"{LOOPBACK}:{port}" for port in ports.routers],
+        },
         "relay": {"bridge": {"bind": f"{ports.host(seat)}:{ports.bridges[seat]}", "peers": peers}},
     }
 
@@ -117,6 +130,8 @@ def _transport(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
     if seat.site in ports.groups:
         group, port = ports.groups[seat.site]
         return {"interface": ports.host(seat), "multicast_group": group, "multicast_port": port}
+    if ports.routers:
+        return {"interface": LOOPBACK, "multicast": False, "kind": ports.kind}
     plain = {"interface": LOOPBACK, "multicast": False, "port": ports.datagrams[seat]}
     if seat in detours.datagrams:
         plain |= {"external_host": LOOPBACK, "external_port": detours.datagrams[seat]}

@@ -22,6 +22,7 @@ from relay.instruments.drills.member import MemberProcess, Ways
 from relay.instruments.drills.network import Network
 from relay.instruments.drills.plan import Action, Drill, Seat, between_sites, seat_members
 from relay.instruments.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, port_of
+from relay.instruments.drills.routers import RouterProcess, open_routers
 from relay.instruments.drills.wires import Wires, has_wires, open_wires
 from relay.instruments.drills.wires.rules import WIRE_VERBS, WIRES_ONLY
 from sitestack.model.address import Physical
@@ -53,8 +54,11 @@ class LocalExecutor(Executor):
         network: Network | Wires,
         disks: Disks,
         keys: Path | None,
+        routers: Sequence[RouterProcess] = (),
     ) -> None:
         super().__init__(processes)
+        #: The gossip routers of the sites, where they have any.
+        self.routers = routers
         self._keys = keys
         self._ports = ports
         self._directory = directory
@@ -230,6 +234,8 @@ async def open_local(
             )
             keys = None if insecure else make_keys(drill, directory)
             files = write_configurations(ports, directory, detours, drill.config, keys)
+            one_of_each = {seat.site: file for seat, file in files.items()}
+            routers = await stack.enter_async_context(open_routers(ports.routers, [*one_of_each.values()], directory))
             processes = {
                 seat: MemberProcess(
                     seat,
@@ -240,7 +246,7 @@ async def open_local(
                 )
                 for seat, file in files.items()
             }
-            executor = LocalExecutor(processes, ports, directory, journal, wires or network, disks, keys)
+            executor = LocalExecutor(processes, ports, directory, journal, wires or network, disks, keys, routers)
             try:
                 yield executor
             finally:

@@ -1,8 +1,8 @@
 """Discovery: which members there are, which one coordinates, and where each can be reached.
 
-Members are asked by multicast (PING) or at configured initial hosts (TCPPING), or both. Contacts that are learnt are handed to
-the address cache of the resolver below, by events only. Without multicast a request "to all" is a fan-out to every known
-member, and each answer makes more of them known.
+Members are asked by multicast (PING), at configured initial hosts (TCPPING), where gossip routers say that some are (TCPGOSSIP)
+or by all of that. Contacts that are learnt are handed to the address cache of the resolver below, by events only. Without
+multicast a request "to all" is a fan-out to every known member, and each answer makes more of them known.
 
 A is alone, B starts:
 
@@ -30,8 +30,8 @@ from sitestack.layers.discovery.headers import (
 )
 from sitestack.layers.discovery.lookup import Lookup
 from sitestack.layers.discovery.search import Search
-from sitestack.model.address import Address, Physical
-from sitestack.model.address_cache import AddressCache, printable
+from sitestack.model.address import UUID_BYTES, Address, Physical
+from sitestack.model.address_cache import AddressCache, Contact, printable
 from sitestack.model.events import (
     Connect,
     Event,
@@ -48,6 +48,7 @@ from sitestack.model.events import (
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
+from sitestack.model.router_events import SetRegistered
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 #: How many initial hosts are asked; of a name with more addresses than this the first ones are.
@@ -55,6 +56,8 @@ INITIAL_HOSTS_MAX = 256
 #: Least time in seconds between two reports of one process with other parameters, and how many such processes are told apart.
 COMPLAINT_INTERVAL_S = 60.0
 COMPLAINTS_MAX = 64
+#: Who says what a gossip router tells of others: nobody with any authority over them.
+HEARSAY = Address(bytes(UUID_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,9 @@ class DiscoveryConfig:
     #: A DNS name that resolves to the addresses of all members, also those that are not ready (a headless service), with the
     #: port of all of them. It is looked up again and again while the member runs.
     dns: Physical | None = None
+    #: Gossip routers (`relay router`), all that there are: a member registers at each and learns from each who else is there.
+    #: One that is away costs nothing. With `transport.kind` tunnel all datagrams go through them.
+    routers: tuple[Physical, ...] = ()
     #: How long a joiner searches before it takes itself for the first member.
     join_wait_s: float = 1.0
     #: The interval at which the request is repeated during a search: it may be lost, and others may start a little later.
@@ -125,6 +131,8 @@ class Discovery(Layer):
         self._lookup = Lookup(self._directory, config.request_interval_s, config.stranger_s)
         self._search: Search | None = None
         self._initial_hosts = config.initial_hosts
+        #: Where those are that have registered at a gossip router.
+        self._registered: tuple[Physical, ...] = ()
         self._watched: tuple[tuple[Address, Physical], ...] = ()
         self._searches = self._requests = 0
         self._handlers: dict[type[Header], Callable[[Any, Address, float], list[Effect]]] = {
@@ -138,7 +146,7 @@ class Discovery(Layer):
     # -- from above ------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Start and search when told to; take new initial hosts and the members to watch."""
+        """Start and search when told to; take new initial hosts, who is registered, and the members to watch."""
         if isinstance(event, Connect):
             return [*self._lookup.connect(event.physical, now), Down(event)]
         if isinstance(event, FindMembers):
@@ -148,6 +156,8 @@ class Discovery(Layer):
             return self._ask(self._search, now)
         if isinstance(event, SetInitialHosts):
             return self._set_initial_hosts(event.initial_hosts[:INITIAL_HOSTS_MAX])
+        if isinstance(event, SetRegistered):
+            return self._set_registered(event.contacts[:INITIAL_HOSTS_MAX], now)
         if isinstance(event, Watch):
             known = [contact for member in event.members if (contact := self._contacts.get(member)) is not None]
             targets = tuple([(contact.address, contact.physical[0]) for contact in known])
@@ -161,10 +171,24 @@ class Discovery(Layer):
         new = [each for each in initial_hosts if each not in known]
         return say(self.local.address, self._request(), new) if new and self._directory.physical else []
 
+    def _set_registered(self, contacts: tuple[Contact, ...], now: float) -> list[Effect]:
+        """Learn who is registered, as a third party's word, and ask those that are new: one of them may have started alone."""
+        effects: list[Effect] = []
+        for contact in contacts:
+            effects += self._directory.learn(contact, HEARSAY, now)
+        known, places = self._registered, [place for contact in contacts for place in contact.physical]
+        self._registered = tuple(dict.fromkeys(each for each in places if each not in self._directory.physical))
+        new = [each for each in self._registered if each not in known]
+        return effects + (say(self.local.address, self._request(), new) if self._directory.physical else [])
+
+    def _hosts(self) -> tuple[Physical, ...]:
+        """Where to ask for members directly."""
+        return tuple(dict.fromkeys((*self._initial_hosts, *self._registered)))
+
     def _ask(self, search: Search, now: float) -> list[Effect]:
         search.ask_at = now + self.config.request_interval_s
         self._requests += 1
-        return say(self.local.address, self._request(), (None, *self._initial_hosts))
+        return say(self.local.address, self._request(), (None, *self._hosts()))
 
     def _request(self) -> WhoIsThere:
         return WhoIsThere(self._directory.me(), *self._directory.standing(), self._parameters)
@@ -185,7 +209,7 @@ class Discovery(Layer):
             effects.append(Up(search.outcome()))
         elif search is not None and now >= search.ask_at:
             effects += self._ask(search, now)
-        return effects + self._lookup.expire(now, self._initial_hosts)
+        return effects + self._lookup.expire(now, self._hosts())
 
     # -- from below ------------------------------------------------------------------------------------------------
 
@@ -199,7 +223,7 @@ class Discovery(Layer):
                 return [Up(event)]
             return handle(headers[-1], event.source, now) if self._directory.physical else [Dropped("not_connected")]
         if isinstance(event, FindPhysical):
-            return self._lookup.find(event.member, self._initial_hosts)
+            return self._lookup.find(event.member, self._hosts())
         if isinstance(event, ViewInstalled):
             return self._lookup.install(event.view, event.previous, now)
         if isinstance(event, Left):
@@ -253,7 +277,7 @@ class Discovery(Layer):
             learnt = self._directory.learn(contact, source, now)
             effects += learnt
             # Members that only the initial hosts know have not heard the request, so they are asked directly.
-            if learnt and contact.address in self._contacts and self._search is not None and self._initial_hosts:
+            if learnt and contact.address in self._contacts and self._search is not None and self._hosts():
                 effects += say(self.local.address, self._request(), (contact.address,))
         return effects
 

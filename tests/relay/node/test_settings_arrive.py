@@ -98,6 +98,7 @@ OTHERS: dict[str, Any] = {
     "transport.external_host": "10.9.8.7",
     "discovery.initial_hosts": ["127.0.0.1:7999"],
     "discovery.dns": "127.0.0.1:7999",
+    "discovery.routers": ["127.0.0.1:7999"],
     "relay.bridge.bind": "127.0.0.1:7999",
     "relay.bridge.peers": {"LON": ["127.0.0.1:7999"]},
     "relay.bridge.via": {"OSL": "SFO"},
@@ -153,6 +154,10 @@ class Sockets:
 
     def __init__(self, config: TransportConfig, group: Physical, proofs: object = None, *, watched: bool = True) -> None:
         self.config = config
+
+    def physical(self) -> tuple[Physical, ...]:
+        """What a member registers at its routers."""
+        return (Physical("127.0.0.1", 1),)
 
     def close(self) -> None:
         """There is nothing to close."""

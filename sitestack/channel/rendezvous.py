@@ -1,0 +1,90 @@
+"""Rendezvous: TCPGOSSIP of JGroups. A member registers at the gossip routers, and discovery is told who else is registered.
+
+In a tunnel the connections to the routers are those of the transport, which its own turns serve; here they are only begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sitestack.config import SiteConfig
+from sitestack.model.address import Physical
+from sitestack.model.address_cache import Contact
+from sitestack.model.events import Event
+from sitestack.model.level import Level
+from sitestack.model.router_events import SetRegistered
+from sitestack.seal.proofs import Proofs
+from sitestack.stack.layer import Local
+from sitestack.transport import Transport
+from sitestack.transport.router_link import Registrant
+from sitestack.transport.router_links import RouterLinks, RouterStatistics
+from sitestack.transport.sealed import SealedTransport
+from sitestack.transport.tunnel import TunnelTransport
+from sitestack.wire.routing import Entry
+
+#: The version of what is learnt at a router: all that a member says of itself later is newer.
+REGISTERED_VERSION = 1
+
+
+def registrant(local: Local, physical: tuple[Physical, ...], proofs: Proofs | None) -> Registrant:
+    """What this member registers."""
+    return Registrant(local.site, Entry(local.address, local.name, physical), proofs)
+
+
+class Rendezvous:
+    """The gossip routers of one member."""
+
+    def __init__(self, links: RouterLinks, find_s: float, *, in_tunnel: bool) -> None:
+        """`find_s`: how long (s) a member waits for the first answer of a router before it starts without."""
+        self._links = links
+        self._find_s = find_s
+        self._in_tunnel = in_tunnel
+
+    async def begin(self) -> None:
+        """Register, and wait until a router has told who is there: whoever searches before that finds nobody."""
+        await self._links.find(self._find_s)
+
+    async def run(self, hand_in: Callable[[Event], None]) -> None:
+        """Stay registered, and hand in who else is, until cancelled. In a tunnel the transport does the first."""
+        while not self._in_tunnel:
+            if self._links.poll():
+                others = self._links.others().values()
+                contacts = [Contact(each.address, each.name, each.physical, REGISTERED_VERSION) for each in others]
+                hand_in(SetRegistered(tuple(contacts)))
+            await self._links.wait()
+
+    def use(self, places: tuple[Physical, ...]) -> None:
+        """Use the routers at these places from now on."""
+        self._links.use(places)
+
+    def problem(self) -> str:
+        """On the routers that cannot be reached; empty when all can."""
+        return self._links.problem()
+
+    def statistics(self) -> RouterStatistics:
+        """The counters as they are now."""
+        return self._links.statistics()
+
+    def levels(self) -> dict[str, Level]:
+        """Everything that has a bound."""
+        return self._links.levels()
+
+    def close(self) -> None:
+        """Close all connections. Closing twice is allowed."""
+        self._links.close()
+
+
+def find_rendezvous(local: Local, config: SiteConfig, transport: Transport) -> Rendezvous | None:
+    """The rendezvous of a member; None when it is configured with no router."""
+    discovery = config.discovery
+    carrier = transport.carrier if isinstance(transport, SealedTransport) else transport
+    if isinstance(carrier, TunnelTransport):
+        return Rendezvous(carrier.links, config.channel.resolve_timeout_s, in_tunnel=True)
+    if not discovery.routers:
+        return None
+    proofs = transport.proofs if isinstance(transport, SealedTransport) else None
+    who = registrant(local, transport.physical(), proofs)
+    links = RouterLinks(discovery.routers, who, config.transport.send_queue_bytes_max)
+    has_other_ways = config.transport.has_multicast or bool(discovery.initial_hosts)
+    find_s = discovery.join_wait_s if has_other_ways else config.channel.resolve_timeout_s
+    return Rendezvous(links, find_s, in_tunnel=False)

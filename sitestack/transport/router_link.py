@@ -1,0 +1,274 @@
+"""One member's connection to one gossip router: made, proved, kept alive, and made again after a pause when it is lost.
+
+A router that does not answer is left soon: members that talk through it would take each other for dead.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+import secrets
+import selectors
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from sitestack.model.address import Address, Physical
+from sitestack.model.errors import ProtocolError
+from sitestack.seal.proofs import NONCE_BYTES, Proofs
+from sitestack.wire import routing
+from sitestack.wire.routing import Entry, FrameReader, framed
+
+#: Bytes that are read from a router in one turn.
+READ_BYTES = 256 * 1024
+#: Seconds for connecting and for the proofs.
+GREETING_TIMEOUT_S = 2.0
+#: Pauses before the next attempt, give or take a half.
+PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
+#: How often a member says that it is there, and how long the answer may take: less than members may be silent among each other.
+PING_S, ANSWER_S = 0.5, 2.0
+#: How often it registers again and asks who is there: whatever had gone wrong is then right.
+REFRESH_S = 10.0
+#: Members of a cluster that are remembered, of each router.
+OTHERS_MAX = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Registrant:
+    """Who connects: its cluster, what it registers, and by what it proves to belong there."""
+
+    cluster: str
+    entry: Entry
+    proofs: Proofs | None
+
+
+class State(Enum):
+    """How far a connection is."""
+
+    #: There is none; the next one is made after a pause.
+    PAUSED = auto()
+    CONNECTING = auto()
+    CHALLENGED = auto()
+    #: The router has the proof; its own has not come yet.
+    ANSWERED = auto()
+    UP = auto()
+
+
+class RouterLink:
+    """The connection to one router. Watched through a selector that it shares with those to other routers."""
+
+    def __init__(
+        self,
+        place: Physical,
+        registrant: Registrant,
+        selector: selectors.BaseSelector,
+        queue_bytes_max: int,
+        take: Callable[[RouterLink, bytes], None],
+    ) -> None:
+        """`take` is called with each datagram frame that arrives."""
+        self.place = place
+        self.state = State.PAUSED
+        #: Who else is registered there.
+        self.others: dict[Address, Entry] = {}
+        #: Whether the router has told of all others since the connection was made.
+        self.listed = False
+        #: Whether `others` or the state has changed since that was last asked.
+        self.changed = False
+        #: Why there is no connection; empty while there is one.
+        self.problem = "it has not been called yet"
+        #: Bytes to write; bounded by `queue_bytes_max`.
+        self.waiting = bytearray()
+        self.connected = self.lost_bytes = 0
+        self._registrant = registrant
+        self._selector = selector
+        self._queue_bytes_max = queue_bytes_max
+        self._take = take
+        self._sock: socket.socket | None = None
+        self._reader = FrameReader()
+        self._nonces = (b"", b"")
+        self._writing = False
+        self._pause_s = PAUSE_S
+        #: When the next attempt is made, or the present one given up, or the next ping sent.
+        self.due = 0.0
+        self._asked_at: float | None = None
+        self._refresh_at = 0.0
+        #: Those that were told of since the last QUERY.
+        self._told: set[Address] = set()
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def tend(self, now: float) -> None:
+        """Do what is due: call the router, give it up, or tell it that this member is there. Read before."""
+        if now < self.due:
+            return
+        if self.state is State.PAUSED:
+            self._call(now)
+        elif self.state is not State.UP:
+            self.drop("it does not answer", now)
+        elif self._asked_at is not None and now >= self._asked_at + ANSWER_S:
+            self.drop("it does not answer any more", now)
+        else:
+            self._asked_at = now if self._asked_at is None else self._asked_at
+            self.due = now + PING_S
+            self.write(framed(routing.PING))
+            if now >= self._refresh_at:
+                self._register(now)
+
+    def _call(self, now: float) -> None:
+        try:
+            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        except OSError as error:
+            self._pause(error.strerror or "no descriptors are left", now)
+            return
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sock, self._reader, self._writing = sock, FrameReader(), True
+        self.state, self.due = State.CONNECTING, now + GREETING_TIMEOUT_S
+        self._selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE, self)
+        answer = sock.connect_ex(self.place)
+        if answer not in (0, errno.EINPROGRESS):
+            self.drop(_said(answer), now)
+
+    def drop(self, why: str, now: float) -> None:
+        """Give the connection up, and with it what waits; make another one after a pause."""
+        if self._sock is not None:
+            self._selector.unregister(self._sock)
+            self._sock.close()
+            self._sock = None
+        if self.state is State.UP:
+            self._pause_s = PAUSE_S
+        self.lost_bytes += len(self.waiting)
+        self.waiting.clear()
+        self.changed = self.changed or self.listed or bool(self.others)
+        self.others, self.listed, self._asked_at = {}, False, None
+        self._pause(why, now)
+
+    def _pause(self, why: str, now: float) -> None:
+        self.state, self.problem = State.PAUSED, why
+        self.due = now + self._pause_s * random.uniform(0.5, 1.5)
+        self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
+
+    def close(self) -> None:
+        """Close the socket: the router tells the others that this member is gone."""
+        if self._sock is not None:
+            self._selector.unregister(self._sock)
+            self._sock.close()
+            self._sock = None
+
+    # -- bytes -------------------------------------------------------------------------------------------------------
+
+    def write(self, frame: bytes) -> bool:
+        """Have a frame written. False when too much waits already."""
+        if len(self.waiting) + len(frame) > self._queue_bytes_max:
+            return False
+        self.waiting += frame
+        return True
+
+    def send(self, frame: bytes) -> bool:
+        """Have a datagram written. False when there is no connection, or too much waits already."""
+        return self.state is State.UP and self.write(frame)
+
+    def flush(self, now: float) -> None:
+        """Write what the kernel takes."""
+        if self._sock is None or self.state is State.CONNECTING or not (self.waiting or self._writing):
+            return
+        try:
+            del self.waiting[: self._sock.send(self.waiting)]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self.drop(error.strerror or "the connection broke", now)
+            return
+        if self._writing is not bool(self.waiting):
+            self._writing = not self._writing
+            events = selectors.EVENT_READ | selectors.EVENT_WRITE if self._writing else selectors.EVENT_READ
+            self._selector.modify(self._sock, events, self)
+
+    def handle(self, ready: int, now: float) -> None:
+        """The socket is ready to be read or written."""
+        if self._sock is not None and self.state is State.CONNECTING:
+            problem = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if problem:
+                self.drop(_said(problem), now)
+                return
+            self.state = State.CHALLENGED
+            if sys.platform == "linux":
+                self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * ANSWER_S))
+        if ready & selectors.EVENT_WRITE:
+            self.flush(now)
+        if ready & selectors.EVENT_READ and self._sock is not None:
+            self._read(self._sock, now)
+
+    def _read(self, sock: socket.socket, now: float) -> None:
+        try:
+            data = sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.drop(error.strerror or "the connection broke", now)
+            return
+        if not data:
+            self.drop("it has closed the connection", now)
+            return
+        self._asked_at = None
+        self._reader.take(data)
+        try:
+            for frame in self._reader.frames():
+                if frame[:1] == routing.DATA and self.state is State.UP:
+                    self._take(self, frame)
+                else:
+                    self._hear(frame, now)
+        except ProtocolError as error:
+            self.drop(f"it says what no router of this site says ({error.reason})", now)
+
+    # -- frames ------------------------------------------------------------------------------------------------------
+
+    def _hear(self, frame: bytes, now: float) -> None:
+        who = self._registrant
+        if self.state is State.CHALLENGED:
+            self._nonces = (routing.read_challenge(frame), secrets.token_bytes(NONCE_BYTES))
+            self.state = State.ANSWERED
+            self.write(framed(routing.hello(who.cluster, who.proofs, *self._nonces)))
+        elif self.state is State.ANSWERED:
+            if not routing.is_welcome(frame, who.proofs, *self._nonces):
+                raise ProtocolError("unproven")
+            self.state, self.problem, self.due = State.UP, "", now + PING_S
+            self.connected += 1
+            self.changed = True
+            self._reader.bytes_max = routing.FRAME_BYTES_MAX
+            self._register(now)
+        else:
+            self._note(frame)
+
+    def _register(self, now: float) -> None:
+        """Say who and where this member is, and ask who else is there."""
+        self._refresh_at = now + REFRESH_S
+        self._told.clear()
+        entry = routing.pack_entry(self._registrant.entry, self._registrant.proofs)
+        self.write(framed(routing.REGISTER, entry) + framed(routing.QUERY))
+
+    def _note(self, frame: bytes) -> None:
+        """What the router tells of the others."""
+        kind, rest = frame[:1], frame[1:]
+        if kind == routing.PRESENT:
+            entry = routing.parse_entry(rest, self._registrant.proofs)
+            if len(self.others) < OTHERS_MAX or entry.address in self.others:
+                self._told.add(entry.address)
+                self.changed = self.changed or self.others.get(entry.address) != entry
+                self.others[entry.address] = entry
+        elif kind == routing.GONE:
+            self.changed = self.others.pop(Address(rest), None) is not None or self.changed
+        elif kind == routing.LISTED:
+            stale = [each for each in self.others if each not in self._told]
+            for each in stale:
+                del self.others[each]
+            self.changed = self.changed or bool(stale) or not self.listed
+            self.listed = True
+        elif kind != routing.PONG:
+            raise ProtocolError("frame_kind")
+
+
+def _said(number: int) -> str:
+    """What the system says of an error."""
+    return OSError(number, "").strerror or errno.errorcode.get(number, "an error")

@@ -1,0 +1,142 @@
+"""TUNNEL of JGroups: all datagrams go through gossip routers, over connections that the members make.
+
+For a site whose members nobody can connect to, each other included. A member's physical address is its uuid: the router knows
+it by that, and by the connection on which it has registered. A multicast is one datagram to the router, which copies it. With
+several routers a member is registered at each; a datagram for one goes through the first router that knows it, one for all
+through as few as reach everybody, so that two members meet that have lost different routers.
+
+To the layers above this is as unreliable as UDP: what is on its way when a connection breaks is lost, and they send it again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sitestack.config import TransportConfig
+from sitestack.model.address import UUID_BYTES, Address, Physical
+from sitestack.model.level import Level
+from sitestack.transport.router_link import Registrant, RouterLink
+from sitestack.transport.router_links import RouterLinks, RouterStatistics
+from sitestack.wire import routing
+from sitestack.wire.routing import Entry, framed
+
+#: The port in a physical address that is a uuid: no router looks at it.
+TUNNEL_PORT = 1
+#: Places of members that are remembered; then all are forgotten, and made again when needed.
+PLACES_MAX = 4_096
+_DATA_START = 1 + UUID_BYTES
+
+
+@dataclass(slots=True)
+class TunnelStatistics:
+    """What went through the routers."""
+
+    received_datagrams: int = 0
+    received_bytes: int = 0
+    sent_datagrams: int = 0
+    sent_bytes: int = 0
+    #: Datagrams given up: no router knows the member, or the queue for the router was full.
+    unsent_datagrams: int = 0
+    routers: RouterStatistics | None = None
+
+
+def place_of(member: Address) -> Physical:
+    """The physical address of a member that is reached through a tunnel."""
+    return Physical(bytes(member).hex(), TUNNEL_PORT)
+
+
+class TunnelTransport:
+    """The datagrams of one member, through its routers."""
+
+    def __init__(self, config: TransportConfig, routers: Sequence[Physical], registrant: Registrant) -> None:
+        """Nothing is opened before the first `receive`: the routers may come later than the members."""
+        me = registrant.entry.address
+        self._physical = place_of(me)
+        registered = replace(registrant, entry=Entry(me, registrant.entry.name, (self._physical,)))
+        self.links = RouterLinks(routers, registered, config.send_queue_bytes_max, self._take)
+        #: What has arrived and was not received yet; bounded by one turn's reading.
+        self._arrived: deque[tuple[bytes, Physical]] = deque()
+        #: The routers that a multicast goes to, and the one for each member.
+        self._casting: list[RouterLink] = []
+        self._ways: dict[str, RouterLink] = {}
+        self._places: dict[bytes, Physical] = {}
+        self._seen = TunnelStatistics()
+
+    def physical(self) -> tuple[Physical, ...]:
+        """The uuid, in the form of an address: nobody connects to it."""
+        return (self._physical,)
+
+    def listener(self) -> None:
+        """Nobody can connect, so nobody watches."""
+
+    async def wait(self) -> None:
+        """Wait until something has arrived from a router, or a connection to one is to be made."""
+        await self.links.wait()
+
+    def receive(self) -> list[tuple[bytes, Physical]]:
+        """What has arrived: from each router at most one reading."""
+        if self.links.poll():
+            self._find_ways()
+        arrived = list(self._arrived)
+        self._arrived.clear()
+        return arrived
+
+    def _take(self, _link: RouterLink, frame: bytes) -> None:
+        source = frame[1:_DATA_START]
+        place = self._places.get(source)
+        if place is None:
+            if len(source) < UUID_BYTES:
+                return
+            if len(self._places) == PLACES_MAX:
+                self._places.clear()
+            place = self._places[source] = place_of(Address(source))
+        self._seen.received_datagrams += 1
+        self._seen.received_bytes += len(frame) - _DATA_START
+        self._arrived.append((frame[_DATA_START:], place))
+
+    def _find_ways(self) -> None:
+        """Choose the routers anew, as somebody has come or gone."""
+        self._ways, self._casting = {}, []
+        for link in self.links.up():
+            new = [each for each in link.others if bytes(each).hex() not in self._ways]
+            self._ways.update(dict.fromkeys([bytes(each).hex() for each in new], link))
+            if new:
+                self._casting.append(link)
+
+    def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
+        """Queue each for a router, and write what the kernel takes."""
+        seen = self._seen
+        for to, data in datagrams:
+            if to is None:
+                # Without others there is nobody to be reached; without a router nobody knows.
+                seen.unsent_datagrams += not self.links.up()
+                for link in self._casting:
+                    self._count(link.send(framed(routing.CAST, data)), data)
+                continue
+            way = self._ways.get(to.host)
+            if way is None:
+                seen.unsent_datagrams += 1
+            else:
+                self._count(way.send(framed(routing.SEND, bytes.fromhex(to.host), data)), data)
+        self.links.flush()
+
+    def _count(self, sent: bool, data: bytes) -> None:
+        if sent:
+            self._seen.sent_datagrams += 1
+            self._seen.sent_bytes += len(data)
+        else:
+            self._seen.unsent_datagrams += 1
+
+    def close(self) -> None:
+        """Close all connections; what waits is lost."""
+        self.links.close()
+
+    def statistics(self) -> TunnelStatistics:
+        """A copy of the counters."""
+        return replace(self._seen, routers=self.links.statistics())
+
+    def levels(self) -> dict[str, Level]:
+        """Those of the connections to the routers."""
+        return self.links.levels()
