@@ -7,26 +7,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from importlib import metadata
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import trio
 
 from sitestack.channel.backlog_guard import BacklogGuard
+from sitestack.channel.calling import SCOPES, Reach
 from sitestack.channel.credit_gate import CreditGate
 from sitestack.channel.driver import Driver
 from sitestack.channel.extension import Extension
 from sitestack.channel.inbox import Delivery, Inbox, Mark
 from sitestack.channel.receive_end import ReceiveEnd
+from sitestack.channel.sending import PLAIN, SILENT, Sending, version
 from sitestack.channel.state_handover import SharedState, StateHandover
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.config import SiteConfig
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import Batching
-from sitestack.model.address import Address, Physical
+from sitestack.model.address import Address, Physical, Place
 from sitestack.model.errors import (
-    ChannelClosed,
     ConfigurationError,
     JoinFailed,
     LocalError,
@@ -75,10 +75,8 @@ else:
 BURST_MESSAGES = 256
 BURST_BYTES = 32 * 1024
 
-_SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
 
-
-class Channel(Generic[X_co]):
+class Channel(Sending, Generic[X_co]):
     """One member's end of the site. Made by `open_channel`.
 
     Any number of tasks may send. Each event goes to the first task that asks, so only one task should receive. `X_co` is the
@@ -95,6 +93,7 @@ class Channel(Generic[X_co]):
         state: SharedState | None = None,
         extension: Extension | None = None,
     ) -> None:
+        super().__init__()
         topmost = stack.layers[0]
         assert isinstance(topmost, Batching)
         self.address = local.address
@@ -141,17 +140,20 @@ class Channel(Generic[X_co]):
     async def send(
         self,
         payload: Buffer,
-        scope: Literal["all", "site"] = "all",
-        target: Address | None = None,
+        scope: Reach = "all",
+        target: Address | Place | None = None,
         *,
         loopback: bool = True,
         oob: bool = False,
+        headers: Mapping[str, bytes] | None = None,
     ) -> None:
         """Send to everybody, to this site, or to one member. Returns when the message is accepted.
 
         A multicast is also delivered to its sender, at its place in the order, unless `loopback` is false. With `oob` (out of
         band) a message to one member of this site is delivered on arrival, even while earlier ones to it are still missing, and
-        once like them; one that fits into no datagram keeps its place.
+        once like them; one that fits into no datagram keeps its place. With scope `site` and `oob` each member of this site
+        gets it so. A target `AllOf` or `RelayOf` stands for members, each of which gets a unicast. `headers` are the
+        application's own, a few of a few bytes: `Message.headers` at the receivers.
 
         It waits only while this member has no credit, or with a multicast to all while another site lags by the whole budget
         (`relay/replica/pace.py`), and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES`
@@ -162,10 +164,14 @@ class Channel(Generic[X_co]):
         are then kept in memory, beyond `send_credit_bytes`. It must not wait for another task that sends.
 
         A buffer other than `bytes` is copied at once. Raises TypeError for anything that is no buffer, MessageTooLarge,
-        ChannelClosed, and LocalError for `oob` to others than one member of this site; then nothing was sent.
+        ChannelClosed, and LocalError for `oob` to other sites, for headers that are too large and for a place where nobody is;
+        then nothing was sent.
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
+        if headers is not None or not (isinstance(target, Address) or (target is None and not oob)):
+            await self._send_specially(payload, scope, target, loopback, oob, headers)
+            return
         if self._burst_messages >= BURST_MESSAGES or self._burst_bytes >= BURST_BYTES:
             self._burst_messages = self._burst_bytes = 0
             await trio.lowlevel.checkpoint()
@@ -173,11 +179,9 @@ class Channel(Generic[X_co]):
         if gate.is_full or gate.is_held_back:
             await gate.wait(scope == "all" and target is None)
             self._require_open()
-        kind = _SCOPES[scope] if target is None else Scope.OOB if oob else Scope.UNICAST
-        if oob and target is None:
-            raise LocalError("only a message to one member can be out of band")
+        kind = SCOPES[scope] if target is None else Scope.OOB if oob else Scope.UNICAST
         try:
-            gate.is_full = not self._append(payload, kind, target, not loopback)
+            gate.is_full = not self._append(payload, kind, target, PLAIN if loopback else SILENT)
         except LocalError as error:
             if self._recorder is not None:
                 self._recorder.reject(type(error).__name__)
@@ -186,12 +190,6 @@ class Channel(Generic[X_co]):
             self._driver.wake()
         self._burst_messages += 1
         self._burst_bytes += len(payload)
-
-    def _require_open(self) -> None:
-        if self.excluded is not None:
-            raise self.excluded
-        if self._gone.is_set():
-            raise ChannelClosed("the channel is closed")
 
     # -- receiving -------------------------------------------------------------------------------------------------
 
@@ -252,7 +250,7 @@ class Channel(Generic[X_co]):
         if self._watcher is not None:
             parts["watch"] = self._watcher.levels()
         levels = {f"{place}.{name}": level for place, part in parts.items() for name, level in part.items()}
-        return {**levels, "backlog_bytes": self._inbox.backlog_bytes}
+        return {**levels, **self._call_levels(), "backlog_bytes": self._inbox.backlog_bytes}
 
     async def leave(self) -> None:
         """Leave the site gracefully: messages sent are delivered first, within the configured times. Idempotent.
@@ -307,13 +305,14 @@ class Channel(Generic[X_co]):
     async def run(self) -> None:
         """Join, and stay a member until `leave`. However it ends, no task waits for this channel afterwards."""
         if self._recorder is not None:
-            self._recorder.start(self.name, os.getpid(), time.time_ns(), _version())
+            self._recorder.start(self.name, os.getpid(), time.time_ns(), version())
         try:
             async with self._extension.around(self.hand_in):
                 await self._serve()
         finally:
             self._leaving = True
             self._gone.set()
+            self._end_all_calls()
             self._receive_end.close()
             self._gate.end()
         if self._recorder is not None:
@@ -343,8 +342,11 @@ class Channel(Generic[X_co]):
         awaited = receive_end.is_awaited
         for event in events:
             if isinstance(event, Frame):
-                if event.batch is not None and not self._batching.is_silent(event.batch):
-                    inbox.put(Delivery(self._roster.show(event.source), event.batch, self._roster))
+                batch = event.batch
+                if batch is None or self._batching.is_silent(batch):
+                    continue
+                if not (batch.has_envelopes and self._take_internal(event.source, batch)):
+                    inbox.put(Delivery(self._roster.show(event.source), batch, self._roster))
             else:
                 self._handle(event)
         gate = self._gate
@@ -368,6 +370,8 @@ class Channel(Generic[X_co]):
         for handlers in (self._handlers, self._extension.handlers):
             if (handle := handlers.get(type(event))) is not None:
                 handle(event)
+        if isinstance(event, Gap):
+            self._note_gap(event)
         if isinstance(event, Gap) or type(event) in self._extension.shown:
             self._inbox.put(event)
 
@@ -377,6 +381,7 @@ class Channel(Generic[X_co]):
         self._state.mark(event.view.id)
         self._inbox.put(event.view)
         self._joined.set()
+        self._note_members()
 
     def _refuse(self, event: OtherParameters) -> None:
         if self._view is None:
@@ -389,10 +394,3 @@ class Channel(Generic[X_co]):
 
     def _end(self, event: Left) -> None:
         self._driver.end(event.answered)
-
-
-def _version() -> str:
-    try:
-        return metadata.version("sitestack")
-    except metadata.PackageNotFoundError:
-        return "not installed"

@@ -11,7 +11,7 @@ from sitestack.model.address import Address
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
-from sitestack.model.message import Batch, Message, MessageId, Scope
+from sitestack.model.message import Batch, EnvelopedMessage, Message, MessageId, Scope
 from sitestack.model.roster import NOBODY, Roster
 from sitestack.model.view import View, ViewId
 
@@ -44,8 +44,17 @@ class Delivery:
     def messages(self) -> Iterator[Message]:
         """The messages in order. Raises ProtocolError like `payloads`."""
         batch, roster = self.batch, self.roster
+        if batch.has_envelopes:
+            yield from self._enveloped()
+            return
         for n, payload in enumerate(batch.payloads(), batch.first):
             yield Message(self.source, payload, MessageId(batch.site, batch.origin, batch.scope, n), roster)
+
+    def _enveloped(self) -> Iterator[Message]:
+        batch = self.batch
+        for n, (envelope, payload) in enumerate(batch.opened(), batch.first):
+            identity = MessageId(batch.site, batch.origin, batch.scope, n)
+            yield EnvelopedMessage(self.source, payload, identity, self.roster, envelope=envelope)
 
 
 def cost_bytes(item: object) -> int:

@@ -4,20 +4,25 @@ A batch holds 1..n application messages of one origin for one destination, numbe
 counter of that scope. It is atomic from its origin to every delivery: nothing in between splits, merges or re-cuts it, and its
 body is opaque to everything but the two ends.
 
-Body: `count` little-endian u32 sizes, then the payloads back to back.
+Body: `count` little-endian u32 sizes, then the payloads back to back. The highest bit of the first size says that each payload
+is in an envelope (`envelope.py`).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from sitestack.model.address import Address
+from sitestack.model.envelope import NO_HEADERS, Envelope, Kind, unwrap
 from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.roster import NOBODY, Roster
+
+#: The bit of the first size by which the payloads of a body are in envelopes. No payload is so large.
+_ENVELOPES = 1 << 31
 
 
 class Scope(IntEnum):
@@ -63,12 +68,27 @@ class Batch:
 
     @property
     def sizes(self) -> bytes:
-        """The size table of the body: `count` little-endian u32."""
-        return self.body[: 4 * self.count]
+        """The sizes of the payloads, with their envelopes: `count` little-endian u32."""
+        sizes = self.body[: 4 * self.count]
+        return sizes[:3] + bytes([sizes[3] & 0x7F]) + sizes[4:] if self.has_envelopes else sizes
+
+    @property
+    def has_envelopes(self) -> bool:
+        """Whether each payload is in an envelope."""
+        return self.body[3:4] >= b"\x80"
 
     def payloads(self) -> Iterator[bytes]:
-        """The payloads in order. Raises ProtocolError("body") when the body does not hold exactly `count` messages."""
+        """The payloads in order, without their envelopes.
+
+        Raises ProtocolError when the body does not hold exactly `count` messages, or an envelope cannot be read.
+        """
+        if self.has_envelopes:
+            return (payload for _, payload in self.opened())
         return unpack_body(self.body, self.count)
+
+    def opened(self) -> Iterator[tuple[Envelope, bytes]]:
+        """The envelopes and payloads in order; only of a batch that has envelopes. Raises ProtocolError."""
+        return map(unwrap, unpack_body(self.body, self.count))
 
 
 def copy_buffer(what: str, data: Buffer) -> bytes:
@@ -79,18 +99,21 @@ def copy_buffer(what: str, data: Buffer) -> bytes:
         raise TypeError(f"{what} must be bytes, not {type(data).__name__}") from None
 
 
-def pack_body(payloads: Sequence[bytes]) -> bytes:
-    """The body that holds these payloads."""
-    return struct.pack(f"<{len(payloads)}I", *map(len, payloads)) + b"".join(payloads)
+def pack_body(payloads: Sequence[bytes], envelopes: bool = False) -> bytes:
+    """The body that holds these payloads; `envelopes` says that each of them is in one."""
+    body = struct.pack(f"<{len(payloads)}I", *map(len, payloads)) + b"".join(payloads)
+    return body[:3] + bytes([body[3] | 0x80]) + body[4:] if envelopes else body
 
 
 def unpack_body(body: bytes, count: int) -> Iterator[bytes]:
-    """The payloads of a body. Raises ProtocolError("body") when sizes and length disagree."""
+    """The payloads of a body, in their envelopes. Raises ProtocolError("body") when sizes and length disagree."""
     if 4 * count > len(body):
         raise ProtocolError("body")
     sizes = struct.unpack_from(f"<{count}I", body)
     if 4 * count + sum(sizes) != len(body):
-        raise ProtocolError("body")
+        if not sizes or sizes[0] < _ENVELOPES or 4 * count + sum(sizes) - _ENVELOPES != len(body):
+            raise ProtocolError("body")
+        sizes = (sizes[0] - _ENVELOPES, *sizes[1:])
     return _slices(body, sizes)
 
 
@@ -135,3 +158,29 @@ class Message:
     def scope(self) -> Scope:
         """Whether the message went to all sites, to this site, or to this member only."""
         return self.id.scope
+
+    @property
+    def headers(self) -> Mapping[str, bytes]:
+        """What the sender gave along with the payload: `send(..., headers=...)`."""
+        return NO_HEADERS
+
+    @property
+    def call(self) -> int:
+        """The sender's number of the call that waits for an answer to this message; 0 when none does (`Channel.answer`)."""
+        return 0
+
+
+@fast_frozen
+@dataclass(frozen=True, slots=True)
+class EnvelopedMessage(Message):
+    """A message that came in an envelope. A class of its own, so that all others have nothing to carry."""
+
+    envelope: Envelope = field(default=Envelope(), kw_only=True)
+
+    @property
+    def headers(self) -> Mapping[str, bytes]:
+        return self.envelope.headers
+
+    @property
+    def call(self) -> int:
+        return self.envelope.call if self.envelope.kind is Kind.REQUEST else 0

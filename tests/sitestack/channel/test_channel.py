@@ -99,22 +99,6 @@ async def test_a_name_is_generated_from_the_host_and_every_connect_gets_a_new_ad
     assert len({make_local("NYC", "").name for _ in range(100)}) > 90, "of 65536 random parts"
 
 
-@pytest.mark.conforms("LA-2", "LA-3")
-async def test_a_name_is_taken_along_to_the_next_connect_and_may_occur_twice(autojump_clock: MockClock) -> None:
-    network = MemoryNetwork()
-    async with one(network, "A"):
-        async with one(network, "") as first:
-            name, address = first.name, first.address
-        async with one(network, name) as again, one(network, name) as twin:
-            await wait_for_view(twin, 3)
-            assert again.name == twin.name == name
-            assert len({address, again.address, twin.address}) == 3
-            assert twin.view.names == ("A", name, name)
-            await again.send(b"which of the two")
-            [message] = await take(twin, 1)
-            assert (message.sender, message.source) == (name, again.address)
-
-
 # -- sending ---------------------------------------------------------------------------------------------------------------
 
 
