@@ -169,17 +169,21 @@ class Channel(Sending, Generic[X_co]):
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
-        if headers is not None or not (isinstance(target, Address) or (target is None and not oob)):
-            await self._send_specially(payload, scope, target, loopback, oob, headers)
-            return
+        if target is None:
+            if oob or headers is not None:
+                return await self._send_specially(payload, scope, None, loopback, oob, headers)
+            kind = SCOPES[scope]
+        elif headers is not None or not isinstance(target, Address):
+            return await self._send_specially(payload, scope, target, loopback, oob, headers)
+        else:
+            kind = Scope.OOB if oob else Scope.UNICAST
         if self._burst_messages >= BURST_MESSAGES or self._burst_bytes >= BURST_BYTES:
             self._burst_messages = self._burst_bytes = 0
             await trio.lowlevel.checkpoint()
         gate = self._gate
         if gate.is_full or gate.is_held_back:
-            await gate.wait(scope == "all" and target is None)
+            await gate.wait(kind is Scope.ALL)
             self._require_open()
-        kind = SCOPES[scope] if target is None else Scope.OOB if oob else Scope.UNICAST
         try:
             gate.is_full = not self._append(payload, kind, target, PLAIN if loopback else SILENT)
         except LocalError as error:

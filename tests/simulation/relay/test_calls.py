@@ -91,6 +91,7 @@ def test_a_probe_tells_when_all_before_it_is_everywhere_and_by_whom_it_is_lacked
     verdict(script)
 
 
+@pytest.mark.conforms("REL-13")
 def test_what_became_a_gap_in_another_site_is_not_everywhere_though_the_probe_arrives() -> None:
     """And the next probe, behind which all arrives, says so."""
     script = Sites({"NYC": "AB", "SFO": "DE"}, BufferConfig(budget_entries=8))
