@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from sitestack.channel.inbox import Delivery
@@ -70,6 +71,19 @@ async def test_a_name_is_taken_along_to_the_next_connect_and_may_occur_twice(aut
             await again.send(b"which of the two")
             [message] = await take(twin, 1)
             assert (message.sender, message.source) == (name, again.address)
+
+
+@pytest.mark.conforms("LA-25")
+async def test_the_tasks_of_several_channels_of_one_process_say_whose_they_are(autojump_clock: MockClock) -> None:
+    names: list[str] = []
+
+    class Watch(trio.abc.Instrument):
+        def task_spawned(self, task: trio.lowlevel.Task) -> None:
+            names.append(task.name)
+
+    trio.lowlevel.add_instrument(Watch())
+    async with members("A", "B"):
+        assert {name.split(" of ")[-1].split(" for ")[-1] for name in names} == {"A in NYC", "B in NYC"}
 
 
 class _Counting:
