@@ -36,16 +36,6 @@ OF_CALLS = (
         (Edit(CALLS, "                return answered == len(self.asked)", "                return answered > 0"),),
     ),
     RowMutant(
-        "SEQ-19",
-        "an answer that comes twice counts for two",
-        (
-            Edit(CALLS, " or member not in call.asked or member in call.answers:", " or member not in call.asked:"),
-            Edit(
-                CALLS, "        call.answers[member] = answer", "        call.answers[Address(answer.ljust(16)[:16])] = answer"
-            ),
-        ),
-    ),
-    RowMutant(
         "REL-18",
         "the headers of the application stay behind",
         (Edit(MESSAGE, "        return self.envelope.headers", "        return NO_HEADERS"),),
