@@ -8,7 +8,9 @@
 The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`, `Level` of whatever has a bound
 What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Gap` (`GapReason`) or
                  `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the same with `Delivery` (`Batch`)
-Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port
+Calls            `CallResult` (`NoAnswer`) of `RelayChannel.call`, `Flushed` (`Lack`) of `RelayChannel.flushed`
+Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port; as targets also `AllOf`
+                 and `RelayOf` a site
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
                  `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
 Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySettings` (`BridgeConfig`, `BudgetSettings`,
@@ -62,8 +64,10 @@ if TYPE_CHECKING:
     from relay.unicast.sender import RemoteUnicastConfig as RemoteUnicastConfig
     from sitestack import (
         Address as Address,
+        AllOf as AllOf,
         Batch as Batch,
         BatchingConfig as BatchingConfig,
+        CallResult as CallResult,
         ChannelClosed as ChannelClosed,
         ChannelConfig as ChannelConfig,
         ConfigurationError as ConfigurationError,
@@ -71,10 +75,12 @@ if TYPE_CHECKING:
         DiscoveryConfig as DiscoveryConfig,
         FailureDetectionConfig as FailureDetectionConfig,
         FlowControlConfig as FlowControlConfig,
+        Flushed as Flushed,
         FragmentConfig as FragmentConfig,
         Gap as Gap,
         GapReason as GapReason,
         JoinFailed as JoinFailed,
+        Lack as Lack,
         LeaderTimes as LeaderTimes,
         Level as Level,
         LocalError as LocalError,
@@ -85,12 +91,14 @@ if TYPE_CHECKING:
         MessageId as MessageId,
         MessageTooLarge as MessageTooLarge,
         NakAckConfig as NakAckConfig,
+        NoAnswer as NoAnswer,
         PathMtuConfig as PathMtuConfig,
         Physical as Physical,
         ProtocolError as ProtocolError,
         ProtocolsConfig as ProtocolsConfig,
         ProxyUUID as ProxyUUID,
         QuarantineTimes as QuarantineTimes,
+        RelayOf as RelayOf,
         RemoteError as RemoteError,
         ResolverConfig as ResolverConfig,
         Scope as Scope,

@@ -8,7 +8,9 @@
 The channel      `open_channel`, `Channel`, `ChannelStatistics`, `Level` of whatever has a bound
 What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`) or `Gap` (`GapReason`);
                  `BatchEvent` of `Channel.batches`: the same with `Delivery` (`Batch`)
-Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port
+Calls            `CallResult` (`NoAnswer`) of `Channel.call`, `Flushed` (`Lack`) of `Channel.flushed`
+Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port; as targets also `AllOf`
+                 and `RelayOf` a site
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
                  `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
 Keys             `KeyRing`, for `open_channel(..., keys=...)`
@@ -29,6 +31,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sitestack.calls import CallResult as CallResult, Flushed as Flushed, Lack as Lack, NoAnswer as NoAnswer
     from sitestack.channel.channel import Channel as Channel
     from sitestack.channel.events import BatchEvent as BatchEvent, Event as Event
     from sitestack.channel.inbox import Delivery as Delivery
@@ -59,7 +62,13 @@ if TYPE_CHECKING:
     from sitestack.layers.stability import StabilityConfig as StabilityConfig
     from sitestack.layers.state_transfer import StateTransferConfig as StateTransferConfig
     from sitestack.layers.unicast import UnicastConfig as UnicastConfig
-    from sitestack.model.address import Address as Address, Physical as Physical, ProxyUUID as ProxyUUID
+    from sitestack.model.address import (
+        Address as Address,
+        AllOf as AllOf,
+        Physical as Physical,
+        ProxyUUID as ProxyUUID,
+        RelayOf as RelayOf,
+    )
     from sitestack.model.errors import (
         ChannelClosed as ChannelClosed,
         ConfigurationError as ConfigurationError,
@@ -82,6 +91,7 @@ if TYPE_CHECKING:
     from sitestack.transport.memory import MemoryNetwork as MemoryNetwork
 
 _MODULES = {
+    "sitestack.calls": ("CallResult", "Flushed", "Lack", "NoAnswer"),
     "sitestack.channel.channel": ("Channel",),
     "sitestack.channel.events": ("BatchEvent", "Event"),
     "sitestack.channel.inbox": ("Delivery",),
@@ -104,7 +114,7 @@ _MODULES = {
     "sitestack.layers.stability": ("StabilityConfig",),
     "sitestack.layers.state_transfer": ("StateTransferConfig",),
     "sitestack.layers.unicast": ("UnicastConfig",),
-    "sitestack.model.address": ("Address", "Physical", "ProxyUUID"),
+    "sitestack.model.address": ("Address", "AllOf", "Physical", "ProxyUUID", "RelayOf"),
     "sitestack.model.errors": (
         "ChannelClosed",
         "ConfigurationError",

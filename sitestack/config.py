@@ -85,6 +85,7 @@ class TransportConfig:
     #: How many datagrams are read in one turn, so that a flood cannot starve timers.
     receive_datagrams_max: int = 256
     #: The address under which others reach this member, when it is not the interface's (address translation). Empty: the same.
+    #: Who gets no answer from there tries that of the interface.
     external_host: str = ""
     #: The port that belongs to it; 0: the same.
     external_port: int = 0

@@ -22,6 +22,7 @@ from relay.node.listener import require_free
 from relay.node.settings import NodeConfig, find_problems
 from relay.node.site_keys import SiteKeys
 from sitestack.assembly import build_stack
+from sitestack.channel.calling import Reach
 from sitestack.channel.channel import Channel
 from sitestack.channel.extension import Extension
 from sitestack.channel.open import (
@@ -38,7 +39,8 @@ from sitestack.channel.state_handover import SharedState
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.flow_control import FlowControl
-from sitestack.model.errors import unwrapped
+from sitestack.model.address import Address, AllOf, Place
+from sitestack.model.errors import LocalError, unwrapped
 from sitestack.model.events import Event, OtherParameters, Unreached
 from sitestack.model.level import Level
 from sitestack.model.path_events import NarrowPath
@@ -78,6 +80,7 @@ class RelayChannel(Channel[BetweenSites]):
         site_keys: SiteKeys | None = None,
     ) -> None:
         handlers: dict[type[Event], Callable[[Any], None]] = {
+            Unreachable: self._note_unreachable,
             **dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge),
             GlobalView: self._note_global_view,
             Role: self._note_role,
@@ -190,6 +193,24 @@ class RelayChannel(Channel[BetweenSites]):
     def _note_global_view(self, event: GlobalView) -> None:
         self._global_view = event
         self.know_by_name(event)
+        self._note_members()
+
+    def _note_unreachable(self, event: Unreachable) -> None:
+        self._note_gone(event.target.original if event.target.site == self.site else event.target)
+
+    def _everybody(self, scope: Reach) -> tuple[Address, ...]:
+        own = self.view.members
+        if scope == "site" or self._global_view is None:
+            return own
+        return (*own, *[member for member in self._global_view.members if member.site != self.site])
+
+    def _members_at(self, place: Place) -> tuple[Address, ...]:
+        if place.site == self.site or self._global_view is None:
+            return super()._members_at(place)
+        found = tuple([member for member in self._global_view.members if member.site == place.site])
+        if not found:
+            raise LocalError(f"no member of {place.site} is known")
+        return found if isinstance(place, AllOf) else found[:1]
 
     def _note_role(self, event: Role) -> None:
         self._role = event

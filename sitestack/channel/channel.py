@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import trio
 
@@ -17,22 +17,20 @@ from sitestack.channel.credit_gate import CreditGate
 from sitestack.channel.driver import Driver
 from sitestack.channel.extension import Extension
 from sitestack.channel.inbox import Delivery, Inbox, Mark
-from sitestack.channel.message_keys import MessageKeys, require_fit
+from sitestack.channel.message_keys import MessageKeys
 from sitestack.channel.receive_end import ReceiveEnd
 from sitestack.channel.rendezvous import find_rendezvous
-from sitestack.channel.send_many import ManySender
+from sitestack.channel.sending import Sending
 from sitestack.channel.state_handover import SharedState, StateHandover
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.channel.version import installed_version
 from sitestack.config import SiteConfig
 from sitestack.journal.recorder import Recorder
-from sitestack.layers.batching import SIZE_BYTES, Batching
+from sitestack.layers.batching import Batching
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import (
-    ChannelClosed,
     ConfigurationError,
     JoinFailed,
-    LocalError,
     ProtocolError,
     SlowConsumer,
     unwrapped,
@@ -55,7 +53,7 @@ from sitestack.model.events import (
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
 from sitestack.model.level import Level
-from sitestack.model.message import Buffer, Message, Scope, copy_buffer
+from sitestack.model.message import Message
 from sitestack.model.roster import NOBODY, Named, Roster
 from sitestack.model.view import View
 from sitestack.stack.layer import Local
@@ -73,15 +71,8 @@ if TYPE_CHECKING:
 else:
     X_co = TypeVar("X_co", covariant=True)
 
-#: `send` gives the other tasks a turn after this many messages, or before the bytes are more than some full batches: after
-#: half a millisecond about. Each turn of a member that sends costs as much as hundreds of messages, however few it has to send.
-BURST_MESSAGES = 1_024
-BURST_BYTES = 4 * 59_000
 
-_SCOPES = {"all": Scope.ALL, "site": Scope.SITE}
-
-
-class Channel(ManySender, Generic[X_co]):
+class Channel(Sending, Generic[X_co]):
     """One member's end of the site. Made by `open_channel`.
 
     Any number of tasks may send. Each event goes to the first task that asks, so only one task should receive. `X_co` is the
@@ -98,6 +89,7 @@ class Channel(ManySender, Generic[X_co]):
         state: SharedState | None = None,
         extension: Extension | None = None,
     ) -> None:
+        super().__init__()
         topmost = stack.layers[0]
         assert isinstance(topmost, Batching)
         self.address = local.address
@@ -143,66 +135,6 @@ class Channel(ManySender, Generic[X_co]):
         self._burst_messages = self._burst_bytes = 0
 
     # -- sending ---------------------------------------------------------------------------------------------------
-
-    async def send(
-        self,
-        payload: Buffer,
-        scope: Literal["all", "site"] = "all",
-        target: Address | None = None,
-        *,
-        loopback: bool = True,
-        oob: bool = False,
-        key: bytes = b"",
-    ) -> None:
-        """Send to everybody, to this site, or to one member. Returns when the message is accepted.
-
-        A multicast is also delivered to its sender, at its place in the order, unless `loopback` is false. With `oob` (out of
-        band) a message to one member of this site is delivered on arrival, even while earlier ones to it are still missing, and
-        once like them; one that fits into no datagram keeps its place. Of multicasts with the same `key` (1 to 128 bytes) each
-        member is shown the first, whoever sends them (`sitestack/channel/message_keys.py` says how long it remembers).
-
-        It waits only while this member has no credit, or with a multicast to all while another site lags by the whole budget
-        (`relay/replica/pace.py`), and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES` bytes. Both come
-        first, so that a cancelled `send` has sent nothing. On an idle channel the datagram leaves inside `send`. A member that
-        only sends has to receive all the same, if only to discard: with `backlog_bytes_max` bytes untaken it stops its site.
-
-        The task that receives does not wait while the others wait for it to take more, or a joiner for its state: its messages
-        are then kept in memory, beyond `send_credit_bytes`. It must not wait for another task that sends.
-
-        A buffer other than `bytes` is copied at once. Raises TypeError for anything that is no buffer, MessageTooLarge,
-        ChannelClosed, and LocalError for `oob` to others than one member of this site, or an unfit key; then nothing was sent.
-        """
-        if type(payload) is not bytes:
-            payload = copy_buffer("a message", payload)
-        size = len(payload) + SIZE_BYTES
-        if self._burst_messages >= BURST_MESSAGES or self._burst_bytes + size > BURST_BYTES:
-            self._burst_messages = self._burst_bytes = 0
-            await trio.lowlevel.checkpoint()
-        gate = self._gate
-        if gate.is_full or gate.is_held_back:
-            await gate.wait(scope == "all" and target is None)
-            self._require_open()
-        kind = _SCOPES[scope] if target is None else Scope.OOB if oob else Scope.UNICAST
-        if oob and target is None:
-            raise LocalError("only a message to one member can be out of band")
-        if key:
-            require_fit(key, target)
-        try:
-            gate.is_full = not self._append(payload, kind, target, not loopback, key)
-        except LocalError as error:
-            if self._recorder is not None:
-                self._recorder.reject(type(error).__name__)
-            raise
-        self._burst_messages += 1
-        self._burst_bytes += size
-        if not self._driver.awake:
-            self._driver.hurry()
-
-    def _require_open(self) -> None:
-        if self.excluded is not None:
-            raise self.excluded
-        if self._gone.is_set():
-            raise ChannelClosed("the channel is closed")
 
     # -- receiving -------------------------------------------------------------------------------------------------
 
@@ -263,7 +195,7 @@ class Channel(ManySender, Generic[X_co]):
         if self._watcher is not None:
             parts["watch"] = self._watcher.levels()
         levels = {f"{place}.{name}": level for place, part in parts.items() for name, level in part.items()}
-        return {**levels, "backlog_bytes": self._inbox.backlog_bytes, "message_keys": self.keys.level()}
+        return {**levels, **self._call_levels(), "backlog_bytes": self._inbox.backlog_bytes, "message_keys": self.keys.level()}
 
     async def leave(self) -> None:
         """Leave the site gracefully: messages sent are delivered first, within the configured times. Idempotent.
@@ -325,6 +257,7 @@ class Channel(ManySender, Generic[X_co]):
         finally:
             self._leaving = True
             self._gone.set()
+            self._end_all_calls()
             self._receive_end.close()
             self._gate.end()
         if self._recorder is not None:
@@ -355,7 +288,9 @@ class Channel(ManySender, Generic[X_co]):
         for event in events:
             if isinstance(event, Frame):
                 batch = event.batch
-                if batch is not None and not self.keys.is_repeat(batch) and not self._batching.is_silent(batch):
+                if batch is None or (batch.has_envelopes and self.keys.is_repeat(batch)) or self._batching.is_silent(batch):
+                    continue
+                if not (batch.has_envelopes and self._take_internal(event.source, batch)):
                     inbox.put(Delivery(self._roster.show(event.source), batch, self._roster))
             else:
                 self._handle(event)
@@ -380,6 +315,8 @@ class Channel(ManySender, Generic[X_co]):
         for handlers in (self._handlers, self._extension.handlers):
             if (handle := handlers.get(type(event))) is not None:
                 handle(event)
+        if isinstance(event, Gap):
+            self._note_gap(event)
         if isinstance(event, Gap) or type(event) in self._extension.shown:
             self._inbox.put(event)
 
@@ -389,6 +326,7 @@ class Channel(ManySender, Generic[X_co]):
         self._state.mark(event.view.id)
         self._inbox.put(event.view)
         self._joined.set()
+        self._note_members()
 
     def _refuse(self, event: OtherParameters) -> None:
         if self._view is None:

@@ -1,6 +1,6 @@
 """Message keys: by them a member recognises a message that was sent again, by its sender or through another member.
 
-A key travels at the end of its message's batch, so every member of every site has it as soon as the message itself. A message
+A key is a header of its message, so every member of every site has it as soon as the message itself. A message
 whose key a member has delivered already is not shown to its application. So a program that does not know whether its message
 has arrived sends it again, with the same key, wherever it likes.
 
@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import trio
 
-from sitestack.model.address import Address
+from sitestack.model.address import Address, Place
+from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import LocalError
 from sitestack.model.level import Level
-from sitestack.model.message import KEY_BYTES_MAX, Batch, MessageId
+from sitestack.model.message import Batch, MessageId
 
 #: Keys at most: some 30 MB. The oldest is forgotten first.
 KEYS_MAX = 65_536
@@ -37,9 +38,9 @@ class Known:
     at: float
 
 
-def require_fit(key: bytes, target: Address | None) -> None:
+def require_fit(key: bytes, target: Address | Place | None, oob: bool) -> None:
     """Raises LocalError unless a message to `target` (None: a multicast) can have this key."""
-    if target is not None:
+    if target is not None or oob:
         raise LocalError("only a multicast can have a key")
     if len(key) > KEY_BYTES_MAX:
         raise LocalError(f"a key has at most {KEY_BYTES_MAX} bytes, not {len(key)}")
@@ -80,7 +81,7 @@ class MessageKeys:
         if key in self._known:
             self.repeats += 1
             return True
-        digest = hashlib.sha256(batch.body[4 : len(batch.body) - len(key)]).digest()
+        digest = hashlib.sha256(next(batch.payloads())).digest()
         self._known[key] = Known(MessageId(batch.site, batch.origin, batch.scope, batch.first), digest, now)
         if len(self._known) > self._keys_max:
             del self._known[next(iter(self._known))]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import trio
 
-from sitestack.layers.batching import SIZE_BYTES, Batching
+from sitestack.layers.batching import SIZE_BYTES, Batching, Manner
 from sitestack.model.address import Address
 from sitestack.model.errors import LocalError
 from sitestack.model.message import Buffer, Scope, copy_buffer
@@ -52,6 +52,7 @@ class ManySender(ABC):
         """
         data = [each if type(each) is bytes else copy_buffer("a message", each) for each in payloads]
         kind = Scope.UNICAST if target is not None else Scope.ALL if scope == "all" else Scope.SITE
+        manner = Manner.PLAIN if loopback else Manner.SILENT
         batching, gate, driver = self._batching, self._gate, self._driver
         try:
             batching.require_size(max(map(len, data), default=0))
@@ -61,7 +62,7 @@ class ManySender(ABC):
                 if gate.is_full or gate.is_held_back:
                     await gate.wait(kind is Scope.ALL)
                     self._require_open()
-                gate.is_full = not batching.extend(portion, kind, target, not loopback)
+                gate.is_full = not batching.extend(portion, kind, target, manner)
                 if not driver.awake:
                     driver.wake()
         except LocalError as error:

@@ -7,6 +7,7 @@ name is shown and never compared. After its RELAY (REL-6, REL-7): a member of an
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import NamedTuple
 
 UUID_BYTES = 16
@@ -107,6 +108,24 @@ class ProxyUUID(Address):
         return self.name or f"{self.site}/{bytes.hex(self)[:8]}"
 
     __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Everybody in a site, as a target: who that is is decided when something is sent."""
+
+    site: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelayOf:
+    """The relay of a site, as a target: who that is is decided when something is sent."""
+
+    site: str
+
+
+#: A target that stands for members.
+Place = AllOf | RelayOf
 
 
 class Physical(NamedTuple):

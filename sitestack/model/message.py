@@ -4,24 +4,28 @@ A batch holds 1..n application messages of one origin for one destination, numbe
 counter of that scope. It is atomic from its origin to every delivery: nothing in between splits, merges or re-cuts it, and its
 body is opaque to everything but the two ends.
 
-Body: `count` little-endian u32 sizes, then the payloads back to back. A message with a key is a batch of its own, and its body
-ends with the key, so that whoever relays the batch relays the key.
+Body: `count` little-endian u32 sizes, then the payloads back to back. The highest bit of the first size says that each payload
+is in an envelope (`envelope.py`).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache, partial
 from itertools import count, repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sitestack.model.address import Address
+from sitestack.model.envelope import NO_ENVELOPE, NO_HEADERS, Envelope, Kind, unwrap
 from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.roster import NOBODY, Roster
+
+#: The bit of the first size by which the payloads of a body are in envelopes. No payload is so large.
+_ENVELOPES = 1 << 31
 
 
 class Scope(IntEnum):
@@ -39,9 +43,6 @@ class Scope(IntEnum):
 
 #: The types that an application may pass as bytes.
 Buffer = bytes | bytearray | memoryview
-
-#: Bytes of a message's key at most.
-KEY_BYTES_MAX = 128
 
 #: The scopes of messages to one member: their batches have a target, all others have none.
 UNICASTS = (Scope.UNICAST, Scope.OOB)
@@ -70,20 +71,37 @@ class Batch:
 
     @property
     def sizes(self) -> bytes:
-        """The size table of the body: `count` little-endian u32."""
-        return self.body[: 4 * self.count]
+        """The sizes of the payloads, with their envelopes: `count` little-endian u32."""
+        sizes = self.body[: 4 * self.count]
+        return sizes[:3] + bytes([sizes[3] & 0x7F]) + sizes[4:] if self.has_envelopes else sizes
+
+    @property
+    def has_envelopes(self) -> bool:
+        """Whether each payload is in an envelope."""
+        return self.body[3:4] >= b"\x80"
 
     @property
     def key(self) -> bytes:
-        """The key that the sender gave to the only message of this batch; empty without one."""
-        if self.count != 1 or len(self.body) < 4:
+        """The key of the only message of this batch, if its sender gave it one (`envelope.py`); else empty."""
+        if self.count != 1 or not self.has_envelopes:
             return b""
-        key = self.body[4 + int.from_bytes(self.body[:4], "little") :]
-        return key if len(key) <= KEY_BYTES_MAX else b""
+        try:
+            return next(self.opened())[0].key
+        except ProtocolError:
+            return b""
 
     def payloads(self) -> Iterator[bytes]:
-        """The payloads in order. Raises ProtocolError("body") when the body does not hold exactly `count` messages."""
+        """The payloads in order, without their envelopes.
+
+        Raises ProtocolError when the body does not hold exactly `count` messages, or an envelope cannot be read.
+        """
+        if self.has_envelopes:
+            return (payload for _, payload in self.opened())
         return unpack_body(self.body, self.count)
+
+    def opened(self) -> Iterator[tuple[Envelope, bytes]]:
+        """The envelopes and payloads in order; only of a batch that has envelopes. Raises ProtocolError."""
+        return map(unwrap, unpack_body(self.body, self.count))
 
 
 def copy_buffer(what: str, data: Buffer) -> bytes:
@@ -94,19 +112,24 @@ def copy_buffer(what: str, data: Buffer) -> bytes:
         raise TypeError(f"{what} must be bytes, not {type(data).__name__}") from None
 
 
-def pack_body(payloads: Sequence[bytes], key: bytes = b"") -> bytes:
-    """The body that holds these payloads, or one payload and its key."""
-    return struct.pack(f"<{len(payloads)}I", *map(len, payloads)) + b"".join(payloads) + key
+def pack_body(payloads: Sequence[bytes], envelopes: bool = False) -> bytes:
+    """The body that holds these payloads; `envelopes` says that each of them is in one."""
+    body = struct.pack(f"<{len(payloads)}I", *map(len, payloads)) + b"".join(payloads)
+    return body[:3] + bytes([body[3] | 0x80]) + body[4:] if envelopes else body
 
 
 def unpack_body(body: bytes, number: int) -> Iterator[bytes]:
-    """The payloads of a body with so many. Raises ProtocolError("body") when sizes and length disagree."""
+    """The payloads of a body with so many, in their envelopes.
+
+    Raises ProtocolError("body") when sizes and length disagree.
+    """
     table = body[: 4 * number]
     first = table[:4]
-    if len(table) < 4 * number or first * number != table:
+    if len(table) < 4 * number or first * number != table or first[3:] >= b"\x80":
         return _slices(body, _sizes(body, number))
     size = int.from_bytes(first, "little")
-    _check_rest(len(body) - number * (4 + size), number)
+    if number * (4 + size) != len(body):
+        raise ProtocolError("body")
     return iter(_cutter(size, number)(body, 4 * number))
 
 
@@ -120,14 +143,11 @@ def _sizes(body: bytes, number: int) -> tuple[int, ...]:
     if 4 * number > len(body):
         raise ProtocolError("body")
     sizes: tuple[int, ...] = struct.unpack_from(f"<{number}I", body)
-    _check_rest(len(body) - 4 * number - sum(sizes), number)
-    return sizes
-
-
-def _check_rest(rest: int, number: int) -> None:
-    """Whether so many bytes may stand behind the payloads: none, or the key of the only one."""
-    if rest and not (number == 1 and 0 < rest <= KEY_BYTES_MAX):
+    if sizes and sizes[0] >= _ENVELOPES:
+        sizes = (sizes[0] - _ENVELOPES, *sizes[1:])
+    if 4 * number + sum(sizes) != len(body):
         raise ProtocolError("body")
+    return sizes
 
 
 def _slices(body: bytes, sizes: tuple[int, ...]) -> Iterator[bytes]:
@@ -207,6 +227,43 @@ class Message(_MessageFields):
         """Whether the message went to all sites, to this site, or to this member only."""
         return self.stem.scope
 
+    @property
+    def headers(self) -> Mapping[str, bytes]:
+        """What the sender gave along with the payload: `send(..., headers=...)`."""
+        return NO_HEADERS
+
+    @property
+    def call(self) -> int:
+        """The sender's number of the call that waits for an answer to this message; 0 when none does (`Channel.answer`)."""
+        return 0
+
+
+class EnvelopedMessage(Message):
+    """A message that came in an envelope. A class of its own, so that all others have nothing to carry."""
+
+    __slots__ = ()
+
+    def __new__(
+        cls, source: Address, payload: bytes, id: MessageId, roster: Roster = NOBODY, envelope: Envelope = NO_ENVELOPE
+    ) -> EnvelopedMessage:
+        return tuple.__new__(cls, (source, payload, id, id.n, roster, envelope))
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*super().__getnewargs__(), self.envelope)
+
+    @property
+    def envelope(self) -> Envelope:
+        """What came besides the payload."""
+        return cast("Envelope", tuple.__getitem__(self, -1))
+
+    @property
+    def headers(self) -> Mapping[str, bytes]:
+        return self.envelope.headers
+
+    @property
+    def call(self) -> int:
+        return self.envelope.call if self.envelope.kind is Kind.REQUEST else 0
+
 
 _make_message = partial(tuple.__new__, Message)
 
@@ -215,5 +272,12 @@ def make_messages(source: Address, batch: Batch, roster: Roster) -> Iterator[Mes
     """The messages of a batch in order, each made by nothing but C. Raises ProtocolError("body")."""
     # An id and not the batch, of which one message that is kept would keep the whole body.
     stem = MessageId(batch.site, batch.origin, batch.scope, batch.first)
+    if batch.has_envelopes:
+        return _enveloped(source, batch, stem, roster)
     fields = zip(repeat(source), batch.payloads(), repeat(stem), count(batch.first), repeat(roster))
     return map(_make_message, fields)
+
+
+def _enveloped(source: Address, batch: Batch, stem: MessageId, roster: Roster) -> Iterator[Message]:
+    for n, (envelope, payload) in enumerate(batch.opened(), batch.first):
+        yield EnvelopedMessage(source, payload, replace(stem, n=n), roster, envelope)

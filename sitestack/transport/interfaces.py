@@ -12,6 +12,7 @@ from contextlib import suppress
 import trio
 
 from sitestack.config import ANY_INTERFACE
+from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
@@ -29,6 +30,11 @@ def is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def at_both(external: Physical, own: Physical) -> tuple[Physical, ...]:
+    """Where a member is reached, best first: from outside, and from its own network when nothing comes back in from there."""
+    return (external,) if own.host == ANY_INTERFACE else tuple(dict.fromkeys((external, own)))
 
 
 def find_interface(interface: str, group: str) -> str:

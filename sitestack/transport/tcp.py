@@ -30,7 +30,7 @@ from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
 from sitestack.model.level import Level
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
-from sitestack.transport.interfaces import find_interface, is_address
+from sitestack.transport.interfaces import at_both, find_interface, is_address
 from sitestack.transport.ports import listen
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
@@ -117,6 +117,7 @@ class TcpTransport:
         self._listening = True
         port: int = self._listener.getsockname()[1]
         self._physical = Physical(config.external_host or host, config.external_port or port)
+        self._places = at_both(self._physical, Physical(host, port))
         #: All connections, at most CONNECTIONS_MAX; datagrams to a member use the one in `_by_peer`.
         self._connections: dict[socket.socket, _Connection] = {}
         self._by_peer: dict[Physical, _Connection] = {}
@@ -129,8 +130,8 @@ class TcpTransport:
     # -- the transport -----------------------------------------------------------------------------------------------
 
     def physical(self) -> tuple[Physical, ...]:
-        """Where the others connect to; an external address, where one is configured (LA-8)."""
-        return (self._physical,)
+        """Where the others connect to: its external address, where one is configured (LA-8), and its own."""
+        return self._places
 
     def listener(self) -> None:
         """Nobody watches: connections are closed when they are idle, which says nothing about the member."""

@@ -24,7 +24,7 @@ from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.level import Level
 from sitestack.transport.group_membership import GroupMembership
-from sitestack.transport.interfaces import find_interface, is_address
+from sitestack.transport.interfaces import at_both, find_interface, is_address
 from sitestack.transport.ports import bind_pair, bind_udp, why_not_bound
 
 _READ_BYTES = 65_535
@@ -87,7 +87,8 @@ class UdpTransport:
             raise
         self._own: tuple[str, int] = self._unicast.getsockname()
         port = self._own[1]
-        self._physical = Physical(config.external_host or host, config.external_port or port)
+        external = Physical(config.external_host or host, config.external_port or port)
+        self._places = at_both(external, Physical(host, port))
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
@@ -131,8 +132,8 @@ class UdpTransport:
     # -- the transport ---------------------------------------------------------------------------------------------
 
     def physical(self) -> tuple[Physical, ...]:
-        """Where the others can reach this member; an external address, where one is configured (LA-8)."""
-        return (self._physical,)
+        """Where the others can reach this member: at its external address, where one is configured (LA-8), and at its own."""
+        return self._places
 
     def listener(self) -> socket.socket | None:
         """TCP at the port of the unicast socket, for those who watch this member; None when nobody is to."""

@@ -17,7 +17,53 @@ MERGING = "sitestack/layers/membership/merging.py"
 FLUSH = "sitestack/layers/membership/flush.py"
 UNICAST = "sitestack/layers/unicast/layer.py"
 
+BATCHING = "sitestack/layers/batching/layer.py"
+MESSAGE = "sitestack/model/message.py"
+ENVELOPE = "sitestack/model/envelope.py"
+CALLS = "sitestack/calls/calls.py"
+DESK = "sitestack/calls/desk.py"
+CHANNEL = "relay/node/channel.py"
+
+OF_CALLS = (
+    RowMutant(
+        "SEQ-6",
+        "a batch does not say that its messages are in envelopes",
+        (Edit(BATCHING, "pack_body(payloads, Manner.ENVELOPED in manner)", "pack_body(payloads)"),),
+    ),
+    RowMutant(
+        "SEQ-19",
+        "a call to all returns when the first has answered",
+        (Edit(CALLS, "                return answered == len(self.asked)", "                return answered > 0"),),
+    ),
+    RowMutant(
+        "REL-18",
+        "the headers of the application stay behind",
+        (Edit(MESSAGE, "        return self.envelope.headers", "        return NO_HEADERS"),),
+    ),
+    RowMutant(
+        "REL-18",
+        "the headers of the application are not written",
+        (Edit(ENVELOPE, "    for name, value in envelope.headers.items():", "    for name, value in ():"),),
+    ),
+    RowMutant(
+        "REL-34",
+        "a call waits for members that have left",
+        (Edit(CALLS, " for member in waited_for if member not in there for", " for member in waited_for if False for"),),
+    ),
+    RowMutant(
+        "REL-34",
+        "a call does not hear of a member that cannot be reached",
+        (Edit(CHANNEL, "            Unreachable: self._note_unreachable,\n", ""),),
+    ),
+    RowMutant(
+        "REL-13",
+        "what became a gap counts as delivered where a probe asks for it",
+        (Edit(DESK, "            if delivered.gap_to > since:", "            if False:"),),
+    ),
+)
+
 OF_SEEDS = (
+    *OF_CALLS,
     RowMutant(
         "REL-1",
         "senders wait for a site as soon as it lacks anything",

@@ -12,7 +12,7 @@ OTHER_ROOTS = ("tests",)
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("sitestack/model",),
     ("sitestack/seal",),
-    ("sitestack/wire", "sitestack/journal"),
+    ("sitestack/wire", "sitestack/journal", "sitestack/calls"),
     ("sitestack/stack", "sitestack/promises"),
     ("sitestack/layers",),
     ("sitestack/config.py",),

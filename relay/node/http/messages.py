@@ -21,8 +21,8 @@ from starlette.responses import JSONResponse, Response
 
 from relay.node.channel import RelayChannel
 from sitestack.channel.message_keys import Known
+from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
-from sitestack.model.message import KEY_BYTES_MAX
 
 MESSAGES = "/messages"
 #: Bytes of a body at most, which all connections together may hold in memory.

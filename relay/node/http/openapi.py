@@ -6,7 +6,7 @@ from typing import Any
 
 from relay.node.http.event_json import KINDS
 from relay.node.http.messages import BODY_BYTES_MAX, RETRY_AFTER_S
-from sitestack.model.message import KEY_BYTES_MAX
+from sitestack.model.envelope import KEY_BYTES_MAX
 
 _Schema = dict[str, Any]
 

@@ -5,6 +5,8 @@ A stream gives its messages their numbers. A helper of batching, not a layer.
 
 from __future__ import annotations
 
+from enum import IntFlag
+
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import LocalError
 from sitestack.model.message import UNICASTS, Scope
@@ -13,10 +15,24 @@ from sitestack.model.message import UNICASTS, Scope
 TARGETS_MAX = 100_000
 
 
+class Manner(IntFlag):
+    """How messages are sent. A batch holds messages of one manner only."""
+
+    PLAIN = 0
+    #: Not handed to the sender's own application (`loopback=False`).
+    SILENT = 1
+    #: In envelopes.
+    ENVELOPED = 2
+    #: In envelopes, from channel to channel: no application is shown it.
+    INTERNAL = 6
+    #: In envelopes, and with keys: each is a batch of its own, to be shown or not.
+    KEYED = 10
+
+
 class BatchStream:
     """The messages of one scope and target: full batches that wait to be sent, and the one that is filling."""
 
-    __slots__ = ("body_bytes", "full", "next_back", "next_number", "payloads", "scope", "silent", "target")
+    __slots__ = ("body_bytes", "full", "manner", "next_back", "next_number", "payloads", "scope", "target")
 
     def __init__(self, scope: Scope, target: Address | None = None) -> None:
         self.scope = scope
@@ -24,10 +40,10 @@ class BatchStream:
         self.next_number = 1
         #: The number that is delivered back here next (multicasts only); sent messages from here on are on their way.
         self.next_back = 1
-        self.full: list[tuple[list[bytes], bool, bytes]] = []
+        self.full: list[tuple[list[bytes], Manner]] = []
         self.payloads: list[bytes] = []
-        #: Whether the open batch is of messages sent with `loopback=False`. A batch holds messages of one kind only.
-        self.silent = False
+        #: Of the messages of the open batch.
+        self.manner = Manner.PLAIN
         self.body_bytes = 0
 
     @property
@@ -35,19 +51,19 @@ class BatchStream:
         """Whether there is nothing to send."""
         return not (self.payloads or self.full)
 
-    def cut(self, key: bytes = b"") -> None:
-        """Count the open batch as full; the next message begins another one. `key`: of its only message."""
+    def cut(self) -> None:
+        """Count the open batch as full; the next message begins another one."""
         if self.payloads:
-            self.full.append((self.payloads, self.silent, key))
+            self.full.append((self.payloads, self.manner))
             self.payloads = []
             self.body_bytes = 0
 
-    def take(self) -> tuple[list[bytes], bool, bytes]:
-        """The messages of the next batch, whether they were sent with `loopback=False`, and the key of the only one."""
+    def take(self) -> tuple[list[bytes], Manner]:
+        """The messages of the next batch, and how they are sent."""
         if self.full:
             return self.full.pop(0)
         payloads, self.payloads, self.body_bytes = self.payloads, [], 0
-        return payloads, self.silent, b""
+        return payloads, self.manner
 
 
 class Targets:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sitestack.layers.batching.batch_streams import TARGETS_MAX, BatchStream, Targets
+from sitestack.layers.batching.batch_streams import TARGETS_MAX, BatchStream, Manner, Targets
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
 from sitestack.model.events import (
@@ -108,13 +108,10 @@ class Batching(Layer):
 
     # -- called by the shell directly, once a message ---------------------------------------------------------------
 
-    def append(
-        self, payload: bytes, scope: Scope, target: Address | None = None, silent: bool = False, key: bytes = b""
-    ) -> bool:
+    def append(self, payload: bytes, scope: Scope, target: Address | None = None, manner: Manner = Manner.PLAIN) -> bool:
         """Put a message at the end of the open batch; returns whether the sender may go on at once.
 
-        `silent`: a multicast that the shell is not to hand to this member's own application (see `is_silent`). `key`: makes a
-        multicast a batch of its own, with the key at its end. Raises
+        Of a SILENT multicast the shell hands nothing to this member's own application (see `is_silent`). Raises
         MessageTooLarge, ChannelClosed, and LocalError after TARGETS_MAX targets, or when a message out of band is not for one
         member of this site; then nothing was sent.
         """
@@ -127,21 +124,15 @@ class Batching(Layer):
         size = len(payload) + SIZE_BYTES
         if opened.body_bytes + size > self._batch_bytes_max or len(opened.payloads) == self._batch_count_max:
             opened.cut()
-        if opened.silent is not silent:
+        if opened.manner is not manner or manner >= Manner.KEYED:
             opened.cut()
-            opened.silent = silent
-        if key:
-            assert target is None, "the channel lets only multicasts have keys"
-            opened.cut()
-            size += len(key)
+            opened.manner = manner
         opened.payloads.append(payload)
         opened.body_bytes += size
         self._open_bytes += size
-        if key:
-            opened.cut(key)
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
 
-    def extend(self, payloads: list[bytes], scope: Scope, target: Address | None = None, silent: bool = False) -> bool:
+    def extend(self, payloads: list[bytes], scope: Scope, target: Address | None = None, manner: Manner = Manner.PLAIN) -> bool:
         """Put messages at the end of the open batch, each as by `append`: together, when one batch can hold them all.
 
         Raises as `append` does, and then none of them was sent.
@@ -150,15 +141,15 @@ class Batching(Layer):
         size = sum(map(len, payloads)) + SIZE_BYTES * len(payloads)
         if size > self._batch_bytes_max or len(payloads) > self._batch_count_max:
             for payload in payloads:
-                self.append(payload, scope, target, silent)
+                self.append(payload, scope, target, manner)
             return self.writable
         if self._refusing:
             raise ChannelClosed("the channel is closed")
         opened = self._multicasts[scope] if target is None else self._to(target, scope)
         full = opened.body_bytes + size > self._batch_bytes_max or len(opened.payloads) + len(payloads) > self._batch_count_max
-        if full or opened.silent is not silent:
+        if full or opened.manner is not manner:
             opened.cut()
-            opened.silent = silent
+            opened.manner = manner
         opened.payloads += payloads
         opened.body_bytes += size
         self._open_bytes += size
@@ -304,12 +295,12 @@ class Batching(Layer):
         return bool(full) and self._outstanding_bytes < self._config.window_bytes
 
     def _close(self, opened: BatchStream) -> list[Effect]:
-        payloads, silent, key = opened.take()
-        body = pack_body(payloads, key)
+        payloads, manner = opened.take()
+        body = pack_body(payloads, Manner.ENVELOPED in manner)
         target = opened.target
         if target is None:
             batch = Batch(self._site, self._me, opened.scope, opened.next_number, len(payloads), body)
-            if silent:
+            if Manner.SILENT in manner:
                 self._silent.add((batch.scope, batch.first))
             self._outstanding_bytes += len(body)
             self._outstanding_bytes_high = max(self._outstanding_bytes_high, self._outstanding_bytes)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+import trio
 from trio.testing import MockClock
 
 from sitestack.channel.inbox import Delivery
@@ -53,6 +55,35 @@ async def test_a_name_is_no_part_of_what_a_message_is(autojump_clock: MockClock)
         assert bare == message
         assert hash(bare) == hash(message)
         assert bare.sender == str(a.address)
+
+
+@pytest.mark.conforms("LA-2", "LA-3")
+async def test_a_name_is_taken_along_to_the_next_connect_and_may_occur_twice(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with one(network, "A"):
+        async with one(network, "") as first:
+            name, address = first.name, first.address
+        async with one(network, name) as again, one(network, name) as twin:
+            await wait_for_view(twin, 3)
+            assert again.name == twin.name == name
+            assert len({address, again.address, twin.address}) == 3
+            assert twin.view.names == ("A", name, name)
+            await again.send(b"which of the two")
+            [message] = await take(twin, 1)
+            assert (message.sender, message.source) == (name, again.address)
+
+
+@pytest.mark.conforms("LA-25")
+async def test_the_tasks_of_several_channels_of_one_process_say_whose_they_are(autojump_clock: MockClock) -> None:
+    names: list[str] = []
+
+    class Watch(trio.abc.Instrument):
+        def task_spawned(self, task: trio.lowlevel.Task) -> None:
+            names.append(task.name)
+
+    trio.lowlevel.add_instrument(Watch())
+    async with members("A", "B"):
+        assert {name.split(" of ")[-1].split(" for ")[-1] for name in names} == {"A in NYC", "B in NYC"}
 
 
 class _Counting:

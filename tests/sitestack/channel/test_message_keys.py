@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from sitestack.channel.message_keys import MessageKeys
-from sitestack.model.errors import LocalError, ProtocolError
-from sitestack.model.message import KEY_BYTES_MAX, Batch, Scope, pack_body
+from sitestack.model.envelope import KEY_BYTES_MAX
+from sitestack.model.errors import LocalError
+from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.addresses import address
 from tests.harness.channels import members, take
+from tests.harness.keyed import keyed_body
 
 
 def batch_of(key: bytes, n: int = 1, payload: bytes = b"x") -> Batch:
-    return Batch("NYC", address("A"), Scope.ALL, n, 1, pack_body([payload], key))
+    return Batch("NYC", address("A"), Scope.ALL, n, 1, keyed_body(payload, key=key))
 
 
 @pytest.mark.parametrize("scope", ["all", "site"])
@@ -86,12 +88,10 @@ def test_a_key_is_at_the_end_of_a_body_and_no_part_of_the_message(payload: bytes
     assert (list(batch.payloads()), batch.key) == ([payload], key)
 
 
-def test_what_is_too_long_for_a_key_is_none() -> None:
+def test_what_is_too_long_for_a_key_is_none_and_a_batch_of_several_has_none() -> None:
     batch = batch_of(bytes(KEY_BYTES_MAX + 1))
-    assert batch.key == b""
-    with pytest.raises(ProtocolError):
-        batch.payloads()
-    two = Batch("NYC", address("A"), Scope.ALL, 1, 2, pack_body([b"1", b"2"], b"key"))
-    assert two.key == b""
-    with pytest.raises(ProtocolError):
-        two.payloads()
+    assert (batch.key, list(batch.payloads())) == (b"", [b"x"])
+    two = Batch("NYC", address("A"), Scope.ALL, 1, 2, keyed_body(b"1", b"2", key=b"key"))
+    assert (two.key, list(two.payloads())) == (b"", [b"1", b"2"])
+    broken = Batch("NYC", address("A"), Scope.ALL, 1, 1, pack_body([b"\xff"], envelopes=True))
+    assert broken.key == b""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sitestack.channel.inbox import Delivery
 from sitestack.model.errors import ProtocolError
-from sitestack.model.message import KEY_BYTES_MAX, Batch, Message, MessageId, Scope, pack_body, unpack_body
+from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body, unpack_body
 from sitestack.model.roster import Roster
 from sitestack.model.view import View, ViewId
 from tests.harness.addresses import address
@@ -44,7 +44,7 @@ def test_a_body_holds_what_was_packed(payloads: list[bytes]) -> None:
 @pytest.mark.parametrize("payloads", [(b"one", b"two"), (b"one", b"three"), (b"", b"")])
 def test_a_body_of_another_length_is_refused_before_anything_is_cut(payloads: tuple[bytes, ...]) -> None:
     body = pack_body(payloads)
-    wrong = [(body + bytes(KEY_BYTES_MAX), 1), (body, 3), (body + b"x", 2), (body[:-1], 2), (body[:6], 2), (b"", 2), (b"\1", 1)]
+    wrong = [(body, 1), (body, 3), (body + b"x", 2), (body[:-1], 2), (body[:6], 2), (b"", 2), (b"\1", 1)]
     for data, number in wrong:
         with pytest.raises(ProtocolError, match="body"):
             unpack_body(data, number)

@@ -173,7 +173,10 @@ def test_the_buffers_that_the_kernel_granted_are_told(udp: Open) -> None:
 def test_an_external_address_is_what_others_are_told(udp: Open) -> None:
     a = udp(replace(LOOPBACK, external_host="198.51.100.7", external_port=7000))
     b = udp(replace(LOOPBACK, external_host="198.51.100.7"))
-    assert a.physical() == (Physical("198.51.100.7", 7000),)
+    c, d = udp(), udp(replace(LOOPBACK, interface="0.0.0.0", external_host="198.51.100.7", multicast=False))
+    assert a.physical()[0] == Physical("198.51.100.7", 7000)
+    assert [place.host for place in a.physical()] == ["198.51.100.7", "127.0.0.1"]
+    assert [len(each.physical()) for each in (c, d)] == [1, 1]
     assert b.physical()[0].host == "198.51.100.7"
     assert b.physical()[0].port not in (0, 7000)
 

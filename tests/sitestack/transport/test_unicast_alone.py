@@ -1,4 +1,4 @@
-"""Reliable unicast over sockets, without membership: two processes that know each other, and a network that loses."""
+"""Reliable unicast over sockets, without membership: two processes that know of each other, and losses."""
 
 from __future__ import annotations
 

@@ -17,8 +17,9 @@ from relay.node.http.openapi import describe_api
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import ProxyUUID
 from sitestack.model.gap import Gap, GapReason
-from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.message import Batch, Scope
 from tests.harness.event_client import Heard, events
+from tests.harness.keyed import keyed_body
 from tests.relay.node.http.test_http import EVERYBODY, VIEW, A, D, FakeNode, get, served
 
 GAP = Gap("SFO", D, 3, 7, GapReason.BUDGET)
@@ -27,7 +28,7 @@ LOST = Unreachable(ProxyUUID(D, "SFO"), 1, 2, Failure.TIMEOUT, Certainty.UNKNOWN
 
 
 def said(first: int, *payloads: bytes, key: bytes = b"") -> Delivery:
-    return Delivery(A, Batch("NYC", A, Scope.ALL, first, len(payloads), pack_body(payloads, key)))
+    return Delivery(A, Batch("NYC", A, Scope.ALL, first, len(payloads), keyed_body(*payloads, key=key)))
 
 
 def numbers(heard: list[Heard]) -> list[int]:

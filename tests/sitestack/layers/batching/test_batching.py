@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layers.batching import Batching, BatchingConfig, batch_streams
+from sitestack.layers.batching import Batching, BatchingConfig, Manner, batch_streams
 from sitestack.layers.batching import layer as module
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
@@ -354,7 +354,7 @@ def test_messages_of_others_and_events_pass() -> None:
 def test_what_another_site_sends_in_my_name_is_not_mine() -> None:
     """Credit and silence are about what this member has sent itself."""
     batching = batching_of()
-    batching.append(b"mine", Scope.ALL, silent=True)
+    batching.append(b"mine", Scope.ALL, manner=Manner.SILENT)
     mine = batches(batching.flush(0.0))[0]
     forged = replace(mine, site="SFO")
     assert come_back(batching, forged) == [Up(Frame(A, None, (), forged, False, 1))]

@@ -1,0 +1,66 @@
+"""The desk of a member: what comes in between channels, what is to be answered, and which calls end by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sitestack.calls.calls import CallResult, Calls
+from sitestack.calls.flush import Delivered, Flushed, GapNotes, Lack
+from sitestack.model.address import Address
+from sitestack.model.envelope import BETWEEN_CHANNELS, Envelope, Kind, wrap
+from sitestack.model.errors import ProtocolError
+from sitestack.model.message import Batch, Scope
+
+
+class Taken(NamedTuple):
+    """What comes of a batch that is between channels."""
+
+    #: For its sender, one by one.
+    answers: Sequence[bytes]
+    #: The calls that have ended by it.
+    ended: Sequence[int]
+
+
+class Desk:
+    """What a channel asks and answers by itself. Bounds: those of `Calls` and `GapNotes`."""
+
+    def __init__(self) -> None:
+        self.calls = Calls()
+        self.gaps = GapNotes()
+        #: The number of the last probe, by scope: what was sent before it has been asked for.
+        self._probed: dict[Scope, int] = {}
+
+    def take(self, source: Address, batch: Batch) -> Taken | None:
+        """Take a batch with envelopes; None for one that the application is to see."""
+        try:
+            opened = list(batch.opened())
+        except ProtocolError:
+            return None  # it is counted where the application takes it
+        if not opened or opened[0][0].kind not in BETWEEN_CHANNELS:
+            return None
+        answers, ended = [], []
+        for n, (envelope, payload) in enumerate(opened, batch.first):
+            if envelope.kind is Kind.PROBE:
+                delivered = Delivered(n, self.gaps.reach(batch.site, batch.origin, batch.scope))
+                answers.append(wrap(Envelope(Kind.DELIVERED, envelope.call), delivered.pack()))
+            elif self.calls.answered(envelope.call, source, payload):
+                ended.append(envelope.call)
+        return Taken(answers, ended)
+
+    def flushed(self, scope: Scope, result: CallResult) -> Flushed:
+        """What the answers to a probe say."""
+        since = self._probed.get(scope, 0)
+        lacks = dict.fromkeys(result.unreachable, Lack.GONE) | dict.fromkeys(result.late, Lack.NO_ANSWER)
+        has = []
+        for member, packed in result.answers.items():
+            delivered = Delivered.parse(packed)
+            if delivered is None:
+                lacks[member] = Lack.NO_ANSWER
+                continue
+            self._probed[scope] = max(self._probed.get(scope, 0), delivered.number)
+            if delivered.gap_to > since:
+                lacks[member] = Lack.GAP
+            else:
+                has.append(member)
+        return Flushed(tuple(has), lacks, result.enough and Lack.GAP not in lacks.values())

@@ -1,0 +1,62 @@
+"""Calls, headers, places and probes over two sites, with bridges over real TCP."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from relay.events import GlobalView
+from relay.node.channel import RelayChannel
+from sitestack.calls import NoAnswer
+from sitestack.model.address import AllOf, ProxyUUID, RelayOf
+from sitestack.model.errors import LocalError
+from sitestack.model.message import Message
+from tests.relay.node.test_relay_channel import take, two_sites
+
+
+async def answer_all(channel: RelayChannel) -> None:
+    async for event in channel:
+        if isinstance(event, Message) and event.call:
+            await channel.answer(event, event.payload + channel.name.encode() + event.headers.get("mark", b""))
+
+
+@pytest.mark.conforms("SEQ-19", "REL-18", "REL-34")
+async def test_everybody_in_both_sites_answers_and_who_does_not_exist_is_unreachable() -> None:
+    async with two_sites() as (_, channels), trio.open_nursery() as nursery:
+        for channel in channels.values():
+            nursery.start_soon(answer_all, channel)
+        e = channels["E"]
+        result = await e.call(b"to ", timeout_s=20, headers={"mark": b"!"})
+        assert result.enough
+        assert {str(e.name_of(member)): answer for member, answer in result.answers.items()} == {
+            "D": b"to D!",
+            "E": b"to E!",
+            "A@NYC": b"to A!",
+            "B@NYC": b"to B!",
+        }
+        result = await e.call(b"", [AllOf("NYC"), RelayOf("SFO")], mode="each_site", timeout_s=20)
+        assert result.enough
+        assert len(result.answers) + len(result.late) == 3
+        nobody = ProxyUUID(e.address, "NYC")
+        result = await e.call(b"", [nobody, RelayOf("NYC")], timeout_s=20)
+        assert result.unreachable == {nobody: NoAnswer.UNREACHABLE}
+        assert list(result.answers.values()) == [b"A"]
+        flushed = await e.flushed(timeout_s=20)
+        assert (len(flushed.has), flushed.everywhere) == (4, True)
+        assert (await e.flushed(every="site", timeout_s=20)).everywhere
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_place_in_another_site_stands_for_who_is_there() -> None:
+    async with two_sites() as (_, channels):
+        a, d, e = channels["A"], channels["D"], channels["E"]
+        await a.send(b"to both", target=AllOf("SFO"), headers={"h": b"1"})
+        await a.send(b"to the relay", target=RelayOf("SFO"))
+        assert [(message.payload, dict(message.headers)) for message in await take(d, 2)] == [
+            (b"to both", {"h": b"1"}),
+            (b"to the relay", {}),
+        ]
+        assert [message.payload for message in await take(e, 1)] == [b"to both"]
+        with pytest.raises(LocalError, match="LON"):
+            await a.send(b"x", target=AllOf("LON"))
+        assert isinstance(a.global_view, GlobalView)

@@ -1,0 +1,115 @@
+"""Group calls and probes over two sites: who has answered, who never will, and what a cut of the bridge does to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.gateway.gateway import GatewayConfig
+from relay.replica.buffer import BufferConfig
+from sitestack.calls import CallMode, Lack, NoAnswer
+from sitestack.model.envelope import Kind
+from sitestack.model.message import Scope
+from tests.harness.callers import Caller, callers
+from tests.harness.linked_sites import Sites, two_sites
+from tests.harness.stories import SETTLED, say, verdict
+
+
+def answered(caller: Caller, number: int, within: float = 5.0) -> str:
+    """The names of those who have answered, in order of their names."""
+    result = caller.result(number, within)
+    assert all(result.answers.values())
+    return "".join(sorted(answer.decode() for answer in result.answers.values()))
+
+
+@pytest.mark.conforms("SEQ-19")
+def test_calls_that_wait_for_all_answers_come_in_one_order_in_both_sites() -> None:
+    """Whoever makes them: each is made when all have answered the last. So two sites, which have no common order, get one."""
+    script = two_sites()
+    all_of = callers(script)
+    for n, name in enumerate("BDCFAE"):
+        assert answered(all_of[name], all_of[name].call(f"call {n}")) == "ABCDEF"
+    assert all(each.asked == [f"call {n}" for n in range(6)] for each in all_of.values())
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-18", "SEQ-6")
+def test_the_headers_of_the_application_cross_the_bridge_and_those_of_the_protocols_do_not() -> None:
+    script = two_sites()
+    all_of = callers(script)
+    all_of["B"].call("with headers")
+    script.run(1.0)
+    for each in all_of.values():
+        assert (each.asked, each.headers) == (["with headers"], [{"asked by": b"B"}])
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-34", "SEQ-19")
+def test_a_call_goes_on_when_both_relays_die_and_ends_without_them() -> None:
+    script = two_sites()
+    all_of = callers(script)
+    number = all_of["C"].call("who is there?")
+    script.kill("A")
+    script.kill("D")
+    result = all_of["C"].result(number, 60.0)
+    assert sorted(result.answers.values()) == [b"B", b"C", b"E", b"F"]
+    gone = {script["A"].local.address, script.proxy("D")}
+    assert (set(result.unreachable), result.late, result.enough) == (gone, (), False)
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-34")
+def test_a_call_into_a_site_that_is_cut_off_ends_with_its_members_unreachable() -> None:
+    """The majority has answered long before; who wants all hears within the grace time that there will be no more."""
+    script = two_sites()
+    all_of = callers(script)
+    script.stall("ABC", "DEF")
+    script.stall("DEF", "ABC")
+    everybody, majority = all_of["B"].call("all"), all_of["B"].call("some", mode=CallMode.FIRST)
+    lone = all_of["B"].call("you", to=(script.proxy("E"),))
+    assert all_of["B"].result(majority, 1.0).enough
+    result = all_of["B"].result(everybody, 3 * GatewayConfig().grace_s)
+    assert result.unreachable == dict.fromkeys(map(script.proxy, "DEF"), NoAnswer.LEFT)
+    assert (sorted(result.answers.values()), result.late) == ([b"A", b"B", b"C"], ())
+    assert list(all_of["B"].result(lone, 0.0).unreachable) == [script.proxy("E")]
+
+
+def test_a_probe_tells_when_all_before_it_is_everywhere_and_by_whom_it_is_lacked() -> None:
+    script = two_sites()
+    all_of = callers(script)
+    say(script, "C", "c1", "c2")
+    for mode in (CallMode.ALL, CallMode.EACH_SITE):
+        flushed = all_of["C"].desk.flushed(Scope.ALL, all_of["C"].result(all_of["C"].call("", Kind.PROBE, mode=mode)))
+        assert flushed.everywhere
+    assert script.delivered("F")[:2] == ["c1", "c2"]
+    mend = script.stall("ABC", "DEF")
+    probe = all_of["C"].call("", Kind.PROBE)
+    flushed = all_of["C"].desk.flushed(Scope.ALL, all_of["C"].result(probe, 1.0))
+    assert flushed.lacks == dict.fromkeys(map(script.proxy, "DEF"), Lack.NO_ANSWER)
+    assert (len(flushed.has), flushed.everywhere) == (3, False)
+    mend()
+    script.run(SETTLED)
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-13")
+def test_what_became_a_gap_in_another_site_is_not_everywhere_though_the_probe_arrives() -> None:
+    """And the next probe, behind which all arrives, says so."""
+    script = Sites({"NYC": "AB", "SFO": "DE"}, BufferConfig(budget_entries=8))
+    script.form(*"ABDE")
+    script.linked(*"ABDE")
+    script.run(SETTLED)
+    all_of = callers(script)
+    stalls = [script.stall("AB", "DE"), script.stall("DE", "AB")]
+    script.run(15.0)  # the senders of NYC do not wait for SFO any more
+    say(script, "B", *[f"b{n}" for n in range(1, 21)])
+    for mend in stalls:
+        mend()
+    script.linked(*"ABDE")
+    script.run(SETTLED)
+    caller = all_of["B"]
+    flushed = caller.desk.flushed(Scope.ALL, caller.result(caller.call("", Kind.PROBE)))
+    assert flushed.lacks == dict.fromkeys(map(script.proxy, "DE"), Lack.GAP)
+    assert not flushed.everywhere
+    say(script, "B", "b21")
+    assert caller.desk.flushed(Scope.ALL, caller.result(caller.call("", Kind.PROBE))).everywhere
+    verdict(script)

@@ -1,0 +1,140 @@
+"""Who has answered a call, who never will, and who was too late: each mode, as pure steps."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sitestack.calls import CALLS_MAX, CallMode, CallResult, Calls, Delivered, GapNotes, NoAnswer
+from sitestack.calls.flush import GAPS_MAX
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.errors import LocalError
+from sitestack.model.gap import Gap, GapReason
+from sitestack.model.message import Scope
+from tests.harness.addresses import address
+
+A, B, C = (address(name) for name in "ABC")
+D, E = (ProxyUUID(address(name), "SFO") for name in "DE")
+EVERYBODY = (A, B, C, D, E)
+
+
+@pytest.mark.conforms("SEQ-19", "REL-34")
+@pytest.mark.parametrize(
+    ("mode", "needed"),
+    [(CallMode.FIRST, [B]), (CallMode.MAJORITY, [B, D, A]), (CallMode.ALL, [B, D, A, E, C]), (CallMode.EACH_SITE, [B, D])],
+)
+def test_a_call_ends_when_enough_have_answered(mode: CallMode, needed: list[Address]) -> None:
+    calls = Calls()
+    number = calls.begin(EVERYBODY, mode)
+    ended = [calls.answered(number, member, b"yes") for member in needed]
+    assert ended == [False] * (len(needed) - 1) + [True]
+    result = calls.end(number)
+    assert list(result.answers) == needed
+    assert result.enough
+    assert result.late == tuple([member for member in EVERYBODY if member not in needed])
+    assert calls.level.now == 0
+
+
+@pytest.mark.conforms("REL-34")
+@pytest.mark.parametrize(
+    ("mode", "gone"),
+    [
+        (CallMode.FIRST, EVERYBODY),
+        (CallMode.MAJORITY, (A, D, E)),
+        (CallMode.EACH_SITE, EVERYBODY),
+    ],
+)
+def test_a_call_ends_when_there_will_never_be_enough(mode: CallMode, gone: tuple[Address, ...]) -> None:
+    calls = Calls()
+    number = calls.begin(EVERYBODY, mode)
+    ended = [calls.gone(member) for member in gone]
+    assert ended == [[]] * (len(gone) - 1) + [[number]]
+    result = calls.end(number)
+    assert (result.enough, set(result.unreachable)) == (False, set(gone))
+
+
+@pytest.mark.conforms("REL-34")
+def test_a_call_to_all_hears_those_who_are_left() -> None:
+    calls = Calls()
+    number = calls.begin(EVERYBODY, CallMode.ALL)
+    assert calls.retain((A, B, C, E)) == []
+    assert calls.gone(E) == []
+    assert [calls.answered(number, member, b"x") for member in (A, B, C)] == [False, False, True]
+    assert calls.end(number) == CallResult(
+        {A: b"x", B: b"x", C: b"x"}, {D: NoAnswer.LEFT, E: NoAnswer.UNREACHABLE}, (), enough=False
+    )
+
+
+def test_who_answered_before_it_went_has_answered() -> None:
+    calls = Calls()
+    number = calls.begin((A, D), CallMode.ALL)
+    calls.gone(D)
+    assert not calls.answered(number, D, b"in time")
+    assert calls.answered(number, A, b"too")
+    assert calls.end(number).unreachable == {}
+
+
+def test_answers_twice_late_and_of_strangers_are_counted_and_nothing_else() -> None:
+    calls = Calls()
+    first, second = calls.begin((A, B), CallMode.ALL), calls.begin((A,), CallMode.ALL)
+    calls.answered(first, A, b"one")
+    assert [calls.answered(*each) for each in ((first, A, b"two"), (first, C, b"?"), (99, A, b"?"))] == [False] * 3
+    assert calls.end(first).answers == {A: b"one"}
+    assert not calls.answered(first, B, b"late")
+    assert calls.stray == 4
+    assert calls.end(second).late == (A,)
+
+
+def test_calls_have_a_bound_and_numbers_of_their_own() -> None:
+    calls = Calls()
+    numbers = {calls.begin((A,), CallMode.ALL) for _ in range(CALLS_MAX)}
+    assert len(numbers) == CALLS_MAX
+    with pytest.raises(LocalError):
+        calls.begin((A,), CallMode.ALL)
+    for number in numbers:
+        calls.end(number)
+    assert calls.begin((A,), CallMode.ALL) not in numbers
+
+
+def test_a_call_to_nobody_has_ended() -> None:
+    calls = Calls()
+    assert all(calls.has_ended(calls.begin((), mode)) for mode in CallMode)
+
+
+@given(st.sampled_from(CallMode), st.lists(st.tuples(st.sampled_from(EVERYBODY), st.booleans())))
+def test_everybody_who_was_asked_is_in_one_place_of_the_result(mode: CallMode, steps: list[tuple[Address, bool]]) -> None:
+    calls = Calls()
+    number = calls.begin(EVERYBODY, mode)
+    for member, answers in steps:
+        if answers:
+            calls.answered(number, member, b"")
+        else:
+            calls.gone(member)
+    ended = calls.has_ended(number)
+    result = calls.end(number)
+    assert sorted([*result.answers, *result.unreachable, *result.late]) == sorted(EVERYBODY)
+    assert ended or result.late
+    assert ended or not result.enough
+
+
+def gap(origin: Address, last: int) -> Gap:
+    return Gap("NYC", origin, 1, last, GapReason.BUDGET, Scope.ALL)
+
+
+def test_how_far_gaps_go_is_remembered_and_nothing_forgotten_counts_as_whole() -> None:
+    notes = GapNotes()
+    assert notes.reach("NYC", A, Scope.ALL) == 0
+    notes.note(gap(A, 7))
+    notes.note(gap(A, 3))
+    assert [notes.reach("NYC", A, Scope.ALL), notes.reach("NYC", A, Scope.SITE), notes.reach("SFO", A, Scope.ALL)] == [7, 0, 0]
+    for n in range(GAPS_MAX):
+        notes.note(gap(Address(n.to_bytes(16, "big")), 1))
+    assert len(notes) == GAPS_MAX
+    assert notes.reach("NYC", A, Scope.ALL) == 7, "perhaps less, and never too little"
+
+
+@given(st.binary(max_size=20))
+def test_an_answer_to_a_probe_is_read_or_refused(data: bytes) -> None:
+    parsed = Delivered.parse(data)
+    assert parsed is None or parsed.pack() == data
