@@ -101,6 +101,14 @@ async def test_whoever_starts_anew_never_uses_the_counters_of_its_predecessor() 
     assert len(sender_ids) == 10
 
 
+async def test_a_removed_key_proves_nothing_at_the_connections_either() -> None:
+    """C20."""
+    a, old = Sealed(MemoryNetwork().open()), Proofs("NYC", KEYS).make("watch", b"nonce")
+    assert a.transport.proofs.are_sound(old, "watch", b"nonce")
+    a.transport.use_ring(KeyRing.of(OTHER.secret))
+    assert not a.transport.proofs.are_sound(old, "watch", b"nonce")
+
+
 async def test_two_clusters_with_one_key_on_one_multicast_address_do_not_hear_each_other() -> None:
     """C8."""
     network = MemoryNetwork()
@@ -266,6 +274,7 @@ async def test_a_flood_of_what_nobody_sealed_is_looked_at_in_portions(autojump_c
         await a.transport.wait()
         a.listen()
         looks += 1
+        assert looks <= 2 / REFUSED_PAUSE_S, "a member that does not wait would never be done"
     assert 1 / REFUSED_PAUSE_S - 1 <= looks <= 1 / REFUSED_PAUSE_S + 1
     b = Sealed(network.open())
     b.say(HELLO)
