@@ -169,6 +169,22 @@ NODE = (
         "tests/relay/node/test_status_socket.py::test_only_its_user_may_connect",
     ),
     _unguarded(
+        "C23-ports",
+        "members are reached at every address of their machine, not at that of their interface",
+        "sitestack/transport/ports.py",
+        "        sock.bind((host, port))\n",
+        '        sock.bind(("", port))\n',
+        f"{ROTATED}::test_nodes_with_keys_are_a_site_and_one_without_is_outside_and_both_say_so",
+    ),
+    _unguarded(
+        "C25-journal",
+        "a name is in a journal's lines as it was said",
+        "relay/journal/canonical.py",
+        'separators=(",", ":"))',
+        'separators=(",", ":"), ensure_ascii=False)',
+        "tests/relay/journal/test_canonical.py::test_no_name_can_forge_a_line",
+    ),
+    _unguarded(
         "C25-terminal",
         "what others say steers the terminal that shows the log",
         "relay/node/logs.py",
