@@ -69,7 +69,10 @@ sbom: $(DEV)
 audit-dependencies: $(DEV)
 	@for lock in requirements requirements-build requirements-analytics requirements-dev; do \
 		echo "$$lock.lock" >&2; \
-		$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement $$lock.lock --progress-spinner off || exit 1; \
+		$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement $$lock.lock --progress-spinner off || { \
+			echo "$$lock.lock: not known to be clean. What was found, or why nothing could be looked up, is said above." >&2; \
+			exit 1; \
+		}; \
 	done
 
 # Refreshes all lock files to the newest releases that pyproject.toml allows, for every platform and Python >= 3.11.

@@ -9,9 +9,12 @@ import pytest
 
 from relay.instruments.drills.library import find_drill
 from relay.instruments.drills.plan import ATTACK_VERBS
+from tests.mutants.table import MUTANTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+#: Of what is not there, of what the containers are given, of what is installed, and of what is left to the library.
+WITHOUT_MUTANTS = {13, 22, 26, 27}
 ROWS = {
     number: row
     for row in PAGE.splitlines()
@@ -46,9 +49,30 @@ def test_what_proves_it_is_there(number: int) -> None:
     assert "`" in ROWS[number].split("|")[3] or number == 13, "only what is not there needs no test"
 
 
+def unguarded(row: str) -> bool:
+    """Whether no mutant is noticed by a test that the row names."""
+    files = set(re.findall(r"`(tests/[\w/.]+\.py)`", row))
+    named = [name.rstrip("_") for name in re.findall(r"`(test_\w+)(?:\.\.\.)?`", row)]
+    stories = [story.split("::") for mutant in MUTANTS for story in mutant.stories]
+    return not any(
+        file in files and (not named or any(names[-1].startswith(each) for each in named)) for file, *names in stories
+    )
+
+
+@pytest.mark.parametrize("number", sorted(ROWS.keys() - WITHOUT_MUTANTS))
+def test_without_the_defence_one_of_its_tests_fails(number: int) -> None:
+    assert not unguarded(ROWS[number])
+    mutants = [mutant for mutant in MUTANTS if mutant.trap.startswith(f"C{number}-")]
+    for mutant in mutants:
+        files = {story.split("::")[0] for story in mutant.stories}
+        assert all(file in ROWS[number] for file in files), f"{mutant.trap} dies by a test that the row does not name"
+
+
 def test_what_is_not_there_is_seen() -> None:
     assert unknown_tests("| C1 | `tests/docs/test_security.py` (`test_that_nobody_...`)") == ["test_that_nobody_"]
     assert unknown_attacks("| C1 | `hostile-lan`: `forge`, `idle` |") == ["idle"]
+    assert unguarded("| C1 | `tests/docs/test_security.py` |")
+    assert unguarded("| C5 | `tests/sitestack/seal/test_seal.py` (`test_that_nobody_...`) |")
 
 
 def test_every_attack_is_made_by_a_drill() -> None:

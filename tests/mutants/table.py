@@ -12,10 +12,12 @@ from tests.mutants.bridge_mutants import BRIDGE
 from tests.mutants.credit_mutants import CREDIT
 from tests.mutants.handover_mutants import HANDOVER
 from tests.mutants.membership_mutants import MEMBERSHIP
+from tests.mutants.node_mutants import NODE
 from tests.mutants.path_mutants import PATH_MTU
 from tests.mutants.relay_mutants import RELAY
 from tests.mutants.seal_mutants import SEAL
 from tests.mutants.site_mutants import PLACES_OF_MEMBERS, SEQUENCER, STRANGERS, UNICAST
+from tests.mutants.stranger_mutants import STRANGER
 from tests.mutants.turn_mutants import TURN
 
 #: Without these fixes JGroups' designs, taken by the letter, lose, repeat or misorder messages; the rest came to light later.
@@ -34,5 +36,7 @@ MUTANTS = (
     *TURN,
     *BRIDGE,
     *SEAL,
+    *STRANGER,
+    *NODE,
     *BOUNDS,
 )

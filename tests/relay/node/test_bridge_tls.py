@@ -211,6 +211,8 @@ async def test_both_sides_hear_when_a_connection_breaks(key_directory: Path) -> 
         await sfo.transport(to_nyc).aclose()
         assert await nyc.hears(BridgeClosed) == BridgeClosed(to_sfo)
         assert await sfo.hears(BridgeClosed) == BridgeClosed(to_nyc)
+        sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        assert (await nyc.hears(BridgeConnected)).certified == "SFO", "both go on"
 
 
 async def test_a_peer_that_reads_nothing_is_left_after_the_linger_time(tmp_path: Path) -> None:

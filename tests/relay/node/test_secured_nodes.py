@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -63,6 +65,18 @@ def until(done: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def open_ports(pid: int) -> set[tuple[str, str]]:
+    """Where a process can be reached over a network: the protocol and the address, of which 0.0.0.0 is every one."""
+    opened = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    found = set()
+    for protocol in ("udp", "tcp"):
+        for row in map(str.split, Path(f"/proc/{pid}/net/{protocol}").read_text().splitlines()[1:]):
+            host, listens = socket.inet_ntoa(bytes.fromhex(row[1][:8])[::-1]), row[3] == "0A" or protocol == "udp"
+            if listens and f"socket:[{row[9]}]" in opened:
+                found.add((protocol, host))
+    return found
+
+
 def keys_in(directory: Path) -> Path:
     make_key_directory(directory / "keys", ["NYC"])
     return directory / "keys" / "NYC"
@@ -80,6 +94,9 @@ def test_nodes_with_keys_are_a_site_and_one_without_is_outside_and_both_say_so(d
         until(lambda: f"sealed: {MEANINGS['sealed']}." in c.status()["problems"])
         assert (a.status()["secure"], c.status()["secure"], c.members()) == (True, False, ["C"])
         assert a.status()["drops"]["seal_plain"] > 1
+        group = json.loads(config.read_text())["transport"]["multicast_group"]
+        ports = {("udp", group), ("udp", "127.0.0.1"), ("tcp", "127.0.0.1")}
+        assert open_ports(a.process.pid) == ports, "no HTTP, no bridge, nothing at addresses that were not chosen (C23)"
         b.process.kill()
         until(lambda: a.members() == ["A"])
         until(lambda: "without a seal" in (a.directory / "log").read_text())
