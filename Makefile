@@ -27,7 +27,7 @@ lint: $(DEV)
 pytest: $(DEV)
 	$(BIN)/pytest -n 2 -m "not long"
 
-# The rest: more of the analytics.
+# The rest: more of the analytics, and the client in Go.
 pytest-long: $(DEV)
 	$(BIN)/pytest -m long
 

@@ -116,12 +116,12 @@ class JournalSettings:
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Health, status and metrics."""
+    """Health, status, metrics, the dashboard; events and messages for programs in any language."""
 
     #: Address to listen at, such as 127.0.0.1:7800. Without it nothing is served.
     bind: Physical | None = None
-    #: File with the bearer token that requests for the status and the metrics must have. Needed where others than this machine
-    #: can reach the port, unless `security.insecure` is set. Whether the node is alive and ready is told to everybody.
+    #: File with the bearer token that requests must have. Needed where others than this machine can reach the port, unless
+    #: `security.insecure` is set. Whether the node is alive and ready is told to everybody.
     token: str = ""
 
 
