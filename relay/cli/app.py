@@ -30,6 +30,8 @@ COMMANDS = {
     "simulate": "relay.cli.simulate",
     "drill": "relay.cli.drill",
     "bench": "relay.cli.bench",
+    "completion": "relay.cli.completion",
+    "man": "relay.cli.man",
 }
 
 

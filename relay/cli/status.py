@@ -84,7 +84,8 @@ def _watch(target: str | None, token: Path | None, queues: bool) -> None:
 
 
 def _scene(target: str | None, token: Path | None, queues: bool) -> Group:
-    found, silent = [], dict[str, str]()
+    found: list[dict[str, Any]] = []
+    silent: dict[str, str] = {}
     try:
         if target is None:
             found, silent = _ask_here(as_json=False)
