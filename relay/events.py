@@ -141,6 +141,17 @@ class Misconfigured(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Budget(Event):
+    """From the shell: what is held for other sites may be so much from now on. A smaller budget takes effect at once.
+
+    As with members that are restarted one by one, those of a site may differ for a while: the coordinator decides what goes.
+    """
+
+    entries: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class BridgeConnected(Event):
     """Down: a TCP (TLS) connection is ready for use."""
 

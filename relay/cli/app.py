@@ -30,7 +30,10 @@ COMMANDS = {
     "audit": "relay.cli.audit",
     "simulate": "relay.cli.simulate",
     "drill": "relay.cli.drill",
+    "soak": "relay.cli.soak",
     "bench": "relay.cli.bench",
+    "completion": "relay.cli.completion",
+    "man": "relay.cli.man",
 }
 
 

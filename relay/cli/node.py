@@ -58,16 +58,21 @@ def command(
             click.echo(print_config(), nl=False)
             return
         raise click.UsageError("Missing argument 'CONFIG'.", ctx)
-    config = load_member(config_file, site, name, keys, insecure)
-    if http is not None:
-        config = replace(config, http=replace(config.http, bind=_parse_http(http)))
-    if journal is not None:
-        config = replace(config, journal=replace(config.journal, directory=str(journal)))
+
+    def configured() -> NodeConfig:
+        config = load_member(config_file, site, name, keys, insecure)
+        if http is not None:
+            config = replace(config, http=replace(config.http, bind=_parse_http(http)))
+        if journal is not None:
+            config = replace(config, journal=replace(config.journal, directory=str(journal)))
+        return config
+
+    config = configured()
     if only_print:
         click.echo(print_config(config), nl=False)
         return
     refuse_without_keys(config, config_file)
-    _run(config, publish, events, status)
+    _run(config, NodeOptions(publish, events, status, events == STANDARD and sys.stdout.isatty(), configured))
 
 
 def _parse_http(text: str) -> Physical:
@@ -77,10 +82,9 @@ def _parse_http(text: str) -> Physical:
     return Physical(host or "127.0.0.1", int(port))
 
 
-def _run(config: NodeConfig, publish: str | None, events: str | None, status: Path | None) -> None:
+def _run(config: NodeConfig, options: NodeOptions) -> None:
     log = configure_log(config.log)
     try:
-        readable = events == STANDARD and sys.stdout.isatty()
-        trio.run(run_node, config, NodeOptions(publish, events, status, readable), log)
+        trio.run(run_node, config, options, log)
     except BaseExceptionGroup as group:
         raise only_cause(group) from None

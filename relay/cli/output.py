@@ -11,10 +11,13 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 #: Tables go here.
 stdout = Console(soft_wrap=True, highlight=False)
+#: Columns that no table exceeds.
+_WIDE = 100_000
 #: Progress goes here.
 stderr = Console(stderr=True, highlight=False)
 
@@ -26,6 +29,16 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 def print_json(value: Any) -> None:
     """One JSON object, and nothing else, on standard output."""
     click.echo(json.dumps(value))
+
+
+def print_whole(table: Table) -> None:
+    """A table in as many columns as it needs where no terminal bounds them: in a pipe, or a container without one."""
+    if stdout.is_terminal:
+        stdout.print(table)
+        return
+    wide = Console(width=_WIDE, highlight=False)
+    wide.width = wide.measure(table).maximum
+    wide.print(table)
 
 
 def print_verdict(passed: bool, told: str, *, failed: str = "FAIL") -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
 from http.client import UNAUTHORIZED, HTTPException
 from pathlib import Path
 from typing import Any
@@ -11,13 +14,19 @@ from urllib.request import Request, urlopen
 
 import click
 import trio
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import json_option, print_json, stdout
+from relay.cli.output import json_option, print_json, print_whole, stdout
 from relay.cli.status_tables import status_tables
 from relay.keys.files import read_secret
 from relay.node.status_socket import ANSWER_BYTES_MAX, ANSWER_TIMEOUT_S, fetch_status, find_sockets, parse_status, run_directory
+from sitestack.model.printable import escaped
 
+#: Seconds between two looks of --watch.
+WATCH_INTERVAL_S = 1.0
 _SCHEMES = ("http://", "https://")
 _STRANGE = "no node of this version; --json prints what it says"
 
@@ -27,32 +36,68 @@ _STRANGE = "no node of this version; --json prints what it says"
 @click.option(
     "--token", type=click.Path(path_type=Path), help="A file with the node's token, for a URL of a node that wants it."
 )
+@click.option("--queues", is_flag=True, help="Show what is in the queues inside the nodes, with their bounds, too.")
+@click.option("--watch", is_flag=True, help="Go on showing it, every second, until Ctrl-C.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, target: str | None, token: Path | None, as_json: bool) -> None:
+def command(ctx: click.Context, target: str | None, token: Path | None, queues: bool, watch: bool, as_json: bool) -> None:
     """Show how running nodes are.
 
-    Views, roles, links, queues with their bounds, and drops.
+    Views, roles, links, problems and drops; the JSON has the queues, too.
     With --node the JSON is the status of that node; without, it is {"nodes": [...], "silent": [...]}.
     """
+    if watch:
+        if as_json or not stdout.is_terminal:
+            raise click.UsageError("--watch is for a terminal; programs ask again and again with --json.", ctx)
+        _watch(target, token, queues)
+        return
     if target is not None:
         status = _ask(target, token)
         if not as_json and not _can_be_shown(status):
             raise click.ClickException(f"what answers at {target} is no node of this version; --json prints what it says.")
-        _show([status], status if as_json else None)
+        _show([status], status if as_json else None, queues)
         return
-    sockets = find_sockets(run_directory())
-    answers: dict[Path, dict[str, Any] | str] = trio.run(_ask_all, sockets)
+    found, silent = _ask_here(as_json)
+    for path, why in silent.items():
+        click.echo(f"{path}: {why}", err=True)
+    if not found and not silent:
+        click.echo(f"No node of yours is running on this machine: {run_directory()} holds no socket.", err=True)
+    _show(found, {"nodes": found, "silent": list(silent)} if as_json else None, queues)
+    ctx.exit(0 if found else EXIT_CHECK_FAILED)
+
+
+def _ask_here(as_json: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The statuses of the nodes on this machine, and of each socket that gave none the reason."""
+    answers: dict[Path, dict[str, Any] | str] = trio.run(_ask_all, find_sockets(run_directory()))
     if not as_json:
         answers = {path: each if _can_be_shown(each) else _STRANGE for path, each in answers.items()}
     found = [answer for answer in answers.values() if isinstance(answer, dict)]
-    silent = {str(path): answer for path, answer in answers.items() if isinstance(answer, str)}
-    for path, why in silent.items():
-        click.echo(f"{path}: {why}", err=True)
-    if not answers:
-        click.echo(f"No node of yours is running on this machine: {run_directory()} holds no socket.", err=True)
-    _show(found, {"nodes": found, "silent": list(silent)} if as_json else None)
-    ctx.exit(0 if found else EXIT_CHECK_FAILED)
+    return found, {str(path): answer for path, answer in answers.items() if isinstance(answer, str)}
+
+
+def _watch(target: str | None, token: Path | None, queues: bool) -> None:
+    """Show the tables again every second. A node that does not answer meanwhile is a line, and no end."""
+    with Live(console=stdout, screen=True, auto_refresh=False) as live, suppress(KeyboardInterrupt):
+        while True:
+            live.update(_scene(target, token, queues), refresh=True)
+            time.sleep(WATCH_INTERVAL_S)
+
+
+def _scene(target: str | None, token: Path | None, queues: bool) -> Group:
+    found: list[dict[str, Any]] = []
+    silent: dict[str, str] = {}
+    try:
+        if target is None:
+            found, silent = _ask_here(as_json=False)
+        elif _can_be_shown(status := _ask(target, token)):
+            found = [status]
+        else:
+            silent = {target: _STRANGE}
+    except click.ClickException as error:
+        silent = {str(target): error.format_message()}
+    tables = status_tables(found, queues)
+    lines = [Text(escaped(f"{where}: {why}"), style="red") for where, why in silent.items()]
+    return Group(Text(f"{datetime.now():%H:%M:%S}, Ctrl-C ends"), *tables, *lines)
 
 
 def _can_be_shown(status: dict[str, Any] | str) -> bool:
@@ -63,12 +108,12 @@ def _can_be_shown(status: dict[str, Any] | str) -> bool:
         return False
 
 
-def _show(statuses: Sequence[dict[str, Any]], as_json: dict[str, Any] | None) -> None:
+def _show(statuses: Sequence[dict[str, Any]], as_json: dict[str, Any] | None, queues: bool) -> None:
     if as_json is not None:
         print_json(as_json)
         return
-    for table in status_tables(statuses):
-        stdout.print(table)
+    for table in status_tables(statuses, queues):
+        print_whole(table)
 
 
 def _ask(target: str, token: Path | None) -> dict[str, Any]:

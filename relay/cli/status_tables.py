@@ -11,8 +11,8 @@ from rich.text import Text
 from sitestack.model.printable import escaped
 
 
-def status_tables(statuses: Sequence[dict[str, Any]]) -> Iterator[Table]:
-    """Tables of the nodes, of the links to other sites, of problems, of queues in use, and of dropped input.
+def status_tables(statuses: Sequence[dict[str, Any]], with_queues: bool = False) -> Iterator[Table]:
+    """Tables of the nodes, of the links to other sites, of problems, of queues in use if wanted, and of dropped input.
 
     Names come from the network, so markup and control characters in them are shown and not obeyed. Raises AttributeError,
     LookupError, TypeError or ValueError for what is no status.
@@ -26,7 +26,7 @@ def status_tables(statuses: Sequence[dict[str, Any]]) -> Iterator[Table]:
     if problems:
         yield _table("Problems", problems, "node", "what")
     queues = [(status, queue) for status in statuses for queue in status.get("queues", ()) if queue["now"] or queue["high"]]
-    if queues:
+    if queues and with_queues:
         yield _queues(queues)
     drops = [(status, why, count) for status in statuses for why, count in status.get("drops", {}).items()]
     if drops:
@@ -66,22 +66,27 @@ def _role(status: dict[str, Any]) -> str:
 
 def _view(status: dict[str, Any]) -> str:
     view = status.get("view")
-    return f"{view['id'][0]}: {' '.join(view['members'])}" if view else "none"
+    return f"{view['id'][0]}: {_at(str(status.get('site')), view['members'])}" if view else "none"
 
 
 def _global_view(status: dict[str, Any]) -> str:
     view = status.get("global_view")
     if not view:
         return "none"
-    sites = [f"{site}: {' '.join(names)}" for site, names in view["sites"].items()]
-    return "; ".join([*sites, *[f"{site}: down" for site in view["down"]]])
+    sites = [_at(site, names) for site, names in view["sites"].items() if names]
+    return "; ".join([*sites, *[f"{site} is down" for site in view["down"]]])
+
+
+def _at(site: str, names: Sequence[str]) -> str:
+    return " ".join([f"{name}@{site}" for name in names])
 
 
 def _table(title: str, rows: Sequence[Sequence[object]], *columns: str) -> Table:
     table = Table(title=title, title_justify="left")
     for place, column in enumerate(columns):
         numeric = all(isinstance(row[place], int) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left")
+        # Fold: what is too wide goes on in the next line, and nothing is cut.
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*[Text(escaped(str(cell))) for cell in row])
     return table

@@ -20,6 +20,7 @@ from relay.events import (
     BridgeConnected,
     BridgeReceived,
     BridgeWritten,
+    Budget,
     Certainty,
     DialFailed,
     Failure,
@@ -119,6 +120,7 @@ class RelayLayer(Layer):
         #: Handlers of events from above: the application's, and the shell's about its connections.
         self._from_above: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
             Disconnect: self._disconnect,
+            Budget: self._change_budget,
             BridgeConnected: self.gateway.connected,
             BridgeReceived: self._bridge_received,
             BridgeWritten: self.gateway.written,
@@ -266,6 +268,11 @@ class RelayLayer(Layer):
         entry = frame.headers[-1]
         assert isinstance(entry, Configured)
         self.gateway.heard(frame.source, entry, now)
+        return []
+
+    def _change_budget(self, event: Budget, now: float) -> list[Effect]:
+        self.state.buffer.change_budget(event.entries, event.bytes)
+        self._taker.bytes.bound = event.bytes + ON_THEIR_WAY_BYTES
         return []
 
     def _disconnect(self, event: Disconnect, now: float) -> list[Effect]:

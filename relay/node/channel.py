@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 import trio
 
-from relay.events import BRIDGE_EFFECTS, BridgeEffect, GlobalView, Misconfigured, Pacing, Role, SlowSite, Unreachable
+from relay.events import BRIDGE_EFFECTS, BridgeEffect, Budget, GlobalView, Misconfigured, Pacing, Role, SlowSite, Unreachable
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayLayer
 from relay.node.bridge import Bridge, BridgeStatistics
@@ -144,6 +144,10 @@ class RelayChannel(Channel[BetweenSites]):
             self.transport.use_ring(ring)
             log.info("keys read again", in_use=ring.in_use.hex(), keys=[each.hex() for each in ring.keys])
         self._reread_certificates()
+
+    def change_budget(self, entries: int, size: int) -> None:
+        """Hold so many batches and views, and so many bytes, for other sites from now on."""
+        self.hand_in(Budget(entries, size))
 
     def _reread_certificates(self) -> None:
         if self._bridge is not None and self._bridge.reread_certificates():

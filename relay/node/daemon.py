@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -26,8 +26,10 @@ from relay.node.http.event_ring import EventRing
 from relay.node.http.token import BearerToken, required_token
 from relay.node.lines import LineSink, LineSource
 from relay.node.log_output import LogOutput
+from relay.node.logs import set_level
 from relay.node.loop_watch import LoopWatch
 from relay.node.readable import ReadableLines
+from relay.node.reload import compare
 from relay.node.settings import NodeConfig
 from relay.node.slow_members import SlowMembers
 from relay.node.status import Identity, NodeStatistics, NodeStatus
@@ -60,6 +62,8 @@ class NodeOptions:
     status: Path | None = None
     #: Write events as lines for people instead of JSON; what they say is not logged as well.
     readable: bool = False
+    #: Makes the configuration again, out of the file and the command line, on SIGHUP; None: it is not read again.
+    reload: Callable[[], NodeConfig] | None = None
 
 
 async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
@@ -95,6 +99,7 @@ class _Node:
         self._source = None if options.publish is None else LineSource(options.publish, bytes_max)
         self._sink = None if options.events is None else LineSink(options.events)
         self._readable = options.readable
+        self._reload = options.reload
         secure = not config.security.insecure
         identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure)
         self._status = NodeStatus(identity, trio.current_time())
@@ -159,11 +164,12 @@ class _Node:
     async def obey(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
         """Leave at the first signal, however long that takes; end at once at the second, or while still joining.
 
-        SIGHUP has the keys read again, and nothing else.
+        SIGHUP has keys, certificates and the configuration read again.
         """
         async for number in signals:
             if number == signal.SIGHUP:
                 self._reread_keys()
+                self._reread_configuration()
                 continue
             self._log.info("leaving", signal=signal.Signals(number).name)
             if self._channel is None or self._status.state == "leaving":
@@ -176,6 +182,29 @@ class _Node:
         self._log.info("keys are read again")
         if self._channel is not None:
             self._channel.reread_keys()
+
+    def _reread_configuration(self) -> None:
+        """Take what may change; of the rest a sentence each. A file that is wrong changes nothing."""
+        if self._reload is None:
+            return
+        try:
+            wanted = self._reload()
+        except LocalError as error:
+            self._log.error("the configuration was not read again", why=str(error))
+            return
+        found = compare(self._config, replace(wanted, name=wanted.name or self._config.name))
+        for sentence in found.refused:
+            self._log.warning(sentence)
+        if found.changed:
+            # Only what is taken, so that what is refused is said again the next time.
+            budget = replace(self._config.relay.budget, entries=wanted.relay.budget.entries, bytes=wanted.relay.budget.bytes)
+            relay, log = replace(self._config.relay, budget=budget), replace(self._config.log, level=wanted.log.level)
+            self._config = replace(self._config, relay=relay, log=log)
+            if self._log_output is not None:
+                set_level(self._log_output, wanted.log.level)
+            if self._channel is not None:
+                self._channel.change_budget(budget.entries, self._config.held_bytes_max())
+        self._log.info("configuration read again", changed=found.changed, refused=len(found.refused))
 
     async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
         """Leave the site, then give the reader of the events a while for the last ones, but end even if nobody reads."""

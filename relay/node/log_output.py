@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 
+import structlog
+from structlog.typing import EventDict, WrappedLogger
+
 #: Bytes of one write: a pipe or socket that `poll` calls writable takes this many without blocking.
 PIECE_BYTES = select.PIPE_BUF
+#: What loggers are asked for -> the level.
+_NUMBERS = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 
 
 class LogOutput:
@@ -15,7 +21,9 @@ class LogOutput:
     A logger for structlog, with a method for each level.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, level: int = logging.DEBUG) -> None:
+        #: The least level that is written, as numbers of `logging`.
+        self.level = level
         #: Number of lines of which a part, or all, was thrown away.
         self.lost_lines = 0
         #: Why the last line was thrown away; empty when it was written.
@@ -36,6 +44,12 @@ class LogOutput:
             self.trouble = error.strerror or str(error)
         else:
             self.trouble = ""
+
+    def drop_below(self, _logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
+        """The first of structlog's processors: nothing is made of a line that is not written."""
+        if _NUMBERS.get(method, logging.ERROR) < self.level:
+            raise structlog.DropEvent
+        return line
 
     debug = info = warning = error = critical = write
 

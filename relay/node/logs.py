@@ -27,19 +27,26 @@ def configure_log(settings: LogSettings, descriptor: int = _STANDARD_ERROR) -> L
     """Set up structlog for this process; returns the log's output, which counts what could not be written."""
     console = os.isatty(descriptor) if settings.format == "auto" else settings.format == "console"
     renderers = [escape_texts, structlog.dev.ConsoleRenderer()] if console else [structlog.processors.JSONRenderer()]
-    output = LogOutput(descriptor)
+    output = LogOutput(descriptor, _LEVELS[settings.level.upper()])
     structlog.configure(
         processors=[
+            output.drop_below,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
             *renderers,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[settings.level.upper()]),
+        # The output drops what is below its level, which changes while loggers are bound already.
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=lambda *_: output,
     )
     logging.basicConfig(level=logging.WARNING, handlers=[LibraryLog()], force=True)
     return output
+
+
+def set_level(output: LogOutput, level: str) -> None:
+    """Log from this level on."""
+    output.level = _LEVELS[level.upper()]
 
 
 def escape_texts(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from relay.replica.held_entries import ENTRIES_MAX, HeldEntries, HeldEntry
@@ -187,6 +187,10 @@ class Buffer:
             runs.popleft()
         else:
             del self._runs[batch.origin]
+
+    def change_budget(self, entries: int, size: int) -> None:
+        """Hold so many entries and bytes from now on; what exceeds them is found in excess at the next look."""
+        self.config = replace(self.config, budget_entries=entries, budget_bytes=size)
 
     def is_in_excess(self, now: float) -> bool:
         """True when `excess` finds something: asked at each turn, so it looks at no entry but the oldest."""

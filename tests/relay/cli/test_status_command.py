@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -39,17 +44,17 @@ STATUS: dict[str, Any] = {
 }
 
 
-def printed(*statuses: dict[str, Any]) -> str:
+def printed(*statuses: dict[str, Any], with_queues: bool = False) -> str:
     console = Console(width=200, force_terminal=False)
     with console.capture() as captured:
-        for table in status_tables(statuses):
+        for table in status_tables(statuses, with_queues):
             console.print(table)
     return captured.get()
 
 
 def test_everything_an_operator_asks_for_is_there() -> None:
-    text = printed(STATUS)
-    nodes = ("A@NYC", "relay to SFO", "3: A B", "NYC: A B; SFO: D; LON: down", "12")
+    text = printed(STATUS, with_queues=True)
+    nodes = ("A@NYC", "relay to SFO", "3: A@NYC B@NYC", "A@NYC B@NYC; D@SFO; LON is down", "12")
     for words in (*nodes, "late", "cannot listen", "linked", "31", "1.2 s"):
         assert words in text
     assert "stack.nakack.held" in text
@@ -57,6 +62,45 @@ def test_everything_an_operator_asks_for_is_there() -> None:
     assert "77" in row
     assert "None" not in row
     assert "stack.unicast.held" not in text  # never used, so it does not crowd the table
+
+
+def test_the_names_of_inner_queues_are_for_who_asks_for_them() -> None:
+    assert "stack." not in printed(STATUS)
+
+
+def test_nothing_is_cut_where_there_is_no_terminal(run: Run) -> None:
+    many = {**STATUS, "view": {"id": [3, "aa"], "members": [f"a-member-with-a-long-name-{number}" for number in range(30)]}}
+    with serving(json.dumps(many).encode()) as url:
+        code, out, _ = run("status", "--node", url)
+    assert code == 0
+    assert "…" not in out
+    line = next(line for line in out.splitlines() if "a-member-with-a-long-name-0@NYC" in line)
+    assert "a-member-with-a-long-name-29@NYC" in line
+
+
+def test_watching_is_for_a_terminal(run: Run) -> None:
+    code, _, err = run("status", "--watch")
+    assert code == 2
+    assert "--watch is for a terminal" in err
+
+
+def test_watching_goes_on_until_it_is_interrupted(tmp_path: Path) -> None:
+    """On a terminal of its own, which is small: what does not fit goes on in the next line."""
+    leader, terminal = pty.openpty()
+    with serving(json.dumps(STATUS).encode()) as url:
+        command = [sys.executable, "-m", "relay", "status", "--watch", "--node", url]
+        process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True)
+        os.close(terminal)
+        shown = b""
+        while shown.count(b"Ctrl-C ends") < 2:
+            shown += os.read(leader, 65_536)
+        process.send_signal(signal.SIGINT)
+        while process.poll() is None:
+            with suppress(OSError):
+                os.read(leader, 65_536)
+    os.close(leader)
+    assert process.returncode == 0
+    assert b"cannot listen" in shown
 
 
 def test_a_node_that_still_joins_has_a_row() -> None:

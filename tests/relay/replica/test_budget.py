@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from relay.events import Baseline
+from relay.events import Baseline, Budget
 from relay.gateway.session import LinkConfig
 from relay.gateway.wire import Ack, State
 from relay.replica.buffer import Buffer, BufferConfig
@@ -65,6 +65,38 @@ def test_the_budget_counts_bytes_and_seconds_too(config: BufferConfig) -> None:
     gaps = sfo.members[1].gaps()
     assert gaps[0][0] == 1
     assert gaps[-1][1] + len(sfo.members[1].words) == 20
+
+
+def test_a_budget_that_is_made_smaller_while_a_site_is_away_holds_at_once_and_one_made_larger_holds_more() -> None:
+    world, nyc, sfo = two_sites(3, buffer=BufferConfig(budget_entries=16))
+    world.run(1)
+    nyc.members[1].send("first")
+    world.run(1)
+    world.part("NYC", "SFO")
+    world.run(11)
+
+    def publish(count: int) -> None:
+        for _ in range(count):
+            nyc.members[1].send("more")
+            world.run(0.1)
+
+    def change(entries: int) -> None:
+        for member in nyc.members:
+            member.say(Budget(entries, 1 << 20))
+        world.run(0.5)
+        assert len({tuple(held(member)) for member in nyc.members}) == 1, "all members hold the same"
+
+    publish(12)
+    change(4)
+    assert 0 < len(held(nyc.relay)) <= 4
+    change(40)
+    publish(20)
+    assert len(held(nyc.relay)) > 20
+    world.heal()
+    world.run(10)
+    for member in sfo.members:
+        [(first, last)] = member.gaps()
+        assert len(member.words) + last - first + 1 == 33
 
 
 def test_an_unreachable_site_does_not_cost_another_one_anything() -> None:

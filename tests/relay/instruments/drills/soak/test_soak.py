@@ -1,0 +1,123 @@
+"""The plan of a soak, the line through its memory, and its report, from which it is gone on with."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from relay.instruments.drills.load import plan_drill
+from relay.instruments.drills.plan import Drill, Seat
+from relay.instruments.drills.plan_file import read_drill
+from relay.instruments.drills.soak.memory import Weights
+from relay.instruments.drills.soak.plan import PAUSE_S, plan_leg
+from relay.instruments.drills.soak.report import Leg, Soak
+from tests.relay.cli.conftest import Run, run
+
+__all__ = ["run"]
+
+C = Seat("NYC", "C")
+LEG = Leg(1_000, "pass", (), 60.0, 10, 90, 0, 0, 0, 0, 4, 1, {}, ({"seat": "NYC.C", "percent_per_hour": 0.4},))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_harm_comes_every_30_to_90_seconds_and_ends_before_the_next(seed: int) -> None:
+    plan = plan_leg(seed, 3_600, 10)
+    begins = [action.at_s for action in plan.drill.method if action.do not in ("resume", "heal")]
+    begins = [
+        at_s for at_s in begins if not any(action.do == "kill" and 0 < at_s - action.at_s <= 12 for action in plan.drill.method)
+    ]
+    gaps = [after - before for before, after in pairwise(begins)]
+    assert len(begins) > 3_600 / 90 / 2
+    assert all(PAUSE_S[0] - 13 <= gap <= PAUSE_S[1] + 17 for gap in gaps)
+    assert [action.at_s for action in plan.drill.method] == sorted(action.at_s for action in plan.drill.method)
+    assert plan_leg(seed, 3_600, 10).drill == plan.drill
+
+
+def test_every_kind_of_harm_is_drawn_and_the_last_in_line_is_spared() -> None:
+    actions = [action for seed in range(20) for action in plan_leg(seed, 3_600, 10).drill.method]
+    assert {action.do for action in actions} >= {"kill", "restart", "pause", "resume", "cut", "half-open", "delay", "heal"}
+    assert not {action.target for action in actions} & {"NYC.C", "SFO.F", "LON.I"}
+
+
+def test_a_plan_is_a_drill_that_a_file_could_say() -> None:
+    drill = plan_leg(1, 600, 10).drill
+    method = [
+        {
+            key: value
+            for key, value in (("do", a.do), ("at_s", a.at_s), ("target", a.target), ("link", a.link), ("amount", a.amount))
+            if value
+        }
+        for a in drill.method
+    ]
+    plain = {"name": "soak", "sites": list(drill.sites), "load": {"seconds": 600.0}, "method": method}
+    assert read_drill(plain)[1] == []
+
+
+def test_messages_have_from_nothing_to_a_mebibyte_and_no_line_end() -> None:
+    plan = plan_leg(1, 600, 50)
+    sizes = [len(plan.lines[number]) for number in range(20_000)]
+    assert min(sizes) == 0
+    assert 1 << 16 < max(sizes) <= 1 << 20
+    assert sum(sizes) / len(sizes) < 10_000
+    assert not any(b"\n" in plan.lines[number] for number in range(200))
+    assert plan.lines[3:5] == [plan.lines[3], plan.lines[4]]
+    assert len(plan.lines) == 30_000 == len(plan_drill(Drill(load=replace(plan.drill.load)), 1).lines)
+
+
+def weights(percent_per_hour: float, noise: float, seconds: int = 7_200) -> Weights:
+    rng, found = random.Random(1), Weights()
+    for now in range(0, seconds, 5):
+        warm = 60e6 * min(now, 900) / 900
+        size = warm + 60e6 * (1 + percent_per_hour / 100 * (now - 1_200) / 3_600) + rng.uniform(-noise, noise)
+        found.add(C, 7, 1_000.0 + now, int(size))
+    return found
+
+
+@pytest.mark.parametrize("grown", [0.0, 0.9, 2.0, -1.0])
+def test_the_slope_is_that_of_the_line_after_the_first_twenty_minutes(grown: float) -> None:
+    [slope] = weights(grown, 0).slopes()
+    assert slope.percent_per_hour == pytest.approx(grown / 2, abs=0.02)  # of 120 MB, half of which grow
+    [noisy] = weights(grown, 1e6).slopes()
+    assert noisy.percent_per_hour == pytest.approx(grown / 2, abs=0.1)
+
+
+def test_of_who_did_not_live_long_enough_nothing_is_said() -> None:
+    assert weights(5, 0, 1_400).slopes() == []
+    two = weights(0, 0)
+    two.add(C, 8, 9_000.0, 1)
+    assert len(two.slopes()) == 1
+
+
+def test_a_soak_passes_when_all_legs_have_and_memory_was_measured() -> None:
+    soak = Soak(1, 2, 60.0, 10.0)
+    assert (soak.verdict, soak.next_seed()) == ("not exercised", 1_000)
+    soak.done.append(LEG)
+    assert (soak.verdict, soak.next_seed()) == ("not exercised", 1_001)
+    soak.done.append(replace(LEG, slopes=()))
+    assert (soak.verdict, soak.next_seed(), soak.slope) == ("pass", None, 0.4)
+    soak.done[1] = replace(LEG, slopes=({"seat": "SFO.F", "percent_per_hour": 1.0},))
+    assert soak.verdict == "fail"
+    assert soak.faults() == ["The memory of a process grew by 1.00 % an hour; less than 1 % is expected."]
+    soak.done[1] = replace(LEG, verdict="fail", faults=("1 messages lost.",))
+    assert (soak.verdict, soak.faults()) == ("fail", ["leg 1000: 1 messages lost."])
+    soak.done = [replace(LEG, slopes=())] * 2
+    assert str(soak.verdict) == "not exercised"
+
+
+def test_a_report_is_gone_on_with_and_one_that_is_complete_is_shown(run: Run, tmp_path: Path) -> None:
+    report = tmp_path / "soak.json"
+    soak = Soak(3, 1, 60.0, 10.0, [LEG])
+    report.write_text(json.dumps(soak.to_json()))
+    assert Soak.from_json(json.loads(report.read_text())) == soak
+    code, out, _ = run("soak", "--minutes", 1, "--leg", 1, "--seed", 3, "--report", report, "--json")
+    assert (code, json.loads(out)["verdict"]) == (0, "pass")
+    code, _, err = run("soak", "--minutes", 2, "--leg", 1, "--seed", 3, "--report", report)
+    assert (code, "other settings" in err) == (2, True)
+    report.write_text("[]")
+    code, _, err = run("soak", "--report", report)
+    assert (code, "is no report of a soak" in err) == (2, True)
