@@ -10,7 +10,7 @@ from collections.abc import Callable
 from sitestack.config import SiteConfig
 from sitestack.model.address import Physical
 from sitestack.model.address_cache import Contact
-from sitestack.model.events import Event
+from sitestack.model.events import CheckMember, Event
 from sitestack.model.level import Level
 from sitestack.model.router_events import SetRegistered
 from sitestack.seal.proofs import Proofs
@@ -34,19 +34,26 @@ def registrant(local: Local, physical: tuple[Physical, ...], proofs: Proofs | No
 class Rendezvous:
     """The gossip routers of one member."""
 
-    def __init__(self, links: RouterLinks, find_s: float, *, in_tunnel: bool) -> None:
+    def __init__(self, links: RouterLinks, find_s: float, tunnel: TunnelTransport | None = None) -> None:
         """`find_s`: how long (s) a member waits for the first answer of a router before it starts without."""
         self._links = links
         self._find_s = find_s
-        self._in_tunnel = in_tunnel
+        self._tunnel = tunnel
 
     async def begin(self) -> None:
         """Register, and wait until a router has told who is there: whoever searches before that finds nobody."""
         await self._links.find(self._find_s)
 
     async def run(self, hand_in: Callable[[Event], None]) -> None:
-        """Stay registered, and hand in who else is, until cancelled. In a tunnel the transport does the first."""
-        while not self._in_tunnel:
+        """Stay registered, and hand in who else is, until cancelled.
+
+        In a tunnel the transport stays registered, and a member that no router knows any more is asked whether it lives: no
+        connection between members tells that one has been killed.
+        """
+        if self._tunnel is not None:
+            self._tunnel.report = lambda member: hand_in(CheckMember(member))
+            return
+        while True:
             if self._links.poll():
                 others = self._links.others().values()
                 contacts = [Contact(each.address, each.name, each.physical, REGISTERED_VERSION) for each in others]
@@ -79,7 +86,7 @@ def find_rendezvous(local: Local, config: SiteConfig, transport: Transport) -> R
     discovery = config.discovery
     carrier = transport.carrier if isinstance(transport, SealedTransport) else transport
     if isinstance(carrier, TunnelTransport):
-        return Rendezvous(carrier.links, config.channel.resolve_timeout_s, in_tunnel=True)
+        return Rendezvous(carrier.links, config.channel.resolve_timeout_s, carrier)
     if not discovery.routers:
         return None
     proofs = transport.proofs if isinstance(transport, SealedTransport) else None
@@ -87,4 +94,4 @@ def find_rendezvous(local: Local, config: SiteConfig, transport: Transport) -> R
     links = RouterLinks(discovery.routers, who, config.transport.send_queue_bytes_max)
     has_other_ways = config.transport.has_multicast or bool(discovery.initial_hosts)
     find_s = discovery.join_wait_s if has_other_ways else config.channel.resolve_timeout_s
-    return Rendezvous(links, find_s, in_tunnel=False)
+    return Rendezvous(links, find_s)
