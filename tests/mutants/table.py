@@ -14,6 +14,7 @@ from tests.mutants.handover_mutants import HANDOVER
 from tests.mutants.membership_mutants import MEMBERSHIP
 from tests.mutants.path_mutants import PATH_MTU
 from tests.mutants.relay_mutants import RELAY
+from tests.mutants.router_mutants import ROUTERS
 from tests.mutants.seal_mutants import SEAL
 from tests.mutants.site_mutants import PLACES_OF_MEMBERS, SEQUENCER, STRANGERS, UNICAST
 from tests.mutants.turn_mutants import TURN
@@ -34,5 +35,6 @@ MUTANTS = (
     *TURN,
     *BRIDGE,
     *SEAL,
+    *ROUTERS,
     *BOUNDS,
 )

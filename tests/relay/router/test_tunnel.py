@@ -17,7 +17,7 @@ from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.seal.key_ring import KeyRing
-from sitestack.seal.proofs import Proofs
+from sitestack.seal.proofs import PROOF_BYTES, Proofs
 from sitestack.transport import router_link
 from sitestack.transport.router_link import Registrant
 from sitestack.transport.router_links import RouterLinks
@@ -83,8 +83,8 @@ async def test_two_that_have_lost_different_routers_meet_a_third_at_each() -> No
             tunnels([second.place], B) as (b,),
             tunnels([first.place, second.place], C) as (c,),
         ):
-            known = (lambda: knows(c, A), lambda: knows(c, B), lambda: knows(a, C), lambda: knows(b, C))
-            await until(lambda: all(each() for each in known), a.receive, b.receive, c.receive)
+            met = ((c, A), (c, B), (a, C), (b, C))
+            await until(lambda: all(knows(each, member) for each, member in met), a.receive, b.receive, c.receive)
             c.send([(None, b"all"), (place_of(A), b"a"), (place_of(B), b"b")])
             assert [data for data, _ in await arriving(a, c, count=2)] == [b"all", b"a"]
             assert [data for data, _ in await arriving(b, c, count=2)] == [b"all", b"b"]
@@ -140,6 +140,28 @@ async def test_without_the_same_key_nobody_is_registered(theirs: KeyRing | None,
             await until(lambda: sum(other.server.router.refused.values()) > 1 or "unproven" in a.links.problem(), a.receive)
             assert not a.links.up()
             assert not len(other.server.router.registry)
+
+
+async def test_a_router_without_the_key_is_told_nothing() -> None:
+    """It knows how to speak, and lets everybody in."""
+    stranger = RouterServer(ANY_PORT, {"NYC": None})
+    stranger.router._sites = {"NYC": _Credulous()}  # type: ignore[dict-item]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stranger.serve)
+        with tunnels([stranger.address], A) as (a,):
+            await until(lambda: "unproven" in a.links.problem(), a.receive)
+            assert not len(stranger.router.registry)
+        nursery.cancel_scope.cancel()
+
+
+class _Credulous:
+    """Takes every proof for sound, and can make none."""
+
+    def are_sound(self, *_: object) -> bool:
+        return True
+
+    def make(self, *_: object) -> bytes:
+        return bytes(PROOF_BYTES)
 
 
 async def test_a_member_that_takes_nothing_is_cut_and_the_others_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
