@@ -57,8 +57,9 @@ async def test_a_router_serves_a_site_and_says_who_is_registered(tmp_path: Path)
                 assert status["statistics"]["casts"] > 0
                 assert await trio.to_thread.run_sync(fetch, f"{url}/healthz") == "alive\n"
                 assert await trio.to_thread.run_sync(fetch, f"{url}/readyz?members=2") == "ready\n"
-                with pytest.raises(HTTPError, match="503"):
+                with pytest.raises(HTTPError, match="503") as refused:
                     await trio.to_thread.run_sync(fetch, f"{url}/readyz?members=3")
+                refused.value.close()
                 metrics = await trio.to_thread.run_sync(fetch, f"{url}/metrics")
         families = {each.name: each for each in text_string_to_metric_families(metrics)}
         assert [(each.labels, each.value) for each in families["relay_router_members"].samples] == [({"site": "NYC"}, 2.0)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.discovery import INITIAL_HOSTS_MAX, Discovery, DiscoveryConfig
+from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact
 from sitestack.model.events import Connect, FindMembers, FindPhysical, SetPhysical
 from sitestack.model.frame import Destination
@@ -66,5 +67,6 @@ def test_before_the_connect_nobody_is_asked_and_i_am_not_asked_at_all() -> None:
 
 
 def test_of_a_large_cluster_the_first_ones_are_asked(discovery: Discovery) -> None:
-    many = registered(*[f"{number:04}" for number in range(INITIAL_HOSTS_MAX + 1)])
-    assert len(asked(discovery.down(many, 0.0))) == INITIAL_HOSTS_MAX
+    places = [Physical("host", number) for number in range(1, INITIAL_HOSTS_MAX + 2)]
+    many = [Contact(Address(each.port.to_bytes(16, "big")), "B", (each,), 1) for each in places]
+    assert asked(discovery.down(SetRegistered(tuple(many)), 0.0)) == places[:INITIAL_HOSTS_MAX]
