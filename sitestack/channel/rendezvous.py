@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import trio
+
 from sitestack.config import SiteConfig
 from sitestack.model.address import Physical
 from sitestack.model.address_cache import Contact
 from sitestack.model.events import CheckMember, Event
 from sitestack.model.level import Level
-from sitestack.model.router_events import SetRegistered
+from sitestack.model.router_events import CutOff, SetRegistered
 from sitestack.seal.proofs import Proofs
 from sitestack.stack.layer import Local
 from sitestack.transport import Transport
@@ -24,6 +26,8 @@ from sitestack.wire.routing import Entry
 
 #: The version of what is learnt at a router: all that a member says of itself later is newer.
 REGISTERED_VERSION = 1
+#: How often (s) a member in a tunnel looks whether it has a router, and for how long (s) it waits for one to come back.
+CUT_OFF_INTERVAL_S, CUT_OFF_S_MAX = 0.5, 30.0
 
 
 def registrant(local: Local, physical: tuple[Physical, ...], proofs: Proofs | None) -> Registrant:
@@ -52,13 +56,30 @@ class Rendezvous:
         """
         if self._tunnel is not None:
             self._tunnel.report = lambda member: hand_in(CheckMember(member))
-            return
+            await self._look_after_tunnel(hand_in)
         while True:
             if self._links.poll():
                 others = self._links.others().values()
                 contacts = [Contact(each.address, each.name, each.physical, REGISTERED_VERSION) for each in others]
                 hand_in(SetRegistered(tuple(contacts)))
             await self._links.wait()
+
+    async def _look_after_tunnel(self, hand_in: Callable[[Event], None]) -> None:
+        """While there is no router, which may be started again, nobody is taken for dead because he is not heard.
+
+        That ends after CUT_OFF_S_MAX: then each goes on alone. It is told once more when a router is back, as the others may
+        come a little later.
+        """
+        since: float | None = None
+        while True:
+            was_cut_off = since is not None
+            if self._links.has_answer():
+                since = None
+            elif since is None:
+                since = trio.current_time()
+            if (was_cut_off or since is not None) and (since is None or trio.current_time() - since < CUT_OFF_S_MAX):
+                hand_in(CutOff())
+            await trio.sleep(CUT_OFF_INTERVAL_S)
 
     def use(self, places: tuple[Physical, ...]) -> None:
         """Use the routers at these places from now on."""

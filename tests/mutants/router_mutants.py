@@ -53,6 +53,12 @@ ROUTERS = (
         (f"{ALONE}::test_an_outbox_loses_datagrams_and_still_has_room_for_a_notice",),
     ),
     Mutant(
+        "ROUTER-cut-off",
+        "who has no router takes all others for dead",
+        (Edit("sitestack/channel/rendezvous.py", "                hand_in(CutOff())\n", "                pass\n"),),
+        ("tests/relay/router/test_sites.py::test_without_a_router_for_longer_than_a_member_may_be_silent_the_view_stays",),
+    ),
+    Mutant(
         "ROUTER-ways",
         "all goes through the first router, whoever is registered there",
         (
