@@ -19,6 +19,7 @@ from relay.node.bridge import BridgeConfig
 from relay.node.config_keys import Key, find_keys
 from relay.node.config_values import Reader, to_plain
 from relay.node.settings import DERIVED, NodeConfig, find_problems
+from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.model.errors import ConfigurationError
 
 #: The largest file, the longest text in it and the deepest nesting: what is beyond is no configuration.
@@ -41,7 +42,7 @@ def load_config(
     RELAY_KEYS wins over `security.keys`.
 
     RELAY_PEERS, such as "SFO=bridge.sfo:7700 LON=10.0.3.1:7700", wins over the peers in the file, so that one file serves
-    deployments that differ only in their peers.
+    deployments that differ only in their peers; and RELAY_ROUTERS, such as "router-a:7900 router-b:7900", over the routers.
 
     Raises ConfigurationError with a line for each problem.
     """
@@ -56,6 +57,9 @@ def load_config(
         config = replace(config, security=replace(config.security, keys=keys))
     if peers := environment.get("RELAY_PEERS", ""):
         config, misread = _with_peers(config, peers)
+        problems += misread
+    if routers := environment.get("RELAY_ROUTERS", ""):
+        config, misread = _with_routers(config, routers)
         problems += misread
     problems += [each for each in find_problems(config) if _path(each) not in map(_path, problems)]
     if problems:
@@ -124,6 +128,13 @@ def _with_peers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:
     bridge = reader.record(BridgeConfig, {"peers": table}, "RELAY_PEERS")
     relay = replace(config.relay, bridge=replace(config.relay.bridge, peers=bridge.peers))
     return replace(config, relay=relay), problems or reader.problems
+
+
+def _with_routers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:
+    """The configuration with the routers that the environment names instead of its own; and what could not be understood."""
+    reader = Reader({})
+    discovery = reader.record(DiscoveryConfig, {"routers": text.split()}, "RELAY_ROUTERS")
+    return replace(config, discovery=replace(config.discovery, routers=discovery.routers)), reader.problems
 
 
 def _path(problem: str) -> str:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import trio
+
 from sitestack.config import SiteConfig
 from sitestack.model.address import Physical
 from sitestack.model.address_cache import Contact
-from sitestack.model.events import Event
+from sitestack.model.events import CheckMember, Event
 from sitestack.model.level import Level
-from sitestack.model.router_events import SetRegistered
+from sitestack.model.router_events import CutOff, SetRegistered
 from sitestack.seal.proofs import Proofs
 from sitestack.stack.layer import Local
 from sitestack.transport import Transport
@@ -24,6 +26,8 @@ from sitestack.wire.routing import Entry
 
 #: The version of what is learnt at a router: all that a member says of itself later is newer.
 REGISTERED_VERSION = 1
+#: How often (s) a member in a tunnel looks whether it has a router, and for how long (s) it waits for one to come back.
+CUT_OFF_INTERVAL_S, CUT_OFF_S_MAX = 0.5, 30.0
 
 
 def registrant(local: Local, physical: tuple[Physical, ...], proofs: Proofs | None) -> Registrant:
@@ -34,24 +38,48 @@ def registrant(local: Local, physical: tuple[Physical, ...], proofs: Proofs | No
 class Rendezvous:
     """The gossip routers of one member."""
 
-    def __init__(self, links: RouterLinks, find_s: float, *, in_tunnel: bool) -> None:
+    def __init__(self, links: RouterLinks, find_s: float, tunnel: TunnelTransport | None = None) -> None:
         """`find_s`: how long (s) a member waits for the first answer of a router before it starts without."""
         self._links = links
         self._find_s = find_s
-        self._in_tunnel = in_tunnel
+        self._tunnel = tunnel
 
     async def begin(self) -> None:
         """Register, and wait until a router has told who is there: whoever searches before that finds nobody."""
         await self._links.find(self._find_s)
 
     async def run(self, hand_in: Callable[[Event], None]) -> None:
-        """Stay registered, and hand in who else is, until cancelled. In a tunnel the transport does the first."""
-        while not self._in_tunnel:
+        """Stay registered, and hand in who else is, until cancelled.
+
+        In a tunnel the transport stays registered, and a member that no router knows any more is asked whether it lives: no
+        connection between members tells that one has been killed.
+        """
+        if self._tunnel is not None:
+            self._tunnel.report = lambda member: hand_in(CheckMember(member))
+            await self._look_after_tunnel(hand_in)
+        while True:
             if self._links.poll():
                 others = self._links.others().values()
                 contacts = [Contact(each.address, each.name, each.physical, REGISTERED_VERSION) for each in others]
                 hand_in(SetRegistered(tuple(contacts)))
             await self._links.wait()
+
+    async def _look_after_tunnel(self, hand_in: Callable[[Event], None]) -> None:
+        """While there is no router, which may be started again, nobody is taken for dead because he is not heard.
+
+        That ends after CUT_OFF_S_MAX: then each goes on alone. It is told once more when a router is back, as the others may
+        come a little later.
+        """
+        since: float | None = None
+        while True:
+            was_cut_off = since is not None
+            if self._links.has_answer():
+                since = None
+            elif since is None:
+                since = trio.current_time()
+            if (was_cut_off or since is not None) and (since is None or trio.current_time() - since < CUT_OFF_S_MAX):
+                hand_in(CutOff())
+            await trio.sleep(CUT_OFF_INTERVAL_S)
 
     def use(self, places: tuple[Physical, ...]) -> None:
         """Use the routers at these places from now on."""
@@ -79,7 +107,7 @@ def find_rendezvous(local: Local, config: SiteConfig, transport: Transport) -> R
     discovery = config.discovery
     carrier = transport.carrier if isinstance(transport, SealedTransport) else transport
     if isinstance(carrier, TunnelTransport):
-        return Rendezvous(carrier.links, config.channel.resolve_timeout_s, in_tunnel=True)
+        return Rendezvous(carrier.links, config.channel.resolve_timeout_s, carrier)
     if not discovery.routers:
         return None
     proofs = transport.proofs if isinstance(transport, SealedTransport) else None
@@ -87,4 +115,4 @@ def find_rendezvous(local: Local, config: SiteConfig, transport: Transport) -> R
     links = RouterLinks(discovery.routers, who, config.transport.send_queue_bytes_max)
     has_other_ways = config.transport.has_multicast or bool(discovery.initial_hosts)
     find_s = discovery.join_wait_s if has_other_ways else config.channel.resolve_timeout_s
-    return Rendezvous(links, find_s, in_tunnel=False)
+    return Rendezvous(links, find_s)

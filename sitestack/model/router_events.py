@@ -13,3 +13,8 @@ class SetRegistered(Event):
     """Down from the shell to discovery: who else is registered at the gossip routers now (LA-14). Some of them may be gone."""
 
     contacts: tuple[Contact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutOff(Event):
+    """Down from the shell to failure detection, repeated: this member has no router, so silence is no sign of death."""

@@ -6,6 +6,7 @@ A router that does not answer is left soon: members that talk through it would t
 from __future__ import annotations
 
 import errno
+import os
 import random
 import secrets
 import selectors
@@ -128,7 +129,7 @@ class RouterLink:
         self._selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE, self)
         answer = sock.connect_ex(self.place)
         if answer not in (0, errno.EINPROGRESS):
-            self.drop(_said(answer), now)
+            self.drop(os.strerror(answer).lower(), now)
 
     def drop(self, why: str, now: float) -> None:
         """Give the connection up, and with it what waits; make another one after a pause."""
@@ -178,7 +179,7 @@ class RouterLink:
         except BlockingIOError:
             pass
         except OSError as error:
-            self.drop(error.strerror or "the connection broke", now)
+            self.drop((error.strerror or "the connection broke").lower(), now)
             return
         if self._writing is not bool(self.waiting):
             self._writing = not self._writing
@@ -190,7 +191,7 @@ class RouterLink:
         if self._sock is not None and self.state is State.CONNECTING:
             problem = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if problem:
-                self.drop(_said(problem), now)
+                self.drop(os.strerror(problem).lower(), now)
                 return
             self.state = State.CHALLENGED
             if sys.platform == "linux":
@@ -206,7 +207,7 @@ class RouterLink:
         except BlockingIOError:
             return
         except OSError as error:
-            self.drop(error.strerror or "the connection broke", now)
+            self.drop((error.strerror or "the connection broke").lower(), now)
             return
         if not data:
             self.drop("it has closed the connection", now)
@@ -267,8 +268,3 @@ class RouterLink:
             self.listed = True
         elif kind != routing.PONG:
             raise ProtocolError("frame_kind")
-
-
-def _said(number: int) -> str:
-    """What the system says of an error."""
-    return OSError(number, "").strerror or errno.errorcode.get(number, "an error")

@@ -11,7 +11,7 @@ To the layers above this is as unreliable as UDP: what is on its way when a conn
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sitestack.config import TransportConfig
@@ -62,6 +62,8 @@ class TunnelTransport:
         self._casting: list[RouterLink] = []
         self._ways: dict[str, RouterLink] = {}
         self._places: dict[bytes, Physical] = {}
+        #: Told of members that no router knows any more, as a sign that they may be dead.
+        self.report: Callable[[Address], None] = lambda _member: None
         self._seen = TunnelStatistics()
 
     def physical(self) -> tuple[Physical, ...]:
@@ -98,12 +100,16 @@ class TunnelTransport:
 
     def _find_ways(self) -> None:
         """Choose the routers anew, as somebody has come or gone."""
-        self._ways, self._casting = {}, []
+        before, self._ways, self._casting = self._ways, {}, []
         for link in self.links.up():
             new = [each for each in link.others if bytes(each).hex() not in self._ways]
             self._ways.update(dict.fromkeys([bytes(each).hex() for each in new], link))
             if new:
                 self._casting.append(link)
+        if self.links.has_answer():  # else it is this member that has lost the routers
+            for gone in before:
+                if gone not in self._ways:
+                    self.report(Address(bytes.fromhex(gone)))
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
         """Queue each for a router, and write what the kernel takes."""

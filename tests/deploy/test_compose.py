@@ -28,9 +28,10 @@ def site_of(member: str) -> str:
     return member.partition("-")[0]
 
 
-def configuration(member: str) -> NodeConfig:
+def configuration(member: str, routers: str = "") -> NodeConfig:
     [config] = SERVICES[member]["configs"]
-    environment = {key: str(value) for key, value in SERVICES[member]["environment"].items()}
+    environment = {key: str(value) for key, value in SERVICES[member].get("environment", {}).items()}
+    environment["RELAY_ROUTERS"] = environment.get("RELAY_ROUTERS", "").replace("${RELAY_ROUTERS:-}", routers)
     return load_config(PROJECT / COMPOSE["configs"][config["source"]]["file"], environment=environment)
 
 
@@ -146,6 +147,22 @@ def test_keys_and_token_are_made_once_and_are_what_a_member_wants(tmp_path: Path
         assert required_token(ours) is not None
         assert read_key_ring(tmp_path / config.site).keys
         Credentials(tmp_path / config.site, config.site)  # raises for what a relay could not use
+
+
+@pytest.mark.parametrize("site", ["nyc", "sfo"])
+def test_a_router_is_on_the_network_of_its_site_alone_and_is_the_one_that_members_are_told_of(site: str) -> None:
+    [usage] = [line for line in (PROJECT / "docker-compose.yml").read_text().splitlines() if "RELAY_ROUTERS=" in line]
+    told = usage.partition("RELAY_ROUTERS=")[2].split()[0]
+    router = SERVICES[f"router-{site}"]
+    assert router["profiles"] == ["router"]
+    assert list(router["networks"]) == [site]
+    [place] = configuration(f"{site}-{'a' if site == 'nyc' else 'd'}", told).discovery.routers
+    assert [place.host] == router["networks"][site]["aliases"]
+    assert router["command"][router["command"].index("--bind") + 1] == str(place.port)
+    config = configuration(f"router-{site}")
+    assert (config.site, config.security.insecure) == (site.upper(), False)
+    parts = {each["target"]: each["volume"]["subpath"] for each in router["volumes"]}
+    assert parts == {config.security.keys: config.site, str(Path(config.http.token).parent): "http"}
 
 
 def test_prometheus_scrapes_every_member_with_the_token() -> None:

@@ -50,7 +50,8 @@ def with_component(tmp_path: Path) -> Callable[[str], str]:
 
     def make(component: str) -> str:
         paths = {name: os.path.relpath(K8S / name, tmp_path) for name in ("nyc", component)}
-        text = {"resources": [paths["nyc"]], "components": [paths[component]]}
+        # What a component adds is in no namespace by itself.
+        text = {"namespace": "relay-nyc", "resources": [paths["nyc"]], "components": [paths[component]]}
         (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
         return render(tmp_path)
 
@@ -78,7 +79,7 @@ def test_every_field_is_known_to_the_server(site: str, version: str, tmp_path: P
     validate(render(K8S / site), version, tmp_path)
 
 
-@pytest.mark.parametrize("component", ["nodeport", "loadbalancer", "journal", "spread"])
+@pytest.mark.parametrize("component", ["nodeport", "loadbalancer", "journal", "spread", "router"])
 def test_the_components_go_with_it(component: str, with_component: Callable[[str], str], tmp_path: Path) -> None:
     validate(with_component(component), VERSIONS[-1], tmp_path)
 
@@ -127,6 +128,24 @@ def test_the_bridge_is_closed_to_the_outside_until_a_component_opens_it(
     assert outside(manifests) == ("ClusterIP", False)
     assert outside(parse(with_component(component)))[0] in ("NodePort", "LoadBalancer")
     assert outside(parse(with_component(component)))[1]
+
+
+def test_the_routers_of_a_site_are_what_its_members_are_told_of(with_component: Callable[[str], str], tmp_path: Path) -> None:
+    rendered = parse(with_component("router"))
+    [container] = pod(rendered)["containers"]
+    [routers] = [each["value"] for each in container["env"] if each["name"] == "RELAY_ROUTERS"]
+    spec = rendered["Deployment", "relay-router"]["spec"]["template"]["spec"]
+    [router] = spec["containers"]
+    service = rendered["Service", "relay-router"]["spec"]
+    assert routers == f"relay-router:{service['ports'][0]['port']}"
+    assert router["args"][:2] == ["router", *pod(rendered)["containers"][0]["args"][1:]]
+    assert router["args"][router["args"].index("--bind") + 1] == str(service["ports"][0]["port"])
+    assert service["clusterIP"] == "None", "a member registers at each of them"
+    volumes = {each["name"]: each for each in pod(rendered)["volumes"]}
+    assert list(spec["volumes"]) == [volumes["config"], volumes["keys"]]
+    assert router["securityContext"] == container["securityContext"]
+    out = rendered["NetworkPolicy", "relay"]["spec"]["egress"]
+    assert any({"port": 7900, "protocol": "TCP"} in rule["ports"] for rule in out)
 
 
 def test_a_field_that_nobody_knows_would_be_caught(tmp_path: Path) -> None:

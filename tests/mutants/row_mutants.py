@@ -27,6 +27,7 @@ OPEN = "sitestack/channel/open.py"
 TCP = "sitestack/transport/tcp.py"
 UNICAST = "sitestack/layers/unicast/layer.py"
 WINDOW = "sitestack/layers/unicast/receiver.py"
+ROUTER_LINK = "sitestack/transport/router_link.py"
 
 OF_SEQUENCER = (
     RowMutant(
@@ -189,6 +190,27 @@ OF_RELAY = (
 )
 
 OF_ADDRESSES = (
+    RowMutant(
+        "LA-14",
+        "what a router tells is not asked",
+        (Edit("sitestack/layers/discovery/layer.py", "(*self._initial_hosts, *self._registered)", "self._initial_hosts"),),
+    ),
+    RowMutant(
+        "LA-15",
+        "a connection to a router that was lost is not made again",
+        (
+            Edit(
+                "sitestack/transport/router_link.py",
+                "        if self.state is State.PAUSED:\n",
+                "        if not self.connected:\n",
+            ),
+        ),
+    ),
+    RowMutant(
+        "LA-16",
+        "who is silent stays registered",
+        (Edit("relay/router/router.py", "if now >= each.heard_at + SILENT_S]:", "if False]:"),),
+    ),
     RowMutant(
         "LA-1",
         "a search finds one process of each name",

@@ -15,6 +15,7 @@ from tests.mutants.membership_mutants import MEMBERSHIP
 from tests.mutants.node_mutants import NODE
 from tests.mutants.path_mutants import PATH_MTU
 from tests.mutants.relay_mutants import RELAY
+from tests.mutants.router_mutants import ROUTERS
 from tests.mutants.seal_mutants import SEAL
 from tests.mutants.site_mutants import PLACES_OF_MEMBERS, SEQUENCER, STRANGERS, UNICAST
 from tests.mutants.stranger_mutants import STRANGER
@@ -38,5 +39,6 @@ MUTANTS = (
     *SEAL,
     *STRANGER,
     *NODE,
+    *ROUTERS,
     *BOUNDS,
 )

@@ -13,6 +13,9 @@ import trio
 from relay.instruments.drills.layout import LOOPBACK
 from sitestack.model.address import Physical
 
+#: Pause (s) between two attempts to reach a router that is starting.
+_RETRY_S = 0.1
+
 
 class RouterProcess:
     """One router, at a port that stays the same when it is started again."""
@@ -28,6 +31,16 @@ class RouterProcess:
         """Start the process; members try to reach it until it listens."""
         with self._log.open("ab") as log:
             self._process = await trio.lowlevel.open_process(self._command, stdin=subprocess.DEVNULL, stderr=log)
+
+    async def wait_until_up(self) -> None:
+        """Wait until members can connect."""
+        while True:
+            try:
+                await (await trio.open_tcp_stream(*self.place)).aclose()
+            except OSError:
+                await trio.sleep(_RETRY_S)
+            else:
+                return
 
     async def kill(self) -> None:
         """SIGKILL, and wait until the process is gone."""

@@ -41,6 +41,7 @@ from sitestack.model.events import (
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
+from sitestack.model.router_events import CutOff
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
@@ -209,6 +210,9 @@ class FailureDetection(Layer):
                 return [Dropped("not_monitored")]
             self._gone[event.member] = None
             return self._suspect([event.member])
+        if isinstance(event, CutOff):
+            self._forgive(now)
+            return []
         if not isinstance(event, CheckMember):
             return [Down(event)]
         member = event.member
@@ -230,6 +234,7 @@ class FailureDetection(Layer):
         if due is None:
             return []
         if now - due > self.config.stall_s:
+            self._stalls += 1
             self._forgive(now)
         effects: list[Effect] = []
         if now >= self._heartbeat_at and self._view is not None:
@@ -244,8 +249,7 @@ class FailureDetection(Layer):
         return effects + self._continue_checks(now)
 
     def _forgive(self, now: float) -> None:
-        """This process stood still (F18): count nothing that it did not hear meanwhile against the others."""
-        self._stalls += 1
+        """This process stood still (F18), or is cut off: count nothing that it did not hear meanwhile against the others."""
         self._heard = dict.fromkeys(self._heard, now)
         for check in self._checks.values():
             check.attempt, check.due = 0, now

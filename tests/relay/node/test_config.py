@@ -102,6 +102,13 @@ def test_the_environment_may_name_the_peers_and_wins_over_the_file(load: Load) -
     assert config.relay.bridge.bind == load(FULL).relay.bridge.bind
 
 
+def test_the_environment_names_other_routers(load: Load) -> None:
+    config = load("site: NYC\ndiscovery: {routers: [a:1]}", environment={"RELAY_ROUTERS": "b:2 10.0.0.1:3"})
+    assert config.discovery.routers == (Physical("b", 2), Physical("10.0.0.1", 3))
+    with pytest.raises(ConfigurationError, match=r"RELAY_ROUTERS\.routers\[0\]: must be host:port"):
+        load("site: NYC", environment={"RELAY_ROUTERS": "b"})
+
+
 @pytest.mark.parametrize(
     ("peers", "sentence"),
     [

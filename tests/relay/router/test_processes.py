@@ -26,10 +26,12 @@ BEFORE_S = 2.0
 
 
 async def restart_both_in_turn(routers: Sequence[RouterProcess]) -> None:
+    """The second is killed when the members are back at the first."""
     for router in routers:
         await trio.sleep(BEFORE_S)
         await router.kill()
         await router.start()
+        await router.wait_until_up()
 
 
 async def lose_one(routers: Sequence[RouterProcess]) -> None:
@@ -59,8 +61,8 @@ async def test_routers_die_under_load_and_a_relay_too_and_nothing_is_lost(
 ) -> None:
     sending, journal = trio.Event(), tmp_path / "journal"
     journal.mkdir()
-    load = DrillLoad(rate=200.0, seconds=8.0)
-    plan = plan_drill(Drill(name="routers", load=load, method=(Action("kill", at_s=6.5, target="NYC.relay"),)), 0)
+    load = DrillLoad(rate=200.0, seconds=12.0)
+    plan = plan_drill(Drill(name="routers", load=load, method=(Action("kill", at_s=10.5, target="NYC.relay"),)), 0)
 
     def observe(phase: Phase, done: int, total: int) -> None:
         if phase == "sending":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 import trio
@@ -11,6 +12,7 @@ import trio
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, TransportConfig
+from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.seal.key_ring import KeyRing
 from tests.harness.channels import take, wait_for_view
 from tests.relay.router.routers import RING, Served, router, site
@@ -74,6 +76,22 @@ async def test_in_a_tunnel_all_goes_through_the_routers_and_the_loss_of_one_lose
         await send_and_take(channels, 100, 100)
         assert channels[0].view == view
         assert second.server.router.casts > 0
+
+
+async def test_without_a_router_for_longer_than_a_member_may_be_silent_the_view_stays() -> None:
+    detection = FailureDetectionConfig(heartbeat_interval_s=0.25, timeout_s=1.0, verify_timeout_s=0.5)
+    async with router(ring=RING) as only:
+        config = site(TUNNEL, only.place)
+        config = replace(config, protocols=replace(config.protocols, failure_detection=detection))
+        with trio.fail_after(LIMIT_S):
+            async with three(config, RING) as channels:
+                view = channels[0].view
+                only.kill()
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(send_and_take, channels, 0, 50)
+                    await trio.sleep(2 * (detection.timeout_s + detection.verify_timeout_s))
+                    only.start_again()
+                assert [channel.view for channel in channels] == [view] * 3
 
 
 @pytest.mark.conforms("LA-15", "LA-16")

@@ -21,6 +21,7 @@ from sitestack.model.events import (
     Watch,
 )
 from sitestack.model.frame import Frame, Header
+from sitestack.model.router_events import CutOff
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of
@@ -164,6 +165,17 @@ def test_who_stood_still_suspects_nobody() -> None:
     assert reported(detector.expire(12.0)) == []
     assert detector.statistics().stalls == 1
     assert live(detector, 30.0, start=12.0) == [(pytest.approx(15.5), Suspect((B, C)))]
+
+
+def test_who_is_cut_off_suspects_nobody_until_it_can_hear_again() -> None:
+    detector = make()
+    reports = []
+    for now in range(12):
+        reports += live(detector, 0.9, start=float(now))
+        assert detector.down(CutOff(), now + 0.95) == []
+    assert not reports
+    assert detector.statistics().stalls == 0
+    assert live(detector, 30.0, start=12.0) == [(pytest.approx(15.45, abs=0.1), Suspect((B, C)))]
 
 
 def test_a_check_that_was_under_way_during_a_stall_starts_again() -> None:

@@ -1,0 +1,111 @@
+"""`relay router` as a real process: it registers members, tells its status, reads keys again, and ends on a signal."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+
+from relay.cli import main
+from relay.keys.directory import make_key_directory, read_key_ring
+from sitestack.channel.open import open_channel
+from sitestack.config import TransportConfig
+from sitestack.model.address import Physical
+from tests.harness.channels import wait_for_view
+from tests.harness.sockets import free_ports
+from tests.relay.router.routers import site
+
+LIMIT_S = 40.0
+
+
+def configure(directory: Path) -> tuple[Path, Path]:
+    make_key_directory(directory / "keys", ["NYC"])
+    file = directory / "nyc.yaml"
+    file.write_text(json.dumps({"site": "NYC", "security": {"keys": str(directory / "keys" / "NYC")}}))
+    return file, directory / "keys" / "NYC"
+
+
+def fetch(url: str) -> str:
+    with urlopen(url, timeout=LIMIT_S) as answer:
+        return str(answer.read().decode())
+
+
+@pytest.mark.conforms("LA-16")
+async def test_a_router_serves_a_site_and_says_who_is_registered(tmp_path: Path) -> None:
+    file, keys = configure(tmp_path)
+    port, http = free_ports(2)
+    command = [sys.executable, "-m", "relay", "router", str(file), "--bind", f"127.0.0.1:{port}", "--http", str(http)]
+    url, ring = f"http://127.0.0.1:{http}", read_key_ring(keys)
+    config = site(TransportConfig(kind="tunnel"), Physical("127.0.0.1", port))
+    process = await trio.lowlevel.open_process(command, stderr=subprocess.DEVNULL)
+    try:
+        with trio.fail_after(LIMIT_S):
+            # The members are there first: they try until the router listens.
+            async with open_channel(config, name="A", keys=ring) as a, open_channel(config, name="B", keys=ring):
+                await wait_for_view(a, 2)
+                status = json.loads(await trio.to_thread.run_sync(fetch, f"{url}/status"))
+                assert (status["sites"], status["secure"], status["problems"]) == ({"NYC": ["A", "B"]}, {"NYC": True}, [])
+                assert status["statistics"]["casts"] > 0
+                assert await trio.to_thread.run_sync(fetch, f"{url}/healthz") == "alive\n"
+                assert await trio.to_thread.run_sync(fetch, f"{url}/readyz?members=2") == "ready\n"
+                with pytest.raises(HTTPError, match="503") as refused:
+                    await trio.to_thread.run_sync(fetch, f"{url}/readyz?members=3")
+                refused.value.close()
+                metrics = await trio.to_thread.run_sync(fetch, f"{url}/metrics")
+        families = {each.name: each for each in text_string_to_metric_families(metrics)}
+        assert [(each.labels, each.value) for each in families["relay_router_members"].samples] == [({"site": "NYC"}, 2.0)]
+        queues = {each.labels["queue"] for each in families["relay_queue"].samples}
+        assert queues == {queue["queue"] for queue in status["queues"]}
+        process.send_signal(signal.SIGTERM)
+        with trio.fail_after(LIMIT_S):
+            assert await process.wait() == 0
+    finally:
+        process.kill()
+
+
+def test_without_keys_it_says_so_and_does_not_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "nyc.yaml"
+    file.write_text("site: NYC\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["router", str(file), "--bind", "127.0.0.1:0"])
+    assert ended.value.code == 2
+    assert "security: there are no keys" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--bind", "host"), "--bind: 'host' is neither a port nor host:port."),
+        (("--bind", "1", "--keys", "x"), "--keys is for one site"),
+        (("--bind", "1", "--insecure"), "each CONFIG is of another site."),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence(
+    options: tuple[str, ...], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "nyc.yaml"
+    file.write_text("site: NYC\nsecurity: {insecure: true}\n")
+    files = [str(file), str(file)] if "--bind host" not in " ".join(options) else [str(file)]
+    with pytest.raises(SystemExit) as ended:
+        main(["router", *files, *options])
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_ends_it_with_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "nyc.yaml"
+    file.write_text("site: NYC\nsecurity: {insecure: true}\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as ended:
+        main(["router", str(file), "--bind", f"127.0.0.1:{taken.getsockname()[1]}"])
+    assert ended.value.code == 2
+    [sentence] = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("relay router: cannot listen on 127.0.0.1:")
