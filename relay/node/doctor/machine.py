@@ -102,9 +102,10 @@ def examine_keys(config: NodeConfig) -> tuple[list[Finding], Credentials | None]
         credentials = Credentials(Path(config.security.keys), config.site)
     except ConfigurationError as error:
         return [Finding("security.keys", f"{error}", "Make certificates for this site (relay keygen).")], None
-    if credentials.problem:
+    trouble = credentials.problem or credentials.warning
+    if trouble:
         advice = "Make a new one (relay keygen --force), or set the clock of this machine if that is wrong."
-        return [Finding("security.keys", f"{credentials.problem}.", advice)], credentials
+        return [Finding("security.keys", f"{trouble}.", advice)], credentials
     days = (credentials.expires_s or 0.0) / 86_400
     return [
         Finding("security.keys", f"they can be used; the certificate of {config.site} ends in {days:.0f} days.")

@@ -52,7 +52,7 @@ class SiteExamination:
         hosts, findings = await self._resolve()
         config = self._config
         stack = Stack(self._local.address, [self._enquiry], config.site, config.transport.datagram_bytes_max)
-        transport = await make_transport(config, self._ring, stack, self._carrier)
+        transport = await make_transport(self._local, config, self._ring, stack, self._carrier)
         try:
             driver = Driver(stack, transport, None, lambda effects: None, lambda events: None)
             self._enquiry.begin(transport.physical())
