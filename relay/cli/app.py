@@ -24,6 +24,7 @@ COMMANDS = {
     "config": "relay.cli.config",
     "keygen": "relay.cli.keygen",
     "keys": "relay.cli.keys",
+    "doctor": "relay.cli.doctor",
     "status": "relay.cli.status",
     "journal": "relay.cli.journal",
     "check": "relay.cli.check",

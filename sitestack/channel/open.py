@@ -128,10 +128,12 @@ async def resolve_names(config: S) -> tuple[S, HostNames]:
         found[each] = await each.find(timeout_s)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(find, names.members)
-        nursery.start_soon(find, names.routers)
+        for each, given in ((names.members, named), (names.routers, discovery.routers)):
+            if given:
+                nursery.start_soon(find, each, name=f"names for a member of {config.site}")
     # Routers whose names nobody knows yet stay named: a member that has routers goes on looking for them.
-    discovery = replace(discovery, initial_hosts=found[names.members], routers=found[names.routers] or discovery.routers)
+    routers = found.get(names.routers) or discovery.routers
+    discovery = replace(discovery, initial_hosts=found.get(names.members, ()), routers=routers)
     return replace(config, discovery=discovery), names
 
 

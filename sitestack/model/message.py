@@ -279,5 +279,6 @@ def make_messages(source: Address, batch: Batch, roster: Roster) -> Iterator[Mes
 
 
 def _enveloped(source: Address, batch: Batch, stem: MessageId, roster: Roster) -> Iterator[Message]:
-    for n, (envelope, payload) in enumerate(batch.opened(), batch.first):
+    # All are opened before the first is shown: a batch is taken whole or not at all.
+    for n, (envelope, payload) in enumerate(list(batch.opened()), batch.first):
         yield EnvelopedMessage(source, payload, replace(stem, n=n), roster, envelope)

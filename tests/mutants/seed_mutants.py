@@ -65,6 +65,11 @@ OF_CALLS = (
 OF_SEEDS = (
     *OF_CALLS,
     RowMutant(
+        "REL-33",
+        "a piece that has been to this site is handed on again",
+        (Edit("relay/gateway/routes.py", "        if self._site in piece.visited or len", "        if len"),),
+    ),
+    RowMutant(
         "REL-1",
         "senders wait for a site as soon as it lacks anything",
         (Edit(PACE, "        return 8 * entries >= eighths * config.budget_entries or", "        return True or"),),

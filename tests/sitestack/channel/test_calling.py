@@ -12,9 +12,11 @@ from trio.testing import MockClock
 from sitestack.calls import Lack, NoAnswer
 from sitestack.channel.calling import Reach
 from sitestack.channel.channel import Channel
+from sitestack.channel.inbox import Delivery
 from sitestack.model.address import AllOf, ProxyUUID, RelayOf
+from sitestack.model.envelope import Envelope, wrap
 from sitestack.model.errors import LocalError
-from sitestack.model.message import Message, Scope
+from sitestack.model.message import Batch, Message, Scope, pack_body
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.channels import members, one, take, wait_for_view
 
@@ -169,3 +171,14 @@ async def test_who_does_not_have_it_is_named(autojump_clock: MockClock) -> None:
             assert flushed.lacks == {c.address: Lack.NO_ANSWER}
             assert (set(flushed.has), flushed.everywhere) == ({a.address, b.address}, False)
         assert (await a.flushed(timeout_s=30)).everywhere
+
+
+async def test_a_batch_with_an_envelope_that_makes_no_sense_is_counted_and_passed_over_whole(autojump_clock: MockClock) -> None:
+    """Also its first message, which could be read."""
+    async with members("A") as (a,):
+        body = pack_body([wrap(Envelope(headers={"h": b"1"}), b"first"), b"no envelope"], envelopes=True)
+        good = pack_body([b"good"])
+        for first, count, each in ((1, 2, body), (3, 1, good)):
+            a._inbox.put(Delivery(a.address, Batch("NYC", a.address, Scope.ALL, first, count, each)))
+        assert [message.payload for message in await take(a, 1)] == [b"good"]
+        assert a.statistics().stack["drops"] == {"envelope": 1}

@@ -1,0 +1,73 @@
+"""What works between sites: whether a relay of each other site is there, lets this one in, and proves its site.
+
+Only the relay of a site listens, so the other addresses of a site refuse, and one that answers is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from relay.node.credentials import Credentials
+from relay.node.doctor.finding import Finding
+from relay.node.settings import NodeConfig
+from relay.node.tls import TlsStream, Unproven
+from sitestack.model.address import Physical
+from sitestack.transport.names import Names
+
+CONNECT_S = 2.0
+RESOLVE_S = 2.0
+
+
+async def examine_bridges(config: NodeConfig, credentials: Credentials | None) -> list[Finding]:
+    """A finding for each other site that this one has a link to."""
+    peers = {site: places for site, places in config.relay.bridge.peers.items() if site != config.site}
+    return [await _examine(site, places, credentials) for site, places in peers.items()]
+
+
+async def _examine(site: str, places: Sequence[Physical], credentials: Credentials | None) -> Finding:
+    about = f"relay.bridge.peers.{site}"
+    troubles = []
+    for place in places:
+        addresses = await Names([place]).find(RESOLVE_S)
+        if not addresses:
+            troubles.append(f"{place.host} stands for no address")
+        for address in addresses:
+            trouble = await _call(site, address, credentials)
+            if not trouble:
+                return Finding(
+                    about, f"a relay answers at {address}{'' if credentials is None else f' and proves to be of {site}'}."
+                )
+            troubles.append(f"{address}: {trouble}")
+    advice = "Start the site, name the addresses at which its relay can be, or let the bridge port through the firewall."
+    if any("proof" in trouble for trouble in troubles):
+        advice = "Give both sites certificates of one authority (relay keygen), each its own."
+    return Finding(about, f"no relay of {site} can be used ({'; '.join(troubles)}).", advice)
+
+
+async def _call(site: str, address: Physical, credentials: Credentials | None) -> str:
+    """Why the relay at an address is of no use; empty when it is."""
+    with trio.move_on_after(CONNECT_S):
+        with trio.socket.socket() as sock:
+            try:
+                await sock.connect(address)
+            except ConnectionRefusedError:
+                return "nobody listens there"
+            except OSError as error:
+                return f"cannot be reached ({error.strerror})"
+            return await _prove(site, trio.SocketStream(sock), credentials)
+    return "no answer: it is down, or a firewall drops what is sent there"
+
+
+async def _prove(site: str, stream: trio.SocketStream, credentials: Credentials | None) -> str:
+    if credentials is None:
+        return ""
+    if credentials.client is None:
+        return f"no proof can be given ({credentials.refusal})"
+    tls = TlsStream(stream, credentials.client, server=False)
+    try:
+        named = await tls.prove()
+    except Unproven as error:
+        return f"no proof ({error})"
+    return "" if named == site else f"the proof is of {named}"

@@ -1,0 +1,70 @@
+"""An enquiry: asks who is there as a joiner would, by one way at a time, and notes who answered by which. It joins nothing.
+
+It speaks discovery's language (`sitestack/layers/discovery/headers.py`) in a stack of its own. Members remember it for
+a minute, as any process that has asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sitestack.layers.discovery.headers import IAmHere, WhoIsThere
+from sitestack.model.address import Address, Physical
+from sitestack.model.address_cache import Contact, is_reachable, printable
+from sitestack.model.events import Event
+from sitestack.model.frame import Frame, Header
+from sitestack.stack.layer import Dropped, Effect, Layer, Local, Transmit
+
+#: Processes that are noted; more are as good as these.
+NOTED_MAX = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Event):
+    """Ask who is at these addresses; None asks everybody by multicast."""
+
+    targets: Sequence[Physical | None]
+
+
+class Enquiry(Layer):
+    """The only layer of its stack."""
+
+    name = "enquiry"
+    HEADERS: ClassVar[dict[int, type[Header]]] = {0x10: WhoIsThere, 0x11: IAmHere}
+
+    def __init__(self, local: Local, parameters: str) -> None:
+        self._local = local
+        self._parameters = parameters
+        self._contact = Contact(local.address, local.name, (), 1)
+        #: Who has answered since the last question, by name for people; and all that anybody has told of.
+        self.answered: dict[Address, IAmHere] = {}
+        self.told: dict[Address, Contact] = {}
+
+    def begin(self, physical: tuple[Physical, ...]) -> None:
+        """These are the addresses at which answers reach this process."""
+        self._contact = Contact(self._local.address, self._local.name, physical, 1)
+
+    def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Ask."""
+        if not isinstance(event, Ask):
+            return []
+        question = WhoIsThere(self._contact, None, None, self._parameters)
+        return [Transmit(to, Frame(self._local.address, to, (question,), None, True)) for to in event.targets]
+
+    def up(self, event: Event | Frame, now: float) -> list[Effect]:
+        """Note an answer."""
+        header = event.headers[-1] if isinstance(event, Frame) and event.headers else None
+        if not isinstance(event, Frame) or not isinstance(header, IAmHere) or header.contact.address != event.source:
+            return [Dropped("not_asked")]
+        if len(self.answered) < NOTED_MAX:
+            self.answered[event.source] = header
+        for contact in (header.contact, *header.others):
+            if is_reachable(contact) and contact.address != self._local.address and len(self.told) < NOTED_MAX:
+                self.told[contact.address] = contact
+        return []
+
+    def names(self, members: Sequence[Address]) -> list[str]:
+        """Their logical names, in order, escaped for terminals."""
+        return sorted(printable(self.told[member].name) for member in members)

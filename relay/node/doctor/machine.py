@@ -1,0 +1,112 @@
+"""What this machine gives a node: ports, room in the kernel's buffers, a way for its datagrams, and keys that can be used."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+from relay.node.credentials import Credentials
+from relay.node.doctor.finding import Finding
+from relay.node.settings import NodeConfig
+from relay.node.status_socket import find_sockets, run_directory
+from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
+from sitestack.transport.ports import bind_pair
+from sitestack.transport.udp import UdpStatistics
+
+#: Bytes of the headers of IPv4 and UDP.
+_HEADERS_BYTES = 28
+_IP_MTU = 14
+
+
+def examine_ports(config: NodeConfig, host: str) -> list[Finding]:
+    """Whether the configured ports are free on this machine."""
+    findings = []
+    if config.transport.port:
+        try:
+            for sock in bind_pair(host, config.transport.port):
+                sock.close()
+            findings.append(Finding("transport.port", f"{config.transport.port} of {host} is free."))
+        except ConfigurationError as error:
+            findings.append(_in_use("transport.port", error))
+    bind = config.relay.bridge.bind
+    if bind is not None and bind.port:
+        try:
+            _try_tcp(bind)
+            findings.append(Finding("relay.bridge.bind", f"{bind} is free."))
+        except OSError as error:
+            findings.append(_in_use("relay.bridge.bind", f"{bind} cannot be listened at ({error.strerror})."))
+    return findings
+
+
+def _in_use(about: str, what: object) -> Finding:
+    sentence = str(what).removeprefix(f"{about}: ")
+    if find_sockets(run_directory()):
+        return Finding(about, f"{sentence} A node is running here.")
+    return Finding(about, sentence, "No node is running here: end what uses the port, or take another one.")
+
+
+def _try_tcp(bind: Physical) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((bind.host, bind.port))
+        sock.listen(1)
+
+
+def examine_buffers(config: NodeConfig, statistics: object) -> list[Finding]:
+    """Whether the kernel grants the buffers that are configured."""
+    if not isinstance(statistics, UdpStatistics):
+        return []
+    wanted = {"receive": config.transport.receive_buffer_bytes, "send": config.transport.send_buffer_bytes}
+    granted = {"receive": statistics.receive_buffer_bytes, "send": statistics.send_buffer_bytes}
+    return [
+        Finding(
+            f"transport.{kind}_buffer_bytes",
+            f"the kernel grants {granted[kind]} of {wanted[kind]} bytes.",
+            f"Raise net.core.{'r' if kind == 'receive' else 'w'}mem_max to {wanted[kind]}: bursts are lost and sent again.",
+        )
+        for kind in wanted
+        if granted[kind] < wanted[kind]
+    ]
+
+
+def examine_path(config: NodeConfig, target: Physical) -> list[Finding]:
+    """Whether the largest datagrams go to an address uncut, as far as this machine knows."""
+    if sys.platform != "linux":
+        return []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect(target)
+            mtu = sock.getsockopt(socket.IPPROTO_IP, _IP_MTU)
+        except OSError as error:
+            advice = "Give this machine a route, or name another address."
+            return [Finding("route", f"there is no way to {target.host} ({error.strerror}).", advice)]
+    largest = config.transport.datagram_bytes_max
+    if largest + _HEADERS_BYTES <= mtu:
+        return [Finding("transport.datagram_bytes_max", f"{largest} bytes go to {target.host} uncut (MTU {mtu}).")]
+    what = (
+        f"{largest} bytes go to {target.host} in fragments (MTU {mtu}), which a node tries, and does without if they get lost."
+    )
+    return [Finding("transport.datagram_bytes_max", what)]
+
+
+def examine_keys(config: NodeConfig) -> tuple[list[Finding], Credentials | None]:
+    """Whether the keys can be used; and the credentials, if there are any."""
+    if not config.security.keys:
+        advice = "" if config.security.insecure else "Make keys (relay keygen) and name their directory, or say --insecure."
+        return [Finding("security.keys", "there are none: whoever reaches the ports can read and send.", advice)], None
+    if not config.has_bridge():
+        return [Finding("security.keys", f"those in {config.security.keys} can be used.")], None
+    try:
+        credentials = Credentials(Path(config.security.keys), config.site)
+    except ConfigurationError as error:
+        return [Finding("security.keys", f"{error}", "Make certificates for this site (relay keygen).")], None
+    trouble = credentials.problem or credentials.warning
+    if trouble:
+        advice = "Make a new one (relay keygen --force), or set the clock of this machine if that is wrong."
+        return [Finding("security.keys", f"{trouble}.", advice)], credentials
+    days = (credentials.expires_s or 0.0) / 86_400
+    return [
+        Finding("security.keys", f"they can be used; the certificate of {config.site} ends in {days:.0f} days.")
+    ], credentials

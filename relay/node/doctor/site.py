@@ -1,0 +1,153 @@
+"""What works inside the site: multicast, names, configured hosts, and each member that anybody knows of.
+
+Found is not reached: a member of which others tell, and which answers nothing at its own addresses, is found and unreachable.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import trio
+
+from relay.node.doctor.enquiry import Ask, Enquiry
+from relay.node.doctor.finding import Finding
+from relay.node.doctor.machine import examine_buffers
+from relay.node.foreign_datagrams import MEANINGS
+from relay.node.settings import NodeConfig
+from sitestack.channel.driver import Driver
+from sitestack.channel.open import make_transport
+from sitestack.layers.discovery.headers import IAmHere
+from sitestack.model.address import Address, Physical
+from sitestack.model.address_cache import printable
+from sitestack.seal.key_ring import KeyRing
+from sitestack.stack.layer import Local
+from sitestack.stack.stack import Stack
+from sitestack.transport import Transport
+from sitestack.transport.names import Names
+
+#: Seconds for which answers to one question are waited for, in which it is asked twice: a datagram may be lost.
+ANSWER_S = 1.0
+RESOLVE_S = 2.0
+
+
+class SiteExamination:
+    """One look at a site, over sockets of its own."""
+
+    def __init__(self, config: NodeConfig, ring: KeyRing | None, transport: Transport | None = None) -> None:
+        """`transport` replaces the sockets in tests."""
+        # The port of the node may be in use, by the node.
+        self._config = replace(config, transport=replace(config.transport, port=0))
+        self._ring = ring
+        self._carrier = transport
+        rng = random.Random(random.SystemRandom().getrandbits(256))
+        self._local = Local(config.site, Address.make(rng), "doctor", rng)
+        self._enquiry = Enquiry(self._local, config.parameters)
+        #: Where members have answered.
+        self.reached_at: list[Physical] = []
+
+    async def run(self) -> list[Finding]:
+        """All findings. Raises ConfigurationError when there can be no sockets."""
+        hosts, findings = await self._resolve()
+        config = self._config
+        stack = Stack(self._local.address, [self._enquiry], config.site, config.transport.datagram_bytes_max)
+        transport = await make_transport(self._local, config, self._ring, stack, self._carrier)
+        try:
+            driver = Driver(stack, transport, None, lambda effects: None, lambda events: None)
+            self._enquiry.begin(transport.physical())
+            findings += examine_buffers(config, transport.statistics())
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(driver.run)
+                findings += await self._ask_all(stack, driver, hosts)
+                nursery.cancel_scope.cancel()
+        finally:
+            transport.close()
+        findings += [self._foreign(reason) for reason in stack.drops if reason in MEANINGS]
+        return findings
+
+    async def _resolve(self) -> tuple[tuple[Physical, ...], list[Finding]]:
+        """The addresses of the configured hosts, and what cannot be looked up."""
+        discovery = self._config.discovery
+        found: dict[Physical, None] = {}
+        findings = []
+        for place in (*discovery.initial_hosts, *([] if discovery.dns is None else [discovery.dns])):
+            addresses = await Names([place]).find(RESOLVE_S)
+            found |= dict.fromkeys(addresses)
+            key = "discovery.dns" if place == discovery.dns else "discovery.initial_hosts"
+            if not addresses:
+                findings.append(
+                    Finding(key, f"{place.host} stands for no address.", "See whether the name and the name server are right.")
+                )
+            elif place.host != addresses[0].host:
+                findings.append(Finding(key, f"{place.host} stands for {', '.join(each.host for each in addresses)}."))
+        return tuple(found), findings
+
+    async def _ask_all(self, stack: Stack, driver: Driver, hosts: Sequence[Physical]) -> list[Finding]:
+        findings = []
+        by_multicast: dict[Address, IAmHere] = {}
+        if self._config.transport.kind == "udp" and self._config.transport.multicast:
+            by_multicast = await self._ask(stack, driver, [None])
+        for host in hosts:
+            if not await self._ask(stack, driver, [host]):
+                advice = "Start the node there, or see whether a firewall drops UDP to or from that port."
+                findings.append(Finding("discovery.initial_hosts", f"nobody answers at {host}.", advice))
+        told = dict(self._enquiry.told)
+        reached = []
+        for member, contact in told.items():
+            if member in await self._ask(stack, driver, contact.physical):
+                reached.append(member)
+                self.reached_at.append(contact.physical[0])
+                continue
+            places = ", ".join(map(str, contact.physical))
+            findings.append(
+                Finding(
+                    "site",
+                    f"{printable(contact.name)} is known to others, and does not answer at {places}: found, but unreachable.",
+                    "It has just died, or a firewall or a missing route is between the two; its external address may be wrong.",
+                )
+            )
+        return [*findings, *self._who_is_there(by_multicast, reached)]
+
+    def _who_is_there(self, by_multicast: Iterable[Address], reached: Sequence[Address]) -> list[Finding]:
+        site, names = self._config.site, ", ".join(self._enquiry.names(reached))
+        heard = list(by_multicast)
+        findings = []
+        if not self._enquiry.told:
+            advice = "Start the first member, or name hosts that are there (discovery.initial_hosts) if there is no multicast."
+            return [Finding("site", f"nobody of {site} was found.", advice)]
+        if reached:
+            findings.append(Finding("site", f"{len(reached)} of {site} answer this host directly: {names}."))
+        if self._config.transport.kind == "udp" and self._config.transport.multicast:
+            if heard:
+                findings.append(
+                    Finding("transport.multicast", f"works: {len(heard)} answer ({', '.join(self._enquiry.names(heard))}).")
+                )
+            else:
+                advice = "Say transport.multicast: false for all members, or let the network carry the group."
+                findings.append(
+                    Finding("transport.multicast", "nobody answers to multicasts, though members are there.", advice)
+                )
+        others = {header.parameters for header in self._enquiry.answered.values()} - {self._config.parameters}
+        for parameters in sorted(others):
+            advice = f"This one has {self._config.parameters}: it must be the same in the whole site."
+            findings.append(Finding("site", f"members run with {printable(parameters)}.", advice))
+        return findings
+
+    async def _ask(self, stack: Stack, driver: Driver, targets: Sequence[Physical | None]) -> dict[Address, IAmHere]:
+        """Ask at these addresses; who has answered in time. The first answer of one who is asked alone is enough."""
+        enquiry = self._enquiry
+        enquiry.answered.clear()
+        with trio.move_on_after(ANSWER_S):
+            for _ in range(2):
+                stack.down(Ask(targets), trio.current_time())
+                driver.wake()
+                for _ in range(10):
+                    await trio.sleep(ANSWER_S / 20)
+                    if enquiry.answered and None not in targets:
+                        return dict(enquiry.answered)
+        return dict(enquiry.answered)
+
+    def _foreign(self, reason: str) -> Finding:
+        advice = "Give all members the keys of one site (relay keygen), and let all use them or none."
+        return Finding("security.keys", f"{MEANINGS[reason]}.", advice)

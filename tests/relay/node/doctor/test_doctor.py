@@ -1,0 +1,179 @@
+"""The doctor tells what works from what does not, found from reached, and says what to do."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+
+from relay.node.bridge import BridgeConfig
+from relay.node.credentials import Credentials
+from relay.node.doctor import Finding, examine
+from relay.node.doctor.bridges import examine_bridges
+from relay.node.doctor.machine import examine_buffers, examine_keys, examine_path, examine_ports
+from relay.node.doctor.site import SiteExamination
+from relay.node.settings import NodeConfig, RelaySettings, SecuritySettings
+from sitestack.channel.open import open_channel
+from sitestack.config import SiteConfig, TransportConfig
+from sitestack.layers.discovery import DiscoveryConfig
+from sitestack.model.address import Physical
+from sitestack.seal.key_ring import KeyRing
+from sitestack.transport.memory import MemoryNetwork
+from sitestack.transport.udp import UdpStatistics
+from tests.harness.certificates import authority, signed, write_site
+from tests.harness.channels import members
+from tests.harness.sockets import free_port
+from tests.relay.cli.conftest import Run, run
+
+__all__ = ["run"]
+
+NYC = NodeConfig(site="NYC", transport=TransportConfig(interface="127.0.0.1"))
+OURS = authority()
+
+
+def told(findings: list[Finding], about: str) -> list[tuple[bool, str]]:
+    """Whether all is well, and the sentences about one thing."""
+    return [(finding.is_well, finding.what) for finding in findings if finding.about == about]
+
+
+async def looked_at(network: MemoryNetwork, config: NodeConfig = NYC, ring: KeyRing | None = None) -> list[Finding]:
+    with trio.fail_after(60):
+        return await SiteExamination(config, ring, network.open()).run()
+
+
+async def test_who_answers_is_named_by_each_way() -> None:
+    network = MemoryNetwork()
+    async with members("A", "B", network=network):
+        findings = await looked_at(network)
+        assert told(findings, "site") == [(True, "2 of NYC answer this host directly: A, B.")]
+        assert told(findings, "transport.multicast") == [(True, "works: 2 answer (A, B).")]
+
+
+async def test_a_member_that_is_known_to_others_and_answers_nothing_is_found_but_unreachable() -> None:
+    """And one that nobody knows of is not found: that is another finding, with other advice."""
+    network = MemoryNetwork()
+    findings = await looked_at(network)
+    assert told(findings, "site") == [(False, "nobody of NYC was found.")]
+    async with members("A", "B", network=network) as (a, b):
+        [at_a], [at_b] = a.transport.physical(), b.transport.physical()
+        network.allow = lambda source, target: {source, target} <= {at_a, at_b} or at_b not in (source, target)
+        findings = await looked_at(network)
+        [(well, reached), (ill, unreached)] = sorted(told(findings, "site"))[::-1]
+        assert (well, reached) == (True, "1 of NYC answer this host directly: A.")
+        assert (ill, unreached) == (False, f"B is known to others, and does not answer at {at_b}: found, but unreachable.")
+        network.allow = lambda source, target: True
+
+
+async def test_members_that_multicasts_do_not_reach_are_found_by_hosts() -> None:
+    """Over sockets: the members have no multicast, and the one that looks for them has it on."""
+    port, nobody = free_port(), free_port()
+    plain = TransportConfig(interface="127.0.0.1", multicast=False)
+    itself = DiscoveryConfig(initial_hosts=(Physical("127.0.0.1", port),))
+    async with open_channel(SiteConfig("NYC", transport=replace(plain, port=port), discovery=itself), name="A"):
+        hosts = (Physical("127.0.0.1", port), Physical("127.0.0.1", nobody), Physical("no-such-name.invalid", 1))
+        config = replace(NYC, discovery=DiscoveryConfig(initial_hosts=hosts))
+        with trio.fail_after(60):
+            findings = await SiteExamination(config, None).run()
+    assert told(findings, "transport.multicast") == [(False, "nobody answers to multicasts, though members are there.")]
+    assert told(findings, "discovery.initial_hosts") == [
+        (False, "no-such-name.invalid stands for no address."),
+        (False, f"nobody answers at 127.0.0.1:{nobody}."),
+    ]
+    assert told(findings, "site") == [(True, "1 of NYC answer this host directly: A.")]
+
+
+async def test_members_with_other_keys_and_other_parameters_are_told_from_none() -> None:
+    network = MemoryNetwork()
+    ours, theirs = (KeyRing.of(bytes([n]) * 32) for n in (1, 2))
+    async with AsyncExitStack() as stack:
+        site = SiteConfig("NYC", transport=NYC.transport)
+        await stack.enter_async_context(open_channel(site, name="A", keys=theirs, transport=network.open()))
+        findings = await looked_at(network, ring=ours)
+        assert [well for well, what in told(findings, "security.keys") if "unknown key" in what] == [False]
+    network = MemoryNetwork()
+    async with members("A", network=network):
+        findings = await looked_at(network, replace(NYC, order="fifo"))
+        assert [well for well, what in told(findings, "site") if what.startswith("members run with")] == [False]
+
+
+async def test_a_relay_is_told_by_its_proof(tmp_path: Path) -> None:
+    """SFO's proves itself; LON's is another one's; BER's refuses."""
+    keys = {site: write_site(tmp_path / site, signed(OURS, site), OURS) for site in ("NYC", "SFO")}
+    ours = Credentials(keys["NYC"], "NYC")
+    server = Credentials(keys["SFO"], "SFO").server
+    assert server is not None
+    refused = Physical("127.0.0.1", free_port())
+    async with trio.open_nursery() as nursery:
+
+        async def serve(stream: trio.SocketStream) -> None:
+            tls = trio.SSLStream(stream, server, server_side=True)
+            await tls.do_handshake()
+            await trio.sleep_forever()
+
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        there = Physical("127.0.0.1", listener.socket.getsockname()[1])
+        peers = {"SFO": (refused, there), "LON": (there,), "BER": (refused,)}
+        config = replace(NYC, relay=RelaySettings(bridge=BridgeConfig(peers=peers)))
+        with trio.fail_after(60):
+            findings = await examine_bridges(config, ours)
+        nursery.cancel_scope.cancel()
+    assert [finding.is_well for finding in findings] == [True, False, False]
+    assert findings[0].what == f"a relay answers at {there} and proves to be of SFO."
+    assert "the proof is of SFO" in findings[1].what
+    assert findings[1].advice.startswith("Give both sites certificates")
+    assert f"{refused}: nobody listens there" in findings[2].what
+
+
+def test_ports_buffers_and_the_way_of_large_datagrams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(tmp_path))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        busy = replace(NYC, transport=replace(NYC.transport, port=taken.getsockname()[1]))
+        [finding] = examine_ports(busy, "127.0.0.1")
+        assert (finding.is_well, "already in use" in finding.what) == (False, True)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        bridge = BridgeConfig(bind=Physical(*taken.getsockname()))
+        [finding] = examine_ports(replace(NYC, relay=RelaySettings(bridge=bridge)), "127.0.0.1")
+        assert (finding.about, finding.is_well) == ("relay.bridge.bind", False)
+    granted = UdpStatistics(receive_buffer_bytes=1_000, send_buffer_bytes=1 << 30)
+    [finding] = examine_buffers(NYC, granted)
+    assert finding.advice.startswith("Raise net.core.rmem_max")
+    assert examine_path(NYC, Physical("127.0.0.1", 9))[0].is_well
+
+
+def test_keys_that_end_soon_are_a_finding_and_those_of_another_site_too(tmp_path: Path) -> None:
+    bridge = RelaySettings(bridge=BridgeConfig(bind=Physical("127.0.0.1", 0)))
+
+    def looked_at_keys(days: float) -> tuple[list[Finding], Credentials | None]:
+        keys = write_site(tmp_path / "NYC", signed(OURS, "NYC", to_day=days), OURS)
+        return examine_keys(replace(NYC, relay=bridge, security=SecuritySettings(keys=str(keys))))
+
+    for days, well in ((300, True), (10, False), (-0.5, False)):
+        [finding], credentials = looked_at_keys(days)
+        assert (finding.is_well, credentials is not None) == (well, True)
+    [finding], credentials = examine_keys(replace(NYC, security=SecuritySettings(insecure=True)))
+    assert (finding.is_well, credentials) == (True, None)
+    [finding], _ = examine_keys(NYC)
+    assert not finding.is_well
+
+
+def test_the_command_says_a_sentence_a_finding_and_exits_with_1_when_something_is_to_be_done(tmp_path: Path, run: Run) -> None:
+    config = tmp_path / "nyc.yaml"
+    config.write_text(f"site: NYC\ntransport: {{interface: 127.0.0.1, multicast_port: {free_port()}}}\n")
+    code, out, _ = run("doctor", config, "--insecure")
+    assert code == 1
+    assert "!!  site: nobody of NYC was found. Start the first member" in out
+    assert all(line.startswith(("ok  ", "!!  ")) for line in out.splitlines())
+
+
+async def test_an_interface_that_is_not_there_ends_the_examination() -> None:
+    config = replace(NYC, transport=TransportConfig(interface="203.0.113.7"))
+    findings = await examine(config)
+    assert not findings[-1].is_well
