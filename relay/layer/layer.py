@@ -253,8 +253,9 @@ class RelayLayer(Layer):
         return effects
 
     def _blocked(self, event: Blocked, now: float) -> list[Effect]:
+        """A view change begins. Who waits for an acknowledgement gets it by way of this view's relay."""
         self.gateway.blocked()
-        return []
+        return self.unicasts.acknowledge(now, at_once=True)
 
     def _unblocked(self, event: Unblocked, now: float) -> list[Effect]:
         """The quarantine has ended without a merge: this member relays in the view in force, if it coordinates that."""
@@ -276,7 +277,7 @@ class RelayLayer(Layer):
     def _leave(self, now: float) -> list[Effect]:
         """RELAY's "Leave TCP channel": report what is unanswered, say BYE to the other sites, and leave this site."""
         self._leave_due, self._leaving = None, True
-        effects = self.unicasts.leave(now)
+        effects = [*self.unicasts.acknowledge(now, at_once=True), *self.unicasts.leave(now)]
         return [*effects, *self.gateway.resign(Ending.LEAVING, now), Down(Disconnect())]
 
     def _left(self, event: Left, now: float) -> list[Effect]:
@@ -304,7 +305,8 @@ class RelayLayer(Layer):
 
     def deadline(self) -> float | None:
         """Time (s) at which links, unicasts or a leave are due, the first of them; at once when `flush` has work."""
-        dues = [self._waiting_since, self.gateway.deadline(), self.unicasts.deadline(), self._leave_due]
+        unicasts = self.unicasts
+        dues = [self._waiting_since, self.gateway.deadline(), unicasts.deadline(), unicasts.reply_due, self._leave_due]
         if self.state.view is not None:
             dues.append(self._taker.deadline())
         return min([due for due in dues if due is not None], default=None)

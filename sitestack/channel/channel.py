@@ -309,7 +309,7 @@ class Channel(Generic[X_co]):
         if self._recorder is not None:
             self._recorder.start(self.name, os.getpid(), time.time_ns(), _version())
         try:
-            async with self._extension.around(self.hand_in):
+            async with self._extension.around():
                 await self._serve()
         finally:
             self._leaving = True
