@@ -272,12 +272,13 @@ class RelayLayer(Layer):
     def _disconnect(self, event: Disconnect, now: float) -> list[Effect]:
         """Leave as soon as all unicasts are answered, at the latest after `leave_wait_s`."""
         self._leave_due = now if self.unicasts.deadline() is None else now + self._leave_wait_s
-        return self._leave(now) if self._leave_due == now else []
+        # Who waits for an acknowledgement of this member gets it over the links, which `flush` fills before it leaves.
+        return self._leave(now) if self._leave_due == now and not self.unicasts.receiver.owed else []
 
     def _leave(self, now: float) -> list[Effect]:
         """RELAY's "Leave TCP channel": report what is unanswered, say BYE to the other sites, and leave this site."""
         self._leave_due, self._leaving = None, True
-        effects = [*self.unicasts.acknowledge(now, at_once=True), *self.unicasts.leave(now)]
+        effects = self.unicasts.leave(now)
         return [*effects, *self.gateway.resign(Ending.LEAVING, now), Down(Disconnect())]
 
     def _left(self, event: Left, now: float) -> list[Effect]:
@@ -288,7 +289,8 @@ class RelayLayer(Layer):
     def flush(self, now: float) -> list[Effect]:
         """End a turn: acknowledge unicasts, fill the links, cast entries, and leave if a leave has waited long enough."""
         self._now, self._waiting_since = now, None
-        effects = [*self.unicasts.acknowledge(now), *self.gateway.turn(now)]
+        leaves = self._leave_due is not None
+        effects = [*self.unicasts.acknowledge(now, at_once=leaves), *self.gateway.turn(now)]
         if self._leave_due is not None and (now >= self._leave_due or self.unicasts.deadline() is None):
             effects += self._leave(now)
         waiting_for = self.pace.waits_for()
