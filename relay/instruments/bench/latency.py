@@ -39,13 +39,12 @@ async def measure_latency(
 
 
 async def _ask(members: Sequence[BenchProcess], scenario: Scenario, size: int, window_s: float) -> dict[str, float]:
-    """Let the last member ask. What was spent is that of all members: the warm-up counts too, in questions as in costs."""
+    """Let the last member ask. What was spent is that of all members; the warm-up counts too, in questions as in costs."""
     before = [await _say(member, Workload(size, 0.0, 0.0)) for member in members]
     asked = await _say(members[-1], Workload(size, WARM_UP_S / 2, window_s, trip=scenario.trip))
     after = [await _say(member, Workload(size, 0.0, 0.0)) for member in members]
-    share = window_s / (window_s + WARM_UP_S / 2)
     spent = {key: sum(now[key] - then[key] for now, then in zip(after, before, strict=True)) for key in _SPENT}
-    return {**asked, **{f"{key}_per_trip": value * share / asked["trips"] for key, value in spent.items()}}
+    return {**asked, **{f"{key}_per_trip": value / asked["asked"] for key, value in spent.items()}}
 
 
 async def _say(member: BenchProcess, load: Workload) -> dict[str, Any]:

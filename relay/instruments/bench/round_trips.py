@@ -44,9 +44,10 @@ class RoundTrips:
                 self._answered.set()
 
     async def ask(self, trip: Trip, size: int, warm_up_s: float, window_s: float) -> dict[str, Any]:
-        """The round trips of a window. Raises TooSlowError when an answer does not come."""
-        await self._ask_for(trip, size, warm_up_s)
-        return summary(await self._ask_for(trip, size, window_s))
+        """The round trips of a window, and how many there were with the warm-up. Raises TooSlowError when no answer comes."""
+        warm_up = await self._ask_for(trip, size, warm_up_s)
+        trips = await self._ask_for(trip, size, window_s)
+        return {**summary(trips), "asked": len(warm_up) + len(trips)}
 
     async def _ask_for(self, trip: Trip, size: int, seconds: float) -> list[int]:
         channel = self._channel
