@@ -16,7 +16,7 @@ from sitestack.layers.nakack import NakAck
 from sitestack.layers.path_mtu import PathMtu
 from sitestack.layers.resolver import Resolver
 from sitestack.layers.sequencer import Sequencer
-from sitestack.layers.stability import Stability
+from sitestack.layers.stability import Prompt, Stability
 from sitestack.layers.state_transfer import StateTransfer
 from sitestack.layers.unicast import Unicast
 from sitestack.layers.uniform import Uniform, UniformConfig
@@ -83,7 +83,7 @@ def build_layers(
         Sequencer(local, replace(protocols.sequencer, order=config.order)),
         FlowControl(local, protocols.flow_control),
         Membership(local, config.membership, fetches=fetches),
-        Stability(local, protocols.stability),
+        Stability(local, protocols.stability, _prompt(config, is_relayed=fetches)),
         Fragment(local, _fragment_config(config)),
         Unicast(local, protocols.unicast),
         NakAck(local, protocols.nakack),
@@ -92,6 +92,13 @@ def build_layers(
         PathMtu(local, protocols.path_mtu, config.transport.datagram_bytes_max, overhead_bytes),
         Resolver(local, replace(protocols.resolver, multicast=config.transport.has_multicast)),
     ]
+
+
+def _prompt(config: SiteConfig, *, is_relayed: bool) -> Prompt:
+    """Who is waited for: with uniform agreement by every delivery, in a site that is relayed by the relay."""
+    if config.agreement == "uniform":
+        return "everybody"
+    return "second in line" if is_relayed else "nobody"
 
 
 def _fragment_config(config: SiteConfig) -> FragmentConfig:

@@ -13,6 +13,7 @@ from relay.cli.output import json_option, print_json, progress_bar, stdout
 from relay.cli.running import run_until_signal
 from relay.instruments.bench.autonomy import measure_autonomy
 from relay.instruments.bench.harness import BenchFailed, measure
+from relay.instruments.bench.latency import PERCENTILES, measure_latency
 from relay.instruments.bench.machine import describe_machine
 from relay.instruments.bench.scenarios import SCENARIOS
 
@@ -50,16 +51,19 @@ def command(
     secured: bool,
     as_json: bool,
 ) -> None:
-    """Measure throughput on this machine.
+    """Measure throughput or latency on this machine.
 
     Three members, each a process, all send as fast as they may.
 
     The rate is what each member delivers, its own messages included. local-throughput keeps the order of each sender,
     total-order one order for all. site-autonomy: a steady load, with the connection to another site and without it in turns;
     the ratios are cut to whole.
+
+    unicast-rtt, own-delivery and relay-rtt: one member asks, one question at a time: another member, nobody (its own multicast
+    comes back in the total order), or a member of another site. The ratios are to a bare UDP echo in the same run.
     """
     chosen = SCENARIOS[scenario]
-    if chosen.cuts_wan and (journal or secured):
+    if (chosen.cuts_wan or chosen.trip) and (journal or secured):
         raise click.UsageError(f"{scenario} is measured without journals and without keys.", ctx)
     machine = describe_machine()
     with progress_bar() as progress:
@@ -70,6 +74,8 @@ def command(
 
         if chosen.cuts_wan:
             body = partial(measure_autonomy, chosen, sizes, seconds, runs, observe)
+        elif chosen.trip:
+            body = partial(measure_latency, chosen, sizes, seconds, runs, observe)
         else:
             body = partial(measure, chosen, sizes, seconds, runs, journal, secured, observe)
         try:
@@ -82,6 +88,8 @@ def command(
         print_json(answer)
     elif chosen.cuts_wan:
         stdout.print(_autonomy_table(answer))
+    elif chosen.trip:
+        stdout.print(_latency_table(answer))
     else:
         stdout.print(_table(answer))
         for size, numbers in ours.items():
@@ -105,6 +113,20 @@ def _table(answer: dict[str, Any]) -> Table:
             f"{numbers['rss_mb']:.0f}",
         ]
         table.add_row(size, *costs, *latencies)
+    return table
+
+
+def _latency_table(answer: dict[str, Any]) -> Table:
+    machine = answer["machine"]
+    table = Table(title=f"{answer['scenario']}, {machine['cpus']} x {machine['cpu']}", title_justify="left")
+    for column in ("bytes", "", "p50 us", "p90 us", "p99 us", "CPU us", "turns", "datagrams"):
+        table.add_column(column, justify="right")
+    for size, numbers in answer["ours"].items():
+        costs = [numbers["cpu_s_per_trip"] * 1e6, numbers["turns_per_trip"], numbers["datagrams_per_trip"]]
+        trips = [f"{numbers[key]:,.0f}" for key in PERCENTILES]
+        table.add_row(size, "round trip", *trips, f"{costs[0]:,.0f}", f"{costs[1]:.1f}", f"{costs[2]:.1f}")
+        table.add_row(size, "bare echo", *[f"{numbers['echo'][key]:,.0f}" for key in PERCENTILES])
+        table.add_row(size, "ratio", *[f"{numbers['ratio'][key]:.2f}" for key in PERCENTILES])
     return table
 
 

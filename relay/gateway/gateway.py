@@ -228,8 +228,9 @@ class Gateway:
         return [*effects, *self._injector.take()]
 
     def written(self, event: BridgeWritten, now: float) -> list[Effect]:
-        """The kernel has taken the last chunk: the next one may be sent."""
-        self._table.written(event.connection)
+        """The kernel has taken the last chunk: the next one may be sent, and is at once if there is more to say."""
+        if self._table.written(event.connection):
+            self._waiting_since = now
         return []
 
     def closed(self, event: BridgeClosed, now: float) -> list[Effect]:

@@ -116,11 +116,12 @@ class LinkTable:
         """More of the stream may be sent, on any connection: have `fill` look at all."""
         self._touched = dict.fromkeys(self.connections)
 
-    def written(self, connection: ConnectionId) -> None:
-        """The last chunk of this connection is written: the next one may follow."""
-        if connection in self.connections:
-            self.connections[connection].session.written()
-            self.touch(connection)
+    def written(self, connection: ConnectionId) -> bool:
+        """The last chunk of this connection is written: the next one may follow. Returns whether there may be one."""
+        if connection not in self.connections:
+            return False
+        self.touch(connection)
+        return self.connections[connection].session.written()
 
     def resync(self, site: str) -> None:
         """Something that a site has sent is missing here: say STATE on each link to it, so that it replays from there."""

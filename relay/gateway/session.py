@@ -40,6 +40,8 @@ from sitestack.model.view import ViewId
 
 #: Bytes above `routed_bytes_max` reserved for pieces that only end a route: room for hundreds, then they are dropped too.
 ROUTE_ENDS_BYTES = 64 * 1024
+#: Seconds for which an ACK waits for more to say. Each one becomes an entry of the peer's stream, which all its members apply.
+ACK_DELAY_S = 0.02
 
 
 class Overdue(StrEnum):
@@ -104,6 +106,8 @@ class LinkSession:
         #: Encoded bytes, at most about a chunk and one frame, of which `_at` were taken.
         self._out = b""
         self._at = 0
+        #: Whether the last chunk was a full one, so that there may be more.
+        self._took_full = False
         self._answers: deque[bytes] = deque([encode(hello)])
         self._unicasts: deque[bytes] = deque()
         self._unicast_bytes = 0
@@ -112,6 +116,10 @@ class LinkSession:
         #: What became stable since the last ACK, for the next one.
         self._stable: dict[Address, int] = {}
         self._stable_view: ViewId | None = None
+        #: When that is told at the latest; None while there is nothing to tell.
+        self._ack_due: float | None = None
+        #: Bytes that came since the last ACK.
+        self._unacked_bytes = 0
         self._hello_due = now + config.hello_s
         self._heard = self._spoke = now
         self._writing_since: float | None = None
@@ -132,6 +140,12 @@ class LinkSession:
         return own if self.peer is None else min(own, self.peer.frame_bytes_max)
 
     @property
+    def _window_bytes(self) -> int:
+        """Bytes that may be under way: the smaller window of the two ends."""
+        own = self._config.window_bytes
+        return own if self.peer is None else min(own, self.peer.window_bytes)
+
+    @property
     def in_flight_bytes(self) -> int:
         """Bytes of this site's stream that were sent and are not known to be stable at the peer."""
         return self._sender.in_flight_bytes
@@ -146,6 +160,7 @@ class LinkSession:
     def receive(self, data: bytes, now: float) -> list[Header]:
         """Take bytes from the peer; returns the frames that the gateway must handle. Raises ProtocolError: close the link."""
         self._heard = now
+        self._unacked_bytes += len(data)
         self._parser.feed(data)
         frames: list[Header] = []
         began_anew = False
@@ -204,7 +219,7 @@ class LinkSession:
         return encode(State({} if admitted is None else {self.peer.site: admitted}))
 
     def acknowledge(self, vector: SiteVector) -> None:
-        """More of the peer's messages are stable here, which the next ACK says; there is at most one a chunk."""
+        """More of the peer's messages are stable here, which the next ACK says: soon, or with a view or much data at once."""
         raise_to(self._stable, vector.origins)
         self._stable_view = later(self._stable_view, vector.view)
 
@@ -259,6 +274,7 @@ class LinkSession:
             self._fill(now, limit)
         data = self._out[self._at : self._at + limit]
         self._at += len(data)
+        self._took_full = len(data) == limit
         if data:
             self._writing_since = self._spoke = now
         return data
@@ -272,20 +288,32 @@ class LinkSession:
             size += len(part)
         self._out, self._at = b"".join(parts), 0
 
-    def written(self) -> None:
-        """The kernel has taken the last chunk."""
+    def written(self) -> bool:
+        """The kernel has taken the last chunk. Returns whether there may be another one: it was full, or something waits."""
         self._writing_since = None
+        return self._took_full or bool(self._answers or self._unicasts or self._routed)
 
     def _urgent(self, now: float) -> list[bytes]:
         parts = list(self._answers)
         self._answers.clear()
-        if self.accepted and (self._stable or self._stable_view is not None):
+        if self.accepted and self._must_acknowledge(now):
             assert self.peer is not None
             parts.append(encode(Ack({self.peer.site: SiteVector(self._stable, self._stable_view)})))
             self._stable, self._stable_view = {}, None
+            self._ack_due, self._unacked_bytes = None, 0
         if not parts and now >= self._spoke + self._config.heartbeat_s:
             parts.append(encode(Heartbeat()))
         return parts
+
+    def _must_acknowledge(self, now: float) -> bool:
+        """Whether the ACK waits no longer; if it does, from now on."""
+        if not self._stable and self._stable_view is None:
+            return False
+        if self._stable_view is not None or self._unacked_bytes >= self._window_bytes // 4:
+            return True
+        if self._ack_due is None:
+            self._ack_due = now + ACK_DELAY_S
+        return now >= self._ack_due
 
     def _some_unicasts(self, limit: int) -> list[bytes]:
         """Unicasts of about half a chunk, so that neither they nor the stream delay the other much."""
@@ -311,7 +339,7 @@ class LinkSession:
         """The next frame of this site's stream; None when the smaller window of the two ends is full, or there is none."""
         if not self.accepted or self.peer is None:
             return None
-        return self._sender.next_frame(min(self._config.window_bytes, self.peer.window_bytes), self._frame_bytes_max)
+        return self._sender.next_frame(self._window_bytes, self._frame_bytes_max)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -334,6 +362,8 @@ class LinkSession:
             dues.append(self._hello_due)
         if self._writing_since is None:
             dues.append(self._spoke + config.heartbeat_s)
+            if self._ack_due is not None:
+                dues.append(self._ack_due)
         else:
             dues.append(self._writing_since + config.write_s)
         if self._hole:

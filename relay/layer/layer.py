@@ -255,8 +255,9 @@ class RelayLayer(Layer):
         return effects
 
     def _blocked(self, event: Blocked, now: float) -> list[Effect]:
+        """A view change begins. Who waits for an acknowledgement gets it by way of this view's relay."""
         self.gateway.blocked()
-        return []
+        return self.unicasts.acknowledge(now, at_once=True)
 
     def _unblocked(self, event: Unblocked, now: float) -> list[Effect]:
         """The quarantine has ended without a merge: this member relays in the view in force, if it coordinates that."""
@@ -278,7 +279,8 @@ class RelayLayer(Layer):
     def _disconnect(self, event: Disconnect, now: float) -> list[Effect]:
         """Leave as soon as all unicasts are answered, at the latest after `leave_wait_s`."""
         self._leave_due = now if self.unicasts.deadline() is None else now + self._leave_wait_s
-        return self._leave(now) if self._leave_due == now else []
+        # Who waits for an acknowledgement of this member gets it over the links, which `flush` fills before it leaves.
+        return self._leave(now) if self._leave_due == now and not self.unicasts.receiver.owed else []
 
     def _leave(self, now: float) -> list[Effect]:
         """RELAY's "Leave TCP channel": report what is unanswered, say BYE to the other sites, and leave this site."""
@@ -294,7 +296,8 @@ class RelayLayer(Layer):
     def flush(self, now: float) -> list[Effect]:
         """End a turn: acknowledge unicasts, fill the links, cast entries, and leave if a leave has waited long enough."""
         self._now, self._waiting_since = now, None
-        effects = [*self.unicasts.acknowledge(now), *self.gateway.turn(now)]
+        leaves = self._leave_due is not None
+        effects = [*self.unicasts.acknowledge(now, at_once=leaves), *self.gateway.turn(now)]
         if self._leave_due is not None and (now >= self._leave_due or self.unicasts.deadline() is None):
             effects += self._leave(now)
         waiting_for = self.pace.waits_for()
@@ -311,7 +314,8 @@ class RelayLayer(Layer):
 
     def deadline(self) -> float | None:
         """Time (s) at which links, unicasts or a leave are due, the first of them; at once when `flush` has work."""
-        dues = [self._waiting_since, self.gateway.deadline(), self.unicasts.deadline(), self._leave_due]
+        unicasts = self.unicasts
+        dues = [self._waiting_since, self.gateway.deadline(), unicasts.deadline(), unicasts.reply_due, self._leave_due]
         if self.state.view is not None:
             dues.append(self._taker.deadline())
         return min([due for due in dues if due is not None], default=None)

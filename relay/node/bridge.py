@@ -2,6 +2,8 @@
 
 All decisions are made in the gateway, a pure part of the stack. This file dials, accepts, reads and writes, and reports what
 happened (`listener.py` listens). A reader never stops reading: the window of the link, not TCP, bounds what may arrive.
+
+Bytes leave within the turn that wrote them, as far as the kernel takes them; a task writes the rest when it can.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from relay.gateway.gateway import GatewayConfig
 from relay.node.credentials import Credentials
 from relay.node.listener import Listener
 from relay.node.proving import Proving, Stream
-from relay.node.tls import READ_BYTES, TlsStream, Unproven
+from relay.node.tls import READ_BYTES, TlsStream, Unproven, write_now
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.level import Level
@@ -118,6 +120,8 @@ class _Connection:
         self.site = site
         #: Data to send: at most one chunk and a farewell, since the gateway waits for `BridgeWritten`.
         self.queue: deque[bytes] = deque()
+        #: Whether the task writes at present.
+        self.writing = False
         self.closing = False
         self.changed = trio.Event()
         self.scope = trio.CancelScope()
@@ -127,11 +131,20 @@ class Bridge:
     """Carries out the gateway's effects and reports what happens. All its tasks run in the given nursery."""
 
     def __init__(
-        self, config: BridgeConfig, handle: Handle, nursery: trio.Nursery, credentials: Credentials | None = None
+        self,
+        config: BridgeConfig,
+        handle: Handle,
+        note: Handle,
+        nursery: trio.Nursery,
+        credentials: Credentials | None = None,
     ) -> None:
-        """`credentials`: without them anybody may connect, and says what site it likes."""
+        """`handle` hands in an event, and has a turn follow; `note` hands it in within a turn, which it is no reason for.
+
+        `credentials`: without them anybody may connect, and says what site it likes.
+        """
         self._config = config
         self._handle = handle
+        self._note = note
         self._nursery = nursery
         self._proving = Proving(credentials, config.pending_max, config.handshake_s)
         self._numbers = itertools.count(1)
@@ -307,7 +320,9 @@ class Bridge:
                     await connection.changed.wait()
                     continue
                 data = connection.queue.popleft()
+                connection.writing = True
                 await connection.stream.send_all(data)
+                connection.writing = False
                 self._seen.sent_bytes += len(data)
                 if not connection.closing:
                     self._handle(BridgeWritten(connection.number))
@@ -317,9 +332,18 @@ class Bridge:
 
     def _send(self, number: int, data: bytes) -> None:
         connection = self._connections.get(number)
-        if connection is not None:
-            connection.queue.append(data)
-            self._wake(connection)
+        if connection is None:
+            return
+        if not connection.queue and not connection.writing:
+            stream = connection.stream
+            rest = stream.send_now(data) if isinstance(stream, TlsStream) else write_now(stream, data)
+            self._seen.sent_bytes += len(data) - len(rest or b"")
+            if rest is None:
+                self._note(BridgeWritten(number))
+                return
+            data = rest
+        connection.queue.append(data)
+        self._wake(connection)
 
     def _close(self, number: int) -> None:
         connection = self._connections.pop(number, None)

@@ -175,15 +175,23 @@ class RelayChannel(Channel[BetweenSites]):
         return {self.view.name_of(member): taken for member, taken in self._flow_control.waited_for().items()}
 
     @asynccontextmanager
-    async def _bridged(self, hand_in: Callable[[Event], None]) -> AsyncIterator[None]:
+    async def _bridged(self) -> AsyncIterator[None]:
         """Run a bridge while this process is a member; data that was written to it still leaves after that."""
         with unwrapped():
             async with trio.open_nursery() as nursery:
-                self._bridge = Bridge(self._bridge_config, hand_in, nursery, self._credentials)
+                self._bridge = Bridge(self._bridge_config, self._hear, self._note, nursery, self._credentials)
                 nursery.start_soon(self._watch_keys)
                 yield
                 await self._bridge.farewell()
                 nursery.cancel_scope.cancel()
+
+    def _hear(self, event: Event) -> None:
+        """Another site is answered in the turn that runs at once, unless this member is busy."""
+        self._note(event)
+        self._driver.hurry()
+
+    def _note(self, event: Event) -> None:
+        self._stack.down(event, trio.current_time())
 
     async def _watch_keys(self) -> None:
         while True:

@@ -7,6 +7,7 @@ the stack takes as few turns for a rate as without TLS.
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from contextlib import suppress
@@ -94,14 +95,29 @@ class TlsStream(trio.abc.HalfCloseableStream):
                 self._incoming.write_eof()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypt and write."""
+        """Encrypt and write, after what `send_now` has left."""
+        self._encrypt(data)
+        await self._transport.send_all(self._outgoing.read())
+
+    def send_now(self, data: bytes) -> bytes | None:
+        """Encrypt, and write without waiting; None when all has left, else what `send_all` is to write: all is encrypted."""
+        try:
+            self._encrypt(data)
+        except trio.BrokenResourceError:
+            return data  # `send_all` raises it again
+        rest = write_now(self._transport, self._outgoing.read())
+        if rest is None:
+            return None
+        self._outgoing.write(rest)
+        return b""
+
+    def _encrypt(self, data: bytes | bytearray | memoryview) -> None:
         rest = memoryview(data)
         try:
             while rest:
                 rest = rest[self._tls.write(rest) :]
         except ssl.SSLError as error:
             raise trio.BrokenResourceError(why(error)) from error
-        await self._transport.send_all(self._outgoing.read())
 
     async def send_eof(self) -> None:
         """End this direction: close_notify, then the end of file."""
@@ -168,6 +184,15 @@ async def prove(stream: trio.SocketStream, context: ssl.SSLContext, *, server: b
     with trio.move_on_after(timeout_s):
         return tls, await tls.prove()
     raise Unproven(f"it did not prove its site within {timeout_s:g} s")
+
+
+def write_now(stream: trio.SocketStream, data: bytes) -> bytes | None:
+    """Write without waiting; None when all has left, else the rest. An error leaves all, and `send_all` meets it again."""
+    try:
+        sent = os.write(stream.socket.fileno(), data)
+    except OSError:
+        sent = 0
+    return None if sent == len(data) else data[sent:]
 
 
 def why(error: ssl.SSLError) -> str:

@@ -22,6 +22,11 @@ from sitestack.model.frame import Frame
 from sitestack.model.message import Batch
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
+#: Seconds for which the acknowledgement of a unicast waits for others; its origin waits `retry_s` for it.
+REPLY_DELAY_S = 0.02
+#: Senders for which acknowledgements wait, at most.
+REPLIES_MAX = 256
+
 
 class UnicastRoutes:
     """Unicasts to and from other sites, at one member."""
@@ -33,6 +38,8 @@ class UnicastRoutes:
         self._me = local.address
         self._state = state
         self._gateway = gateway
+        #: Time (s) at which `acknowledge` must be called; None when nobody waits for an acknowledgement of this member.
+        self.reply_due: float | None = None
 
     # -- the origin ----------------------------------------------------------------------------------------------------
 
@@ -136,8 +143,16 @@ class UnicastRoutes:
         source = ProxyUUID(batch.origin, batch.site, self._state.view.coordinator)
         return [Up(Frame(source, self._me, (), batch))]
 
-    def acknowledge(self, now: float) -> list[Effect]:
-        """Acknowledge, once a turn, how far each sender's unicasts have been delivered."""
+    def acknowledge(self, now: float, *, at_once: bool = False) -> list[Effect]:
+        """Acknowledge how far each sender's unicasts have been delivered, if that has waited long enough, or for many."""
+        owed = self.receiver.owed
+        if not owed:
+            return []
+        if self.reply_due is None:
+            self.reply_due = now + REPLY_DELAY_S
+        if now < self.reply_due and owed < REPLIES_MAX and not at_once:
+            return []
+        self.reply_due = None
         return [effect for reply in self.receiver.take_replies() for effect in self._reply(reply, now)]
 
     # -- the way back --------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ SENDERS_MAX = 16_384
 
 
 class UnicastReceiver:
-    """Delivers each sender's batches in order and once, and acknowledges once a turn."""
+    """Delivers each sender's batches in order and once, and acknowledges many at a time."""
 
     def __init__(self, site: str, address: Address) -> None:
         self.duplicates = 0
@@ -38,6 +38,11 @@ class UnicastReceiver:
             del self._reached[next(iter(self._reached))]
         self._owed[sender] = None
         return deliver
+
+    @property
+    def owed(self) -> int:
+        """The number of senders that wait for an acknowledgement."""
+        return len(self._owed)
 
     def take_replies(self) -> list[UnicastReply]:
         """The acknowledgements due since the last call, one per sender."""

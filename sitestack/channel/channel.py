@@ -252,7 +252,7 @@ class Channel(Sending, Generic[X_co]):
         if self._recorder is not None:
             self._recorder.start(self.name, os.getpid(), time.time_ns(), installed_version())
         try:
-            async with self._extension.around(self.hand_in):
+            async with self._extension.around():
                 await self._serve()
         finally:
             self._leaving = True

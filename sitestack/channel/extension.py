@@ -10,10 +10,6 @@ from typing import Any
 from sitestack.model.events import Event
 
 
-def _nothing(hand_in: Callable[[Event], None]) -> AbstractAsyncContextManager[None]:
-    return nullcontext()
-
-
 @dataclass(frozen=True, slots=True)
 class Extension:
     """The additions for a channel whose stack has layers, and so events, of another package."""
@@ -22,6 +18,5 @@ class Extension:
     handlers: Mapping[type[Event], Callable[[Any], None]] = field(default_factory=dict)
     #: The events that the application is shown, at their place among the deliveries.
     shown: frozenset[type[Event]] = frozenset()
-    #: A context that is entered before this process becomes a member and left after it; it is given a function that hands
-    #: events to the stack.
-    around: Callable[[Callable[[Event], None]], AbstractAsyncContextManager[None]] = _nothing
+    #: A context that is entered before this process becomes a member and left after it.
+    around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext

@@ -5,14 +5,15 @@ minimum. Both ways are unreliable: a lost report is followed by another, and a m
 and is told again. When everything is stable there is no traffic at all (B5). An unreliable frame cannot be fragmented, so with
 many senders both go in several frames; each of them is of use without the others.
 
-The second in line also reports once a turn. So the coordinator, which relays to the other sites, knows within a round trip
-which messages would survive its own death (safe relay, X4).
+Where somebody waits for it there is no interval. For a site that is relayed the second in line reports once a turn, so the
+coordinator knows within a round trip which messages would survive its own death (safe relay, X4). With uniform agreement every
+delivery waits for the minimum, so everybody reports once a turn, and the coordinator publishes what has advanced at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from sitestack.model.address import Address
 from sitestack.model.events import Event, Held, Stable, ViewInstalled
@@ -25,6 +26,9 @@ from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 #: Streams in one frame at most: they take up to 500 bytes, which fit into the smallest datagrams.
 STREAMS_MAX = 16
+
+#: Who reports at the end of every turn in which it delivered something, and not only after the interval.
+Prompt = Literal["nobody", "second in line", "everybody"]
 
 
 @fast_frozen
@@ -58,7 +62,8 @@ class StabilityConfig:
     report_interval_s: float = 0.25
     #: Least time between two vectors that the coordinator publishes.
     vector_interval_s: float = 0.02
-    #: The second in line reports at the end of every turn in which it delivered something (safe relay).
+    #: In a site that is relayed the second in line reports at the end of every turn in which it delivered something (safe
+    #: relay).
     eager: bool = True
 
 
@@ -78,8 +83,9 @@ class Stability(Layer):
     name = "stability"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x60: StabilityReport, 0x61: StableVector}
 
-    def __init__(self, local: Local, config: StabilityConfig) -> None:
+    def __init__(self, local: Local, config: StabilityConfig, prompt: Prompt = "second in line") -> None:
         self._me = local.address
+        self._prompt = prompt
         self._rng = local.rng
         self._config = config
         self._view: View | None = None
@@ -132,9 +138,8 @@ class Stability(Layer):
         self._moved = False
         if view.coordinator == self._me:
             return self._coordinate(view, now)
-        if self._config.eager and view.rank(self._me) == 1:
-            return self._report(now)
-        return []
+        second = self._prompt == "second in line" and self._config.eager and view.rank(self._me) == 1
+        return self._report(now) if second or self._prompt == "everybody" else []
 
     def expire(self, now: float) -> list[Effect]:
         """Report while something is not stable; publish the vector if that was put off."""
@@ -247,7 +252,7 @@ class Stability(Layer):
         if len(view.members) == 1:
             # No other member can hold anything: everything delivered here counts as held.
             return [*self._advance(self._digest), Up(Held(dict(self._digest)))]
-        if now >= self._vector_earliest:
+        if now >= self._vector_earliest or self._prompt == "everybody":
             return self._publish(now)
         self._vector_due = self._vector_earliest
         return []

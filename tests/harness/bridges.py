@@ -38,7 +38,7 @@ class Site:
         self.told: list[Event] = []
         self._happened = trio.Event()
         self.credentials = None if keys is None else Credentials(keys, keys.name)
-        self.bridge = Bridge(config, self._handle, nursery, self.credentials)
+        self.bridge = Bridge(config, self._handle, self._handle, nursery, self.credentials)
         self.address = config.bind or Physical("127.0.0.1", 0)
         #: Connections on which HELLO was said, or is still to be heard.
         self._greeting = set[int]()

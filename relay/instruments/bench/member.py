@@ -20,6 +20,7 @@ import trio
 
 import relay
 from relay.instruments.bench.profile import Profile
+from relay.instruments.bench.round_trips import RoundTrips
 from relay.instruments.bench.scenarios import MemberTask, Workload
 from relay.journal import JournalOptions, JournalStore
 from relay.keys.directory import read_key_ring
@@ -40,8 +41,9 @@ _COMMAND_BYTES_MAX = 64 * 1024
 class BenchMember:
     """Sends, delivers, measures."""
 
-    def __init__(self, channel: Channel[Any], members: int, profile: Profile | None) -> None:
+    def __init__(self, channel: Channel[Any], members: int, profile: Profile | None, trips: bool) -> None:
         self._channel = channel
+        self._trips = RoundTrips(channel) if trips else None
         self._members = members
         self._profile = profile
         self._delivered = self._batches = 0
@@ -52,7 +54,9 @@ class BenchMember:
     async def receive(self) -> None:
         """Take everything, a batch at a time; the time stamp in the first message of each batch gives the latency."""
         async for item in self._channel.batches():
-            if isinstance(item, Delivery):
+            if isinstance(item, Delivery) and self._trips is not None:
+                await self._trips.take(item)
+            elif isinstance(item, Delivery):
                 batch = item.batch
                 self._delivered += batch.count
                 self._batches += 1
@@ -62,7 +66,11 @@ class BenchMember:
                 self.complete.set()
 
     async def carry(self, load: Workload) -> dict[str, Any]:
-        """Send and deliver, measure the window, and wait until everything that was sent has come."""
+        """Send and deliver, measure the window, and wait until everything that was sent has come; or ask."""
+        if self._trips is not None:
+            if load.trip is None:
+                return self._trips.spent()
+            return await self._trips.ask(load.trip, load.size, load.warm_up_s, load.window_s)
         async with trio.open_nursery() as nursery:
             if load.rate is None:
                 nursery.start_soon(self._send, load.size)
@@ -127,7 +135,7 @@ async def run(task: MemberTask) -> None:
         profile.install()
     sink = LineSink("-")
     async with _open(task) as channel:
-        member = BenchMember(channel, task.members, profile)
+        member = BenchMember(channel, task.members, profile, task.trips)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(member.receive)
             await sink.write(["{}"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from relay.instruments.bench.round_trips import Trip
 from relay.node.bridge import BridgeConfig
 from relay.node.settings import NodeConfig, RelaySettings
 from sitestack.config import Order, SiteConfig, TransportConfig
@@ -18,12 +19,17 @@ class Scenario:
     members: int = 3
     #: Whether another site takes part, whose connection is cut in every other run (X11).
     cuts_wan: bool = False
+    #: What round trips are measured, one at a time; none: throughput is.
+    trip: Trip | None = None
 
 
 SCENARIOS = {
     "local-throughput": Scenario(order="fifo"),
     "total-order": Scenario(order="total"),
     "site-autonomy": Scenario(order="total", cuts_wan=True),
+    "unicast-rtt": Scenario(order="total", members=2, trip="unicast"),
+    "own-delivery": Scenario(order="total", members=2, trip="own"),
+    "relay-rtt": Scenario(order="total", members=2, trip="relay"),
 }
 
 
@@ -48,6 +54,8 @@ class MemberTask:
     peer_port: int = 0
     #: The directory with the keys of the site; empty for none.
     keys: str = ""
+    #: Whether it asks and answers, and does not count what it delivers.
+    trips: bool = False
 
     def site_config(self) -> SiteConfig:
         """On the loopback interface, with all defaults."""
@@ -77,3 +85,5 @@ class Workload:
     window_s: float
     #: Messages a second of each member; None: as fast as credit allows.
     rate: float | None = None
+    #: The questions of a member that asks; None for one that tells what it has spent.
+    trip: Trip | None = None

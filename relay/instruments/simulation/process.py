@@ -109,12 +109,19 @@ class RelayProcess(Process):
             case BridgeSend():
                 stream = self.connections.get(effect.connection)
                 if stream is not None:
-                    queued_s = stream.send(effect.data)
-                    self.schedule.after(queued_s, lambda: self._tell(BridgeWritten(effect.connection)))
+                    self._write(stream, effect)
             case BridgeClose():
                 stream = self.connections.pop(effect.connection, None)
                 if stream is not None:
                     stream.close()
+
+    def _write(self, stream: TcpStream, effect: BridgeSend) -> None:
+        """Within the turn, as a node does, if the kernel takes all of it at once."""
+        queued_s, written = stream.send(effect.data), BridgeWritten(effect.connection)
+        if queued_s:
+            self.schedule.after(queued_s, lambda: self._tell(written))
+        else:
+            self.stack.down(written, self.schedule.now)
 
     def _dialed(self, dial: Dial, stream: TcpStream | None) -> None:
         if not self.alive:

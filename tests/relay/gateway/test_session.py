@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from relay.gateway.peering import GatewayConfig
-from relay.gateway.session import LinkConfig, LinkSession
+from relay.gateway.session import ACK_DELAY_S, LinkConfig, LinkSession
 from relay.gateway.watermarks import Watermarks
-from relay.gateway.wire import Bye, Data, FrameParser, Heartbeat, Hello, RemoteUnicast, State, encode
+from relay.gateway.wire import Ack, Bye, Data, FrameParser, Heartbeat, Hello, RemoteUnicast, State, encode
 from relay.replica.buffer import BufferConfig
-from relay.replica.entries import SiteVector, UnicastRefusal
+from relay.replica.entries import SiteVector, UnicastRefusal, UnicastReply
 from relay.replica.state import ReplicatedState
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import ViewId
 from tests.harness.relay.puppet import D, E, batch, hello, numbers, remote_view
 
 CONFIG = LinkConfig(chunk_bytes=1_000)
@@ -89,7 +90,8 @@ def test_an_idle_link_says_so_and_a_busy_one_need_not() -> None:
     assert frames(link.take(1.0)) == [Heartbeat()]
     link.written()
     link.acknowledge(SiteVector({E: 4}))
-    assert len(drain(link, 1.5)) == 1
+    assert drain(link, 1.5) == []
+    assert len(drain(link, 1.6)) == 1
     assert link.take(2.0) == b""
 
 
@@ -223,14 +225,46 @@ def test_more_unicasts_than_may_wait_are_refused() -> None:
     assert set(answers) == {None, UnicastRefusal.QUEUE_FULL}
 
 
-def test_acknowledgements_of_one_turn_are_one_frame() -> None:
+def test_acknowledgements_of_some_milliseconds_are_one_frame() -> None:
+    """Each becomes an entry of the peer's stream. Nobody waits for one: the window is large enough for much longer."""
     link = session()
     greet(link)
     drain(link)
     for n in range(1, 50):
         link.acknowledge(SiteVector({E: n}))
-    sent = frames(b"".join(drain(link)))
-    assert len(sent) == 1
+    assert drain(link) == []
+    assert link.deadline() == ACK_DELAY_S
+    link.acknowledge(SiteVector({E: 50}))
+    assert drain(link, ACK_DELAY_S / 2) == []
+    assert frames(b"".join(drain(link, ACK_DELAY_S))) == [Ack({"NYC": SiteVector({E: 50})})]
+    assert drain(link, 2 * ACK_DELAY_S) == []
+
+
+def test_an_acknowledgement_of_a_view_or_of_much_waits_for_nothing() -> None:
+    link = session(LinkConfig(window_bytes=4_000))
+    greet(link)
+    drain(link)
+    link.acknowledge(SiteVector({}, ViewId(1, E)))
+    assert len(frames(b"".join(drain(link)))) == 1
+    link.receive(encode(Data(("NYC",), Batch("NYC", E, Scope.ALL, 1, 1, pack_body([bytes(1_000)])))), 0.0)
+    link.acknowledge(SiteVector({E: 1}))
+    assert len(frames(b"".join(drain(link)))) == 1, "a quarter of the window has come since the last one"
+    link.acknowledge(SiteVector({E: 2}))
+    assert drain(link) == []
+
+
+def test_a_write_says_whether_there_may_be_more() -> None:
+    link = session(LinkConfig(chunk_bytes=1_000), entries=3, size=400)
+    greet(link)
+    more = []
+    while link.take(0.0):
+        more.append(link.written())
+    assert more == [True, False]
+    for n in (1, 2):
+        link.send_unicast(UnicastReply("NYC", E, "SFO", D, n, 0, None))
+    link.take(0.0)
+    link.send_unicast(UnicastReply("NYC", E, "SFO", D, 3, 0, None))
+    assert link.written(), "it came while the last chunk was being written"
 
 
 def test_a_chunk_has_room_for_several_full_batches_and_passes_the_slowest_link_that_senders_wait_for() -> None:

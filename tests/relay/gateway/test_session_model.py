@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from relay.gateway.session import LinkConfig, LinkSession
+from relay.gateway.session import ACK_DELAY_S, LinkConfig, LinkSession
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import VERSION, Data, Hello
 from relay.replica.buffer import BufferConfig
@@ -47,6 +47,7 @@ class LinkModel(RuleBasedStateMachine):
         self.got: dict[Address, list[int]] = {origin: [] for origin in ORIGINS}
         self.skipped: dict[Address, list[int]] = {origin: [] for origin in ORIGINS}
         self.epoch = 0
+        self.now = 0.0
         #: Admitted and not stable: a crash of the receiving relay does not lose it, the site has it.
         self.unstable: list[tuple[Address | None, int]] = []
         self.connect()
@@ -97,8 +98,9 @@ class LinkModel(RuleBasedStateMachine):
         if not self.back:
             self.far.written()
         self.far.resync(self.receiver.admitted_vector("NYC", VIEW.lineage), 0.0)
-        self.out += self.near.take(0.0)
-        self.back += self.far.take(0.0)
+        self.now += ACK_DELAY_S  # so that an ACK waits for the next call at most
+        self.out += self.near.take(self.now)
+        self.back += self.far.take(self.now)
 
     @rule(kept=st.integers(0, 2_000))
     def cut(self, kept: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Dial, Misconfigured
+from relay.gateway.session import ACK_DELAY_S
 from relay.gateway.wire import Ack, Bye, Hello, State, encode
 from relay.replica.buffer import BufferConfig, Entry
 from relay.replica.entries import Acked, LinkUp, RemoteView, SiteVector
@@ -79,7 +80,7 @@ def test_everything_is_stable_after_a_view_change() -> None:
     assert acked(puppet.heard()) == 0
     nyc.block()
     nyc.install()
-    world.settle()
+    world.run(ACK_DELAY_S)
     assert acked(puppet.heard()) == 1
 
 
@@ -103,6 +104,7 @@ def test_who_is_alone_sends_at_once() -> None:
     world.settle()
     assert numbers(puppet.heard()) == [1]
     puppet.say(data(1))
+    world.run(ACK_DELAY_S)
     assert acked(puppet.heard()) == 1
 
 
@@ -149,7 +151,7 @@ def test_a_stale_epoch_is_refused_also_by_the_next_relay() -> None:
 @pytest.mark.conforms("REL-4")
 def test_another_lineage_has_epochs_and_a_link_of_its_own() -> None:
     """R10: two parts of a split site may both relay; a common member's messages are still delivered once."""
-    _world, nyc = alone()
+    world, nyc = alone()
     one = Puppet(nyc).greet(epoch=5)
     other = Puppet(nyc).greet(epoch=3, lineage=3)
     assert one.open
@@ -157,6 +159,7 @@ def test_another_lineage_has_epochs_and_a_link_of_its_own() -> None:
     one.say(data(1), data(2))
     other.say(data(2), data(3))
     assert nyc.members[1].words == ["1", "2", "3"]
+    world.run(ACK_DELAY_S)
     assert acked(other.heard()) == 3
 
 

@@ -122,6 +122,7 @@ SHOWN = {
     "fragment.header_bytes": FIXED,
     "fragment.partials.partials": "fragment.partials",
     "unicast.senders": "as many as are sent to; those that are silent go by time",
+    "unicast.owing": "unicast.peers",
     "unicast.receivers": "unicast.peers",
     "unicast.to_answer": TURN,
     "nakack.streams.windows": VIEW,

@@ -40,6 +40,31 @@ async def test_bytes_go_both_ways_and_each_write_is_confirmed(keys: Path | None)
         assert nyc.bridge.statistics().received_bytes == sfo.bridge.statistics().sent_bytes == said
 
 
+async def test_what_the_kernel_takes_leaves_within_the_turn(keys: Path | None) -> None:
+    """No task has to run, and no further turn, for a chunk that finds room: confirmed before `carry_out` returns."""
+    async with linked(keys=keys) as (nyc, to_sfo, sfo, _to_nyc):
+        for n in range(3):
+            with trio.testing.assert_no_checkpoints():
+                nyc.bridge.carry_out(BridgeSend(to_sfo, b"%d" % n))
+            assert [event for event in nyc.told if isinstance(event, BridgeWritten)] == [BridgeWritten(to_sfo)] * (n + 1)
+        assert await sfo.receives(3) == b"012"
+
+
+async def test_what_the_kernel_does_not_take_at_once_keeps_its_place(keys: Path | None) -> None:
+    async with linked(keys=keys) as (nyc, to_sfo, sfo, _to_nyc):
+        parts = [os.urandom(6_000_000), b"after it", os.urandom(100_000)]
+        for part in parts:
+            nyc.bridge.carry_out(BridgeSend(to_sfo, part))
+        assert not [event for event in nyc.told if isinstance(event, BridgeWritten)]
+        whole = b"".join(parts)
+        assert await sfo.receives(len(whole)) == whole
+        for _ in parts:
+            await nyc.hears(BridgeWritten)
+        nyc.bridge.carry_out(BridgeSend(to_sfo, b"and on"))
+        assert await sfo.receives(6) == b"and on"
+        assert nyc.bridge.statistics().sent_bytes == len(whole) + 6
+
+
 @pytest.mark.conforms("USR-2")
 async def test_at_both_ends_the_kernel_gives_up_a_connection_whose_other_machine_answers_nothing(keys: Path | None) -> None:
     """Where the other machine is gone without a word, nothing but this ends a connection that has bytes to send."""

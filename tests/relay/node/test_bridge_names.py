@@ -48,7 +48,7 @@ async def dial(place: Physical) -> Event:
 
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
-            bridge = Bridge(BridgeConfig(dial_timeout_s=0.5), hear, nursery)
+            bridge = Bridge(BridgeConfig(dial_timeout_s=0.5), hear, hear, nursery)
             bridge.carry_out(Dial("SFO", place))
             await happened.wait()
             nursery.cancel_scope.cancel()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers.fragment import FragmentConfig
-from sitestack.layers.stability import Stability, StabilityConfig, StabilityReport, StabilityStatistics, StableVector
+from sitestack.layers.stability import Prompt, Stability, StabilityConfig, StabilityReport, StabilityStatistics, StableVector
 from sitestack.model.address import Address
 from sitestack.model.events import Held, Stable, ViewInstalled
 from sitestack.model.frame import Frame
@@ -19,8 +19,8 @@ from tests.harness.messages import frame_of
 from tests.harness.wire import Faults
 
 
-def member_of_v1(name: str, config: StabilityConfig | None = None) -> Stability:
-    layer = Stability(local_of(name), config or StabilityConfig())
+def member_of_v1(name: str, config: StabilityConfig | None = None, prompt: Prompt = "second in line") -> Stability:
+    layer = Stability(local_of(name), config or StabilityConfig(), prompt)
     assert layer.up(ViewInstalled(V1, None), 0.0) == []
     return layer
 
@@ -85,6 +85,27 @@ def test_the_second_in_line_reports_once_a_turn_if_its_digest_moved() -> None:
     lazy = member_of_v1("B", StabilityConfig(eager=False))
     lazy.up(delivered("A", 1), 0.0)
     assert lazy.flush(0.0) == []
+
+
+def test_nobody_reports_before_the_interval_where_nobody_waits_for_it() -> None:
+    second = member_of_v1("B", prompt="nobody")
+    second.up(delivered("A", 1), 0.0)
+    assert second.flush(0.0) == []
+    assert second.expire(1.0) == [Down(report(B, {A: 1}))]
+
+
+def test_where_every_delivery_waits_for_stability_no_interval_is_in_its_way() -> None:
+    """Uniform agreement: everybody reports once a turn, and each minimum is published at once."""
+    for name, source in (("B", B), ("C", C)):
+        member = member_of_v1(name, prompt="everybody")
+        member.up(delivered("A", 1), 0.0)
+        assert member.flush(0.0) == [Down(report(source, {A: 1}))]
+    coordinator = member_of_v1("A", prompt="everybody")
+    for n in (1, 2):
+        coordinator.up(delivered("A", n), 0.0)
+        for source in (B, C):
+            coordinator.up(report(source, {A: n}), 0.0)
+        assert Down(vector({A: n})) in coordinator.flush(0.0)
 
 
 def test_a_vector_never_goes_back_and_only_what_advances_is_told() -> None:
