@@ -354,22 +354,6 @@ async def test_a_configuration_that_cannot_work_is_refused_with_all_its_problems
 
 
 @pytest.mark.conforms("LA-25")
-async def test_the_tasks_are_named_after_the_site_and_the_member_and_nothing_is_left_of_them(autojump_clock: MockClock) -> None:
-    names: list[str] = []
-
-    class Watch(trio.abc.Instrument):
-        def task_spawned(self, task: trio.lowlevel.Task) -> None:
-            names.append(task.name)
-
-    before = trio.lowlevel.current_statistics().tasks_living
-    trio.lowlevel.add_instrument(Watch())
-    with trio.move_on_after(5):
-        async with members("A"):
-            await trio.sleep_forever()
-    assert sorted(names) == ["backlog of A in NYC", "channel of A in NYC", "names for A in NYC"]
-    assert trio.lowlevel.current_statistics().tasks_living == before
-
-
 async def test_a_batch_whose_body_makes_no_sense_is_counted_and_passed_over(autojump_clock: MockClock) -> None:
     async with members("A") as (a,):
         bad = Batch("NYC", a.address, Scope.ALL, 1, 3, b"\xff" * 12)

@@ -109,3 +109,19 @@ def test_names_are_looked_up_when_somebody_asks_and_once() -> None:
     assert [roster.name_of(A), roster.name_of(ProxyUUID(A, "SFO"))] == ["A", "A@SFO"]
     assert roster.name_of(ProxyUUID(A, "LON")) == "LON/41414141"
     assert view.looked == 1
+
+
+async def test_the_tasks_are_named_after_the_site_and_the_member_and_nothing_is_left_of_them(autojump_clock: MockClock) -> None:
+    names: list[str] = []
+
+    class Watch(trio.abc.Instrument):
+        def task_spawned(self, task: trio.lowlevel.Task) -> None:
+            names.append(task.name)
+
+    before = trio.lowlevel.current_statistics().tasks_living
+    trio.lowlevel.add_instrument(Watch())
+    with trio.move_on_after(5):
+        async with members("A"):
+            await trio.sleep_forever()
+    assert sorted(names) == ["backlog of A in NYC", "channel of A in NYC", "names for A in NYC"]
+    assert trio.lowlevel.current_statistics().tasks_living == before
