@@ -114,8 +114,10 @@ def copy_buffer(what: str, data: Buffer) -> bytes:
 
 def pack_body(payloads: Sequence[bytes], envelopes: bool = False) -> bytes:
     """The body that holds these payloads; `envelopes` says that each of them is in one."""
-    body = struct.pack(f"<{len(payloads)}I", *map(len, payloads)) + b"".join(payloads)
-    return body[:3] + bytes([body[3] | 0x80]) + body[4:] if envelopes else body
+    sizes = struct.pack(f"<{len(payloads)}I", *map(len, payloads))
+    if envelopes:
+        sizes = sizes[:3] + bytes([sizes[3] | 0x80]) + sizes[4:]
+    return b"".join((sizes, *payloads))
 
 
 def unpack_body(body: bytes, number: int) -> Iterator[bytes]:
