@@ -96,6 +96,7 @@ class JournalStore:
         self._file: SegmentFile | None = None
         self._encoder = Encoder(options.keep_payloads)
         self._segment_bytes = 0
+        self._segment_ns = options.retention.segment_ns
         #: When the segment was begun, and when closed ones were written last, by the records' wall clock (ns). As many as stay.
         self._began_w = 0
         self._written: dict[Path, int] = {}
@@ -147,7 +148,7 @@ class JournalStore:
             self._standing[type(record)] = record
         self._seen.records += 1
         self._seen.error = ""
-        is_old = record.w - self._began_w >= self._options.retention.segment_ns
+        is_old = record.w - self._began_w >= self._segment_ns
         if self._segment_bytes >= self._options.segment_bytes or is_old:
             self.close()
             if self._options.retention.is_limited:

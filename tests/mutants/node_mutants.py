@@ -34,8 +34,8 @@ NODE = (
     _unguarded(
         "C1-health",
         "health does not say that a node is insecure",
-        APP,
-        r'"alive\n" if secure else "alive, insecure\n"',
+        HEALTH,
+        r'"alive\n" if health.is_secure else "alive, insecure\n"',
         r'"alive\n"',
         f"{HTTP}::test_health_says_that_a_node_is_insecure",
     ),
@@ -43,8 +43,8 @@ NODE = (
         "C1-health-arrives",
         "health is not told that the node is insecure",
         DAEMON,
-        ", token, secure=not config.security.insecure)",
-        ", token)",
+        "is_secure=not config.security.insecure,",
+        "is_secure=True,",
         f"{RUNNING}::test_over_http_a_node_tells_the_same_as_over_its_socket",
     ),
     _unguarded(
@@ -147,8 +147,8 @@ NODE = (
     _unguarded(
         "C23-token",
         "status and metrics are for everybody who reaches the port",
-        APP,
-        "            if not may_read(request):\n",
+        "relay/node/http/access.py",
+        "            if not self.may_read(request):\n",
         "            if False:\n",
         f"{TOKEN}::test_without_the_token_a_node_tells_whether_it_is_alive_and_ready_and_nothing_else",
     ),
