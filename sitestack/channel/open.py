@@ -122,14 +122,15 @@ async def resolve_names(config: S) -> tuple[S, HostNames]:
     discovery, timeout_s = config.discovery, config.channel.resolve_timeout_s
     named = discovery.initial_hosts if discovery.dns is None else (*discovery.initial_hosts, discovery.dns)
     names = HostNames(Names(named), Names(discovery.routers))
-    found: dict[Names, tuple[Physical, ...]] = {}
+    found: dict[Names, tuple[Physical, ...]] = {names.members: (), names.routers: ()}
 
     async def find(each: Names) -> None:
         found[each] = await each.find(timeout_s)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(find, names.members)
-        nursery.start_soon(find, names.routers)
+        for each, places in ((names.members, named), (names.routers, discovery.routers)):
+            if places:
+                nursery.start_soon(find, each, name=f"names for {config.site}")
     # Routers whose names nobody knows yet stay named: a member that has routers goes on looking for them.
     discovery = replace(discovery, initial_hosts=found[names.members], routers=found[names.routers] or discovery.routers)
     return replace(config, discovery=discovery), names
