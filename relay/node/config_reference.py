@@ -18,7 +18,8 @@ Every key that a configuration may have. This page is made by `make reference` o
 A node reads one YAML file, which serves all members of its site: `relay node FILE`, or `relay.load_config(FILE)` in a program.
 What differs between members is said when they are started: `--site` and `--name` win over the environment variables
 `RELAY_SITE` and `RELAY_NAME`, and those over the file. `RELAY_PEERS`, such as `SFO=bridge.sfo:7700 LON=10.0.3.1:7700`, wins
-over `relay.bridge.peers`, and `RELAY_KEYS` over `security.keys`. Nothing in the file is interpolated or executed.
+over `relay.bridge.peers`, `RELAY_ROUTERS`, such as `router-a:7900 router-b:7900`, over `discovery.routers`, and `RELAY_KEYS`
+over `security.keys`. Nothing in the file is interpolated or executed.
 
 `site` is the only key without which nothing runs; the rest has the defaults below. A key that is unknown, a value of the wrong
 type and values that do not go together are refused before anything starts, all of them at once, a sentence each:

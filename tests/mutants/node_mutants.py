@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Edit, Mutant
 
-DAEMON, APP = "relay/node/daemon.py", "relay/node/http/app.py"
+DAEMON, HEALTH = "relay/node/daemon.py", "relay/node/http/health.py"
 RUNNING = "tests/relay/node/test_daemon.py"
 HTTP, LIMITS, TOKEN = (f"tests/relay/node/http/test_{each}.py" for each in ("http", "limits", "token"))
 FILES, ROTATED = "tests/relay/keys/test_files.py", "tests/relay/node/test_secured_nodes.py"
