@@ -353,7 +353,6 @@ async def test_a_configuration_that_cannot_work_is_refused_with_all_its_problems
     ]
 
 
-@pytest.mark.conforms("LA-25")
 async def test_a_batch_whose_body_makes_no_sense_is_counted_and_passed_over(autojump_clock: MockClock) -> None:
     async with members("A") as (a,):
         bad = Batch("NYC", a.address, Scope.ALL, 1, 3, b"\xff" * 12)

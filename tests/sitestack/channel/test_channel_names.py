@@ -111,6 +111,7 @@ def test_names_are_looked_up_when_somebody_asks_and_once() -> None:
     assert view.looked == 1
 
 
+@pytest.mark.conforms("LA-25")
 async def test_the_tasks_are_named_after_the_site_and_the_member_and_nothing_is_left_of_them(autojump_clock: MockClock) -> None:
     names: list[str] = []
 
