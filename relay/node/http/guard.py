@@ -129,7 +129,10 @@ class GuardedStream:
     async def send_all(self, data: bytes) -> None:
         """Send. Raises BrokenResourceError, also when the client takes too long."""
         with trio.move_on_after(self._answer_timeout_s) as sending:
-            await self._stream.send_all(data)
+            try:
+                await self._stream.send_all(data)
+            except trio.BusyResourceError as error:  # the server's library is closing it
+                raise trio.BrokenResourceError("the connection is being closed") from error
         if sending.cancelled_caught:
             raise trio.BrokenResourceError("the answer was not taken in time")
 
