@@ -377,33 +377,3 @@ def test_one_members_flood_before_the_first_view_takes_no_others_place(monkeypat
     assert batching.up(unicast(C, 1), 0.0) == [Dropped("before_first_view")]
     installed = ViewInstalled(view_of(1, "AB"), None)
     assert batching.up(installed, 0.0) == [Up(installed), *[Up(unicast(B, n)) for n in (1, 2, 3)], Up(unicast(C, 1))]
-
-
-# -- keys --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_message_with_a_key_is_a_batch_of_its_own_and_keeps_its_place() -> None:
-    batching = batching_of()
-    for payload, key in ((b"1", b""), (b"2", b"key"), (b"3", b""), (b"4", b""), (b"5", b"other")):
-        batching.append(payload, Scope.ALL, key=key)
-    sent: list[Batch] = []
-    while new := batches(batching.flush(0.0)):
-        sent += new
-        for batch in new:
-            come_back(batching, batch)
-    assert [(batch.first, list(batch.payloads()), batch.key) for batch in sent] == [
-        (1, [b"1"], b""),
-        (2, [b"2"], b"key"),
-        (3, [b"3", b"4"], b""),
-        (5, [b"5"], b"other"),
-    ]
-    levels = batching.levels()
-    assert (levels["credit_bytes"].now, levels["outstanding_messages"].now) == (0, 0)
-
-
-def test_a_message_with_a_key_alone_is_sent_and_counted_when_a_leave_is_too_late_for_it() -> None:
-    batching = batching_of(joined=False)
-    batching.append(b"1", Scope.ALL, key=b"key")
-    batching.down(Disconnect(), 0.0)
-    [dropped] = [effect for effect in batching.flush(6.0) if isinstance(effect, Dropped)]
-    assert (dropped.reason, dropped.count) == ("unsent_at_stop", 1)
