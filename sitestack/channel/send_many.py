@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PORTION_BYTES = 59_000
 #: And how many messages: those of a batch at most.
 PORTION_MESSAGES = 4_096
+#: The other tasks get a turn after this many portions, as after a burst of `send`.
+PORTIONS_MAX = 4
 
 
 class ManySender(ABC):
@@ -45,16 +47,17 @@ class ManySender(ABC):
         """Send messages in this order, each as by `send`, for a fraction of the time. Returns how many they were.
 
         All of them are looked at before the first is sent, so with TypeError, MessageTooLarge and LocalError nothing was sent.
-        It waits for credit as `send` does, with a checkpoint before each `PORTION_BYTES`: when it is cancelled there, or raises
-        ChannelClosed, a beginning of the list was sent.
+        It waits for credit as `send` does, with a checkpoint before each `PORTIONS_MAX` portions: when it is cancelled there,
+        or raises ChannelClosed, a beginning of the list was sent.
         """
         data = [each if type(each) is bytes else copy_buffer("a message", each) for each in payloads]
         kind = Scope.UNICAST if target is not None else Scope.ALL if scope == "all" else Scope.SITE
         batching, gate, driver = self._batching, self._gate, self._driver
         try:
             batching.require_size(max(map(len, data), default=0))
-            for portion in portions(data):
-                await trio.lowlevel.checkpoint()
+            for number, portion in enumerate(portions(data)):
+                if number % PORTIONS_MAX == 0:
+                    await trio.lowlevel.checkpoint()
                 if gate.is_full or gate.is_held_back:
                     await gate.wait(kind is Scope.ALL)
                     self._require_open()
