@@ -78,8 +78,9 @@ class LinkConfig:
     resync_s: float = 0.2
     #: Bytes that may be sent without being stable at the peer; should exceed the rate times the round trip.
     window_bytes: int = 8 * 1024 * 1024
-    #: Bytes handed to the socket at once; a heartbeat may have to wait for as many.
-    chunk_bytes: int = 64 * 1024
+    #: Bytes handed to the socket at once; a heartbeat may have to wait for as many. Each takes a turn, so it should be some
+    #: full batches; and less than the slowest link carries within `write_s`.
+    chunk_bytes: int = 256 * 1024
     #: Bytes of the largest frame that is taken or sent. A larger batch becomes a gap, a larger unicast fails at its sender.
     frame_bytes_max: int = 16 * 1024 * 1024
     #: Bytes of unicasts that wait for the link. Below it the link takes one more of any size that fits into a frame; above it

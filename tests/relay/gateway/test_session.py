@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from relay.gateway.peering import GatewayConfig
 from relay.gateway.session import LinkConfig, LinkSession
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Bye, Data, FrameParser, Heartbeat, Hello, RemoteUnicast, State, encode
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import SiteVector, UnicastRefusal
 from relay.replica.state import ReplicatedState
+from sitestack.layers.batching import BatchingConfig
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope, pack_body
@@ -229,3 +231,9 @@ def test_acknowledgements_of_one_turn_are_one_frame() -> None:
         link.acknowledge(SiteVector({E: n}))
     sent = frames(b"".join(drain(link)))
     assert len(sent) == 1
+
+
+def test_a_chunk_has_room_for_several_full_batches_and_passes_the_slowest_link_that_senders_wait_for() -> None:
+    config, gateway = LinkConfig(), GatewayConfig()
+    assert config.chunk_bytes >= 4 * BatchingConfig().batch_bytes_max
+    assert config.chunk_bytes < config.write_s * gateway.pace_min_bytes_s
