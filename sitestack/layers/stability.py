@@ -101,6 +101,9 @@ class Stability(Layer):
         #: When the minimum is to be computed again, but not before `_vector_earliest`; at the coordinator only.
         self._vector_due: float | None = None
         self._vector_earliest = float("-inf")
+        #: The sum of the vector before the newest one, and when the newest may be taken for lost by who does not know it.
+        self._sum_before = 0
+        self._arrived_at = float("inf")
 
     # -- the layer's contract --------------------------------------------------------------------------------------
 
@@ -232,9 +235,13 @@ class Stability(Layer):
                     self._held[owner] = seqno
                     held = True
         effects: list[Effect] = [Up(Held(dict(self._held)))] if held else []
-        if header.known < sum(self._stable.values()) and now >= self._vector_earliest:
-            effects += self._say_vector(source)  # the member has missed the last vector, which had time to arrive
+        if now >= self._vector_earliest and self._has_missed(header.known, now):
+            effects += self._say_vector(source)
         return effects
+
+    def _has_missed(self, known: int, now: float) -> bool:
+        """Whether a member has missed a vector. The newest one may wait in its socket, behind what was sent before."""
+        return known < self._sum_before or (now >= self._arrived_at and known < sum(self._stable.values()))
 
     def _coordinate(self, view: View, now: float) -> list[Effect]:
         if len(view.members) == 1:
@@ -257,10 +264,13 @@ class Stability(Layer):
                 vector[owner] = min(mine, *[report.get(owner, 0) for report in others])
                 unstable += mine - self._stable.get(owner, 0)
         self._unstable_high = max(self._unstable_high, unstable)
+        before = sum(self._stable.values())
         effects = self._advance(vector)
         if not effects:
             return []
+        self._sum_before = before
         self._vector_earliest = now + self._config.vector_interval_s
+        self._arrived_at = now + self._config.report_interval_s
         return [*effects, *self._say_vector(None)]
 
     def _say_vector(self, to: Address | None) -> list[Effect]:

@@ -158,6 +158,19 @@ def test_who_missed_the_last_vector_is_told_again() -> None:
     assert layer.up(report(C, {A: 9}, known=9), 1.0) == []
 
 
+def test_who_is_one_vector_behind_is_told_no_more_than_the_next_one() -> None:
+    """A busy member says so all the time, as the vectors that it has not read yet wait behind what was sent before them."""
+    layer = member_of_v1("A", StabilityConfig(vector_interval_s=0.02, report_interval_s=0.25))
+    layer.up(delivered("A", 99), 0.0)
+    for now, seqno in ((0.0, 5), (0.1, 9)):
+        layer.up(report(B, {A: seqno}, 5), now)
+        layer.up(report(C, {A: seqno}, 5), now)
+        assert Down(vector({A: seqno})) in layer.flush(now)
+    assert layer.up(report(B, {A: 9}, known=5), 0.2) == [], "the last one may be on its way"
+    assert layer.up(report(C, {A: 9}, known=4), 0.2) == [Down(vector({A: 9}, C))], "the one before is lost"
+    assert layer.up(report(B, {A: 9}, known=5), 0.36) == [Down(vector({A: 9}, B))], "so is the last one"
+
+
 def test_held_is_what_at_least_one_other_member_has() -> None:
     layer = member_of_v1("A")
     layer.up(delivered("A", 9), 0.0)
