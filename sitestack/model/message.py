@@ -84,7 +84,7 @@ def copy_buffer(what: str, data: Buffer) -> bytes:
 
 def pack_body(payloads: Sequence[bytes]) -> bytes:
     """The body that holds these payloads."""
-    return struct.pack(f"<{len(payloads)}I", *map(len, payloads)) + b"".join(payloads)
+    return b"".join((struct.pack(f"<{len(payloads)}I", *map(len, payloads)), *payloads))
 
 
 def unpack_body(body: bytes, number: int) -> Iterator[bytes]:
