@@ -18,7 +18,7 @@ from relay.instruments.analytics.follow.judge import FollowError, Progress
 from relay.instruments.analytics.follow.run import run_follow
 from relay.instruments.analytics.follow.streams import HORIZON_MIN_S, FollowOptions
 from relay.instruments.analytics.session import LOG, stop_session
-from relay.journal.store import SUFFIX
+from relay.journal.retention import SUFFIX
 from sitestack.model.errors import ConfigurationError
 from tests.relay.cli.conftest import Run, run
 
