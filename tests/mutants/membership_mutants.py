@@ -6,12 +6,33 @@ from tests.mutants.mutant import Edit, Mutant
 
 MERGING = "sitestack/layers/membership/merging.py"
 LEADER = "sitestack/layers/membership/leader.py"
+REMINDERS = "sitestack/layers/membership/reminders.py"
 QUARANTINE = "sitestack/layers/membership/quarantine.py"
 HOLES = "tests/simulation/test_holes.py"
 MISSED = "tests/simulation/test_missed.py"
 WOKEN = "tests/simulation/relay/test_quarantine.py"
 
 MEMBERSHIP = (
+    Mutant(
+        "R-reminded",
+        "who reports a member of an earlier view is not told the commit that it has not heard",
+        (Edit(REMINDERS, "            return [self._remind(source, view)]\n", "            return []\n"),),
+        (
+            "tests/simulation/test_leaving_leader.py::test_a_member_that_does_not_hear_the_commit_of_a_leader_that_leaves_hears_it_from_the_next_in_line",
+        ),
+    ),
+    Mutant(
+        "R-reminded-later",
+        "who has reported the leader before its commit was heard here is not told the commit",
+        (
+            Edit(
+                REMINDERS,
+                "        reporters, self._reporters = self._reporters, []\n",
+                "        reporters, self._reporters = list[Address](), []\n",
+            ),
+        ),
+        ("tests/sitestack/layers/membership/test_reminders.py::test_who_has_reported_before_is_told_once_the_commit_is_heard",),
+    ),
     Mutant(
         "HOLE-astray",
         "who did not take the commit, since it had promised another leader, is not asked anew",

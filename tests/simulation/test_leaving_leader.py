@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sitestack.config import SiteConfig
 from sitestack.journal import records
-from sitestack.layers.membership.headers import Installed, JoinRequest
+from sitestack.layers.membership.headers import Commit, Installed, JoinRequest, SuspectReport
 from sitestack.promises import History
 from sitestack.promises.history import Fate
 from sitestack.sim.world import World
@@ -46,4 +46,19 @@ def test_a_leave_that_nobody_answers_is_told_from_one_that_was_answered() -> Non
     ends = [record.reason for name in "AC" for record in script[name].records if isinstance(record, records.Stop)]
     assert ends == [records.UNANSWERED, "left"]
     assert [each.fate for each in map(History.of, (script["A"].records, script["C"].records))] == [Fate.CRASHED, Fate.STOPPED]
+    assert_sound(script.world)
+
+
+def test_a_member_that_does_not_hear_the_commit_of_a_leader_that_leaves_hears_it_from_the_next_in_line() -> None:
+    """Otherwise it stands still for ever, for A is in nobody's view, and so nobody misses it."""
+    script = Script(World(4, site_maker(SiteConfig(site="NYC"))), Commit, SuspectReport)
+    script.site("NYC", "A", "B", "C")
+    lost = script.hold("A", "C", Commit)
+    script["A"].leave()
+    script.until(lambda: script["A"].left, "A goes, without an answer of C", within=10.0)
+    assert (views(script["B"])[-1], views(script["C"])[-1]) == ("2", "3")
+    script.view("B", "C")
+    assert lost.packets
+    script.send("C", "heard again")
+    script.everywhere("BC", "heard again")
     assert_sound(script.world)

@@ -25,6 +25,7 @@ from sitestack.layers.membership.merging import MergeTimes, Merging
 from sitestack.layers.membership.participant import Participant
 from sitestack.layers.membership.promises import Promises
 from sitestack.layers.membership.quarantine import Quarantine, QuarantineTimes
+from sitestack.layers.membership.reminders import Reminders
 from sitestack.layers.membership.view_tags import ViewTags
 from sitestack.model.address import Address
 from sitestack.model.events import (
@@ -100,6 +101,7 @@ class Membership(Layer):
         self._joining = Joining(local, config.join_timeout_s, fetches)
         self._quarantine = Quarantine(self._member, config.quarantine)
         self._follower = Participant(local, self._member, self._leader, self._merging, self._joining, self._quarantine)
+        self._reminders = Reminders(self._me, self._member)
         self._tags = ViewTags(self._member, config.held_frames_max)
         self._leave_due: float | None = None
         self._gone = False
@@ -109,7 +111,7 @@ class Membership(Layer):
             wire.JoinOffer: lambda source, header, now: self._joining.offered(source),
             wire.JoinRedirect: lambda source, header, now: self._joining.redirected(header, now),
             wire.LeaveRequest: lambda source, header, now: leader.leave(source, now),
-            wire.SuspectReport: lambda source, header, now: leader.report(header.members),
+            wire.SuspectReport: self._handle_report,
             wire.FlushRequest: follower.requested,
             wire.FlushReply: self._handle_reply,
             wire.FlushReject: leader.rejected,
@@ -287,10 +289,13 @@ class Membership(Layer):
         leaving = self._leave_due is not None and self._member.prepare is not None
         return self._go() if everybody and leaving else []
 
+    def _handle_report(self, source: Address, header: wire.SuspectReport, now: float) -> list[Effect]:
+        return [*self._leader.report(header.members), *self._reminders.reported(source, header.members)]
+
     def _view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         self._leader.view_installed(event.view, now)
         self._merging.view_installed(event.view, now)
-        effects = self._tags.release()
+        effects = [*self._tags.release(), *self._reminders.view_installed(event.view)]
         if self._leave_due is not None:
             effects += self._ask_to_leave(now)
         return effects
