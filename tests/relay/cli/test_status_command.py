@@ -89,7 +89,9 @@ def test_watching_goes_on_until_it_is_interrupted(tmp_path: Path) -> None:
     leader, terminal = pty.openpty()
     with serving(json.dumps(STATUS).encode()) as url:
         command = [sys.executable, "-m", "relay", "status", "--watch", "--node", url]
-        process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True)
+        process = subprocess.Popen(  # whoever runs the tests in the background ignores the signal, and so would this process
+            command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, preexec_fn=heed_interrupts
+        )
         os.close(terminal)
         shown = b""
         while shown.count(b"Ctrl-C ends") < 2:
@@ -101,6 +103,10 @@ def test_watching_goes_on_until_it_is_interrupted(tmp_path: Path) -> None:
     os.close(leader)
     assert process.returncode == 0
     assert b"cannot listen" in shown
+
+
+def heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_a_node_that_still_joins_has_a_row() -> None:
