@@ -79,5 +79,6 @@ def _help(each: click.Command) -> list[str]:
 
 def _text(text: str) -> str:
     """Text as roff takes it: nothing in it is a request, an escape, or a hyphen that would be broken or drawn otherwise."""
+    text = re.sub(r"\{.*?\}", lambda choice: choice[0].replace("|", " | "), text)  # a long choice has to fit into lines
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
     return re.sub(r"^([.'])", r"\\&\1", escaped)
