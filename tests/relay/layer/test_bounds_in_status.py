@@ -92,6 +92,7 @@ SHOWN = {
     "membership.leader.suspected": VIEW,
     "membership.leader.refusing": VIEW,
     "membership.leader.astray": VIEW,
+    "membership.reminders.reporters": VIEW,
     "membership.leader.entrance.waiting": "membership.joiners",
     "membership.leader.entrance.known": "membership.joiners",
     "membership.leader.entrance.offered": "membership.joiners",
