@@ -8,6 +8,7 @@ _BOUND = "no plan of the simulator goes so far beyond a bound"
 _INTACT = "the connections of the simulator keep bytes as they are, and relays are configured right"
 _MOMENT = "two things have to cross within milliseconds: some in ten thousand seeds, or none"
 _FEW = "a few in a thousand seeds, sometimes none"
+_ROUTER = "the simulator has neither gossip routers nor doctors"
 _NO_STATE = "the applications of the simulator share no state"
 
 #: Why a drop is rare -> its reason -> the test that provokes it, without `tests/`.
@@ -19,6 +20,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "bad_forward": "sitestack/layers/sequencer/test_sequencer_refusals.py::test_nonsense_is_dropped_and_counted",
         "batch": "sitestack/wire/test_codec.py::test_a_batch_whose_next_number_could_not_travel_is_refused",
         "body": "sitestack/channel/test_channel.py::test_a_batch_whose_body_makes_no_sense_is_counted_and_passed_over",
+        "envelope": "sitestack/model/test_envelope.py::test_whatever_arrives_is_read_or_refused",
         "field": "relay/test_every_header.py::test_a_field_of_another_type_is_refused_by_name",
         "fragment": "sitestack/layers/fragment/test_fragment.py::test_pieces_that_make_no_frame_are_dropped_and_leave_nothing",
         "header": "sitestack/wire/test_codec.py::test_a_header_that_does_not_have_its_exact_shape_is_refused",
@@ -33,6 +35,19 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "to_self": "sitestack/layers/test_resolver.py::test_nothing_is_sent_to_oneself",
         "unicast_malformed": "sitestack/layers/unicast/test_unicast_bounds.py"
         "::test_hostile_headers_are_counted_and_change_nothing",
+    },
+    _ROUTER: {
+        "frame_kind": "relay/router/test_router.py::test_what_no_member_says_ends_the_connection",
+        "frame_size": "relay/router/test_router.py"
+        "::test_frames_are_found_however_they_arrive_and_none_is_larger_than_it_may_be",
+        "greeting": "relay/router/test_router.py::test_nothing_is_parsed_before_the_proof",
+        "not_asked": "relay/node/doctor/test_enquiry.py::test_what_is_no_answer_is_counted",
+        "other_site": "relay/router/test_router.py::test_who_proves_nothing_is_cut",
+        "registration": "relay/router/test_router.py::test_a_name_that_could_forge_a_line_of_a_log_is_refused",
+        "registration_proof": "relay/router/test_router.py::test_what_no_member_says_ends_the_connection",
+        "two_registrations": "relay/router/test_router.py::test_what_no_member_says_ends_the_connection",
+        "unproven": "relay/router/test_router.py::test_who_proves_nothing_is_cut",
+        "unregistered": "relay/router/test_router.py::test_who_has_not_registered_sends_nothing",
     },
     _STRANGER: {
         "cluster": "sitestack/wire/test_codec.py::test_another_cluster_is_refused",

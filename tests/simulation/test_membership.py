@@ -136,7 +136,7 @@ def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(ch
         world.run(1.0)
         dying.kill()
         living = world.alive()
-        assert world.run_until(partial(world.settled, "NYC", living), 6.0), datagrams
+        assert world.run_until(partial(world.settled, "NYC", living), 10.0), datagrams
         world.network.faults.clear()
         world.run(5.0)
         assert_sound(world)

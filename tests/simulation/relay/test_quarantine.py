@@ -59,7 +59,7 @@ def test_a_coordinator_that_wakes_sends_nothing_that_its_own_site_does_not_get()
     script, sender, _ = woken()
     before = script.delivered("A")
     seen = len(script["D"].events)
-    sender.keep_on(2.5)
+    sender.keep_on(2.0)
     assert script.delivered("A") == before
     script.view("A", "B", "C")
     sender.keep_on(0.5)
