@@ -36,7 +36,10 @@ def token_file(directory: Path, text: str = f"{SECRET}\n", mode: int = 0o600) ->
 async def ask(place: Physical, target: str, authorization: str | None = None) -> tuple[int, str]:
     def get() -> tuple[int, str]:
         connection = HTTPConnection(*place, timeout=10)
-        connection.request("GET", target, headers={} if authorization is None else {"Authorization": authorization})
+        headers = {"Connection": "close"}  # so that its place is free again with the end of the answer
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        connection.request("GET", target, headers=headers)
         answer = connection.getresponse()
         text = answer.read().decode()
         connection.close()

@@ -32,7 +32,7 @@ def count_batches(out: Path) -> int:
     return sum(file.name.isdecimal() for file in commits.iterdir()) if commits.is_dir() else 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.needs("Java")
 @pytest.mark.conforms("USR-7")
 def test_each_record_is_once_in_the_sink_of_a_query_that_was_killed(tmp_path: Path, spark: SparkSession) -> None:
