@@ -59,7 +59,7 @@ class CommandGroup(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@click.version_option(package_name="relay")
+@click.version_option(package_name="sitestack")
 @click.pass_context
 def relay(ctx: click.Context) -> None:
     """Reliable, ordered multicast inside a data centre, relayed without loss between data centres."""

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from relay.events import BridgeSend, Listen
+from relay.unicast import forwarding
 from sitestack.journal import records
 from sitestack.model.frame import Frame
 from sitestack.promises import History, check_all
@@ -101,6 +102,21 @@ def test_who_dies_before_its_application_sees_a_message_has_not_answered_for_it(
     assert not script.relay("C").expects_answers()
     [told] = [record for record in script["C"].records if isinstance(record, records.Unreach)]
     assert told.certainty == "unknown"
+    verdict(script)
+
+
+def test_who_dies_after_it_wrote_to_the_bridge_has_delivered_what_it_said_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that leaves at once. D gives it, and dies before its application sees the message; D's journal has it."""
+    monkeypatch.setattr(forwarding, "REPLY_DELAY_S", 0.0)
+    script = two_sites()
+    script.kill_before("D", "hand_over", partial(carries, "to D"))
+    script.send("C", "to D", to=script.proxy("D"))
+    script.run(ACROSS)
+    assert not script["D"].alive
+    assert (recorded(script, "D"), script.delivered("D")) == (1, [])
+    assert not script.relay("C").expects_answers(), "the answer has come"
+    script.view("E", "F")
+    assert not any(isinstance(record, records.Unreach) for record in script["C"].records)
     verdict(script)
 
 
