@@ -68,8 +68,19 @@ class MessageKeys:
     async def delivered(self, key: bytes) -> Known:
         """Wait until a message with this key is delivered here."""
         while (known := self.known(key)) is None:
-            await self._awaited.setdefault(key, trio.Event()).wait()
+            awaited = self._awaited.setdefault(key, trio.Event())
+            try:
+                await awaited.wait()
+            finally:
+                # Whoever gives up leaves nothing behind: the message may never come.
+                if self._awaited.get(key) is awaited and not awaited.statistics().tasks_waiting:
+                    del self._awaited[key]
         return known
+
+    @property
+    def awaited(self) -> int:
+        """For how many keys somebody waits."""
+        return len(self._awaited)
 
     def is_repeat(self, batch: Batch) -> bool:
         """Whether a message with the key of this one has been delivered; if not, this one has now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -43,9 +44,9 @@ class Sending(Calling, ManySender):
     _burst_bytes: int
 
     @property
+    @abstractmethod
     def view(self) -> View:
         """The view in force. It may be ahead of the views that the application has received so far."""
-        raise NotImplementedError
 
     async def send(
         self,

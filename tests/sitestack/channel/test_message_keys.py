@@ -59,6 +59,18 @@ async def test_a_message_without_loopback_is_known_by_its_key_too(autojump_clock
         assert [message.payload for message in await take(b, 2)] == [b"pay", b"next"]
 
 
+async def test_who_gives_up_waiting_for_a_key_leaves_nothing_behind(autojump_clock: MockClock) -> None:
+    keys = MessageKeys()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keys.delivered, b"1")
+        for key in (b"1", b"2"):
+            with trio.move_on_after(1):
+                await keys.delivered(key)
+        assert keys.awaited == 1, "one is still waiting for the first"
+        assert not keys.is_repeat(batch_of(b"1"))
+    assert keys.awaited == 0
+
+
 async def test_a_key_is_for_a_multicast_and_short(autojump_clock: MockClock) -> None:
     async with members("A") as (a,):
         with pytest.raises(LocalError, match="only a multicast can have a key"):
