@@ -281,9 +281,11 @@ class RemovePhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class FindPhysical(Event):
-    """Up from the resolver to discovery: a frame waits for a member whose physical address is unknown (WHO-HAS)."""
+    """Up to discovery: where is this member (WHO-HAS)? The resolver has a frame for it and no address."""
 
     member: Address
+    #: From path MTU discovery: nothing of any size arrives where it was known to be, so what is known is no answer.
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,18 @@ PATH_MTU = (
         (f"{PATHS}::test_a_member_whose_large_datagrams_do_not_arrive_sends_them_in_slices",),
     ),
     Mutant(
+        "MTU-elsewhere",
+        "nobody asks where a member is whom nothing of any size reaches",
+        (
+            Edit(
+                "sitestack/layers/path_mtu/layer.py",
+                "            return [Up(FindPhysical(member, again=True))]\n",
+                "            return []\n",
+            ),
+        ),
+        ("tests/simulation/test_places.py::test_who_has_moved_unheard_is_asked_for_when_nothing_arrives_at_the_old_place",),
+    ),
+    Mutant(
         "MTU-raise",
         "a limit stays when the network is mended",
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sitestack.layers.discovery.headers import IHave
 from sitestack.layers.membership import Membership
 from sitestack.model.address import Physical
 from sitestack.model.events import ViewInstalled
@@ -28,6 +29,19 @@ def test_who_has_moved_is_reached_at_its_new_address() -> None:
     script.everywhere("C", "b1", within=1.0)
     say(script, "C", "c1")
     script.everywhere("ABC", "c1", within=1.0)
+    verdict(script)
+
+
+@pytest.mark.conforms("LA-5")
+def test_who_has_moved_unheard_is_asked_for_when_nothing_arrives_at_the_old_place() -> None:
+    """A16: it announces its new address a few times; who was parted from it then hears it, and would never be heard."""
+    script = site("A", "B", "C")
+    announced = script.hold("C", "B", IHave)
+    move(script, "C", Physical("10.0.9.9", 7800))
+    script.run(2.0)
+    announced.stop()
+    script.send("B", "b1", to=script["C"].local.address)
+    script.everywhere("C", "b1", within=3.0)
     verdict(script)
 
 

@@ -223,7 +223,7 @@ class Discovery(Layer):
                 return [Up(event)]
             return handle(headers[-1], event.source, now) if self._directory.physical else [Dropped("not_connected")]
         if isinstance(event, FindPhysical):
-            return self._lookup.find(event.member, self._hosts())
+            return self._lookup.find(event.member, event.again, self._hosts())
         if isinstance(event, ViewInstalled):
             return self._lookup.install(event.view, event.previous, now)
         if isinstance(event, Left):

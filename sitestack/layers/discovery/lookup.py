@@ -84,10 +84,10 @@ class Lookup:
 
     # -- one member that is looked for -----------------------------------------------------------------------------
 
-    def find(self, member: Address, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
-        """The resolver has a frame for this member: tell where it is, or ask everybody."""
+    def find(self, member: Address, again: bool, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
+        """There is a frame for this member: tell where it is, or ask everybody; `again`: it does not seem to be there."""
         known = self._contacts.get(member)
-        if known is not None:
+        if known is not None and not again:
             return [Down(SetPhysical(member, known.physical, known.version))]
         directory = self._directory
         if not directory.physical:

@@ -10,6 +10,8 @@ heartbeats, questions and answers pass, so nobody is suspected; the first large 
 would wait for the member that lacks it. Slices are put together below all layers, so that frames which are numbered already
 get through as well (`sitestack/wire/slices.py`).
 
+Where not even the smallest probe is answered the member may have another address by now, and discovery asks for it.
+
 Nothing is probed while everything arrives. A limit is looked at again from time to time, and goes when the full size passes.
 
 Source: RFC 8899, Datagram Packetization Layer Path MTU Discovery; its base size of 1,200 bytes; faults F26, S8.
@@ -22,7 +24,7 @@ from typing import ClassVar
 
 from sitestack.layers.path_mtu.headers import HEADERS, Probe, ProbeAnswer
 from sitestack.model.address import Address
-from sitestack.model.events import Event, Left, ViewInstalled
+from sitestack.model.events import Event, FindPhysical, Left, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.path_events import NarrowPath, PathDoubt, SendAlone
@@ -158,7 +160,7 @@ class PathMtu(Layer):
 
     def _doubt(self, member: Address, now: float) -> list[Effect]:
         last = self._searches.get(member)
-        if len(self._sizes) == 1 or (last is not None and now < last.begun + self._config.search_interval_s):
+        if last is not None and now < last.begun + self._config.search_interval_s:
             return []
         return self._search(member, now)
 
@@ -195,12 +197,15 @@ class PathMtu(Layer):
         return self._conclude(member, search, now) if answer.size == self._sizes[0] else []
 
     def _conclude(self, member: Address, search: _Search, now: float) -> list[Effect]:
-        """End a search: the largest size that was answered passes. No answer at all says nothing about sizes."""
+        """End a search: the largest size that was answered passes.
+
+        No answer at all says nothing about sizes. The member may have moved, and not have been heard when it said so (A16).
+        """
         search.due = None
+        if not search.answered:
+            return [Up(FindPhysical(member, again=True))]
         before = self._limits.pop(member, None)
-        passes = max(search.answered, default=None if before is None else before[0])
-        if passes is None:
-            return []
+        passes = max(search.answered)
         if passes == self._sizes[0]:
             return [] if before is None else [*self._limit(member, None), self._tell(member, None)]
         self._limits[member] = (passes, now + self._config.raise_interval_s)

@@ -7,7 +7,7 @@ import pytest
 from sitestack.layers.path_mtu import PathMtu, PathMtuConfig
 from sitestack.layers.path_mtu.headers import Probe, ProbeAnswer
 from sitestack.model.address import Address
-from sitestack.model.events import Left, ViewInstalled
+from sitestack.model.events import FindPhysical, Left, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.path_events import NarrowPath, PathDoubt, SendAlone
 from sitestack.model.view import View
@@ -85,9 +85,10 @@ def test_a_lost_probe_is_sent_again_and_one_answer_to_the_full_size_ends_the_sea
     assert layer.levels()["narrow_paths"].now == 0
 
 
-def test_no_answer_at_all_says_nothing_about_sizes() -> None:
-    layer = layer_of()
-    assert search(layer, B, (), 0.0) == []
+@pytest.mark.parametrize("datagram_bytes_max", [60_000, 1_200])
+def test_no_answer_at_all_says_nothing_about_sizes_and_the_member_may_be_elsewhere(datagram_bytes_max: int) -> None:
+    layer = layer_of(datagram_bytes_max=datagram_bytes_max)
+    assert search(layer, B, (), 0.0) == [Up(FindPhysical(B, again=True))]
     assert layer.levels()["narrow_paths"].now == 0
 
 
@@ -165,8 +166,8 @@ def test_who_has_never_answered_is_sent_no_probes_unless_it_is_a_member() -> Non
     assert len(probes(layer.down(PathDoubt(B, False), 0.0))) == 4
 
 
-def test_datagrams_of_the_least_size_are_never_searched_for() -> None:
-    assert layer_of(datagram_bytes_max=1_200).down(PathDoubt(B, True), 0.0) == []
+def test_where_all_datagrams_have_the_least_size_there_is_one_to_try() -> None:
+    assert search(layer_of(datagram_bytes_max=1_200), B, (1_200,), 0.0) == []
 
 
 def test_who_has_left_searches_no_more() -> None:
