@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from relay.events import SlowSite
 from relay.instruments.simulation.levels_at_rest import unsettled
-from relay.instruments.simulation.liveness import Liveness
+from relay.instruments.simulation.liveness import DETECTION_S, Liveness
 from relay.instruments.simulation.missed import unaccounted
 from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import Plan
@@ -28,7 +28,7 @@ from sitestack.sim.process import Process
 from sitestack.sim.world import World
 
 K = TypeVar("K")
-#: The most merge views that one member may install after a heal (M3).
+#: The most merge views that one member may install after a heal, for the parts that there are by then (M3).
 MERGES_MAX = 2
 
 
@@ -49,7 +49,7 @@ class SeedVerdict:
         if plan.loss or plan.corruption:
             return
         for process in self._world.processes:
-            if _merges(process, 0):
+            if _merged(process, 0):
                 self._calm_merges.append(f"A13 {_label(process)}: installed a merge view in a calm start")
 
     def healed(self) -> None:
@@ -108,12 +108,21 @@ class SeedVerdict:
         ]
 
     def _merge_storms(self) -> list[str]:
-        counted = [(process, _merges(process, self._healed_ns)) for process in self._world.processes]
-        return [
-            f"M3 {_label(process)}: installed {merges} merge views after everything was healed"
-            for process, merges in counted
-            if merges > MERGES_MAX
-        ]
+        """M3. A member whose companion has just gone on without it becomes a part after the heal: one merge more for each."""
+        detected_ns = self._healed_ns + int(DETECTION_S * 1e9)
+        founded = {
+            record.vid
+            for process in self._world.processes
+            for record in process.records
+            if isinstance(record, records.View) and record.kind == "view" and self._healed_ns < record.t <= detected_ns
+        }
+        said = []
+        for process in self._world.processes:
+            late = {vid for view in _merged(process, self._healed_ns) for vid, _ in view.subs if vid in founded}
+            merges, most = len(_merged(process, self._healed_ns)), MERGES_MAX + len(late)
+            if merges > most:
+                said.append(f"M3 {_label(process)}: installed {merges} merge views after everything was healed, not {most}")
+        return said
 
     def _farewells(self) -> list[str]:
         """S16. A leaving member waits for its messages for a bounded time, and counts those it never saw delivered."""
@@ -200,8 +209,8 @@ def _note_first(times: dict[K, int], key: K, t: int) -> None:
     times[key] = min(t, times.get(key, t))
 
 
-def _merges(process: Process, since_ns: int) -> int:
-    return sum(isinstance(r, records.View) and r.kind == "merge" and r.t >= since_ns for r in process.records)
+def _merged(process: Process, since_ns: int) -> list[records.View]:
+    return [r for r in process.records if isinstance(r, records.View) and r.kind == "merge" and r.t >= since_ns]
 
 
 def _missing(process: Process) -> int:
