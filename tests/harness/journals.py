@@ -138,15 +138,20 @@ class Told(Journal):
         return History.of(self.records, running=fate is Fate.RUNNING)
 
 
-def paused_sender(held: bool) -> tuple[Told, Told, Told]:
-    """A stood still after it had sent 1, and joins B, and C who came meanwhile; `held`: B had delivered it before C came."""
+def paused_sender(held: bool, founded: bool = False) -> tuple[Told, Told, Told]:
+    """A stood still after it had sent 1, and joins B, and C who came meanwhile; `held`: B had delivered it before C came.
+
+    `founded`: C did not join B, it had begun alone and was merged with it.
+    """
     a, b, c = Told("NYC", "A").view("1A", "AB"), Told("NYC", "B").view("1A", "AB"), Told("NYC", "C")
     a.send(1).view("2A", "A", lineage="2A")
     if held:
         b.deliver("A", 1)
     b.view("2B", "B")
+    if founded:
+        c.view("1C", "C", lineage="1C")
     for each in (b, c):
-        each.view("3B", "BC")
+        each.view("3B", "BC", subs=[("1C", "C"), ("2B", "B")] if founded else ())
     for each in (a, b, c):
         each.view("4A", "ABC", lineage="4A", subs=[("2A", "A"), ("3B", "BC")])
     a.deliver("A", 1).send(2)

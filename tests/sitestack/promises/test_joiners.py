@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.harness.journals import broken, check, paused_sender
 
 
-def test_what_stood_in_a_joiners_state_is_not_owed_to_it_when_its_sender_delivers_it_after_a_merge() -> None:
-    assert broken(check(*paused_sender(held=True))) == set()
-    assert broken(check(*paused_sender(held=False))) == {"L3", "L9"}
+@pytest.mark.parametrize("founded", [False, True])
+def test_what_stood_in_a_joiners_state_is_not_owed_to_it_when_its_sender_delivers_it_after_a_merge(founded: bool) -> None:
+    """Who founded a site alone and was merged has the senders' past as history like a joiner."""
+    assert broken(check(*paused_sender(held=True, founded=founded))) == set()
+    assert broken(check(*paused_sender(held=False, founded=founded))) == {"L3", "L9"}

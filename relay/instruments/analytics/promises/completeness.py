@@ -29,6 +29,11 @@ from relay.instruments.analytics.ranges import (
 from relay.instruments.analytics.reception import find_duplicates, find_gaps, find_holes, find_late, find_misplaced_gaps
 from sitestack.promises.order import AGAIN, GAP_DELIVERED, GAP_EARLY, LATE, PASSED_OVER
 
+#: In SQL, over the columns of `_delivered_by_others`: the other process had it before the two were in the view that counts.
+INHERITED = (
+    "coalesce(other_stay < entered, false) or coalesce(other_stay < met_entered and not array_contains(members, uuid), false)"
+)
+
 
 def measure_completeness(runs: DataFrame, received: DataFrame) -> DataFrame:
     """A row for each reception with its numbers of messages: `delivered`, `duplicated`, `reordered`, `in_gaps` and `missing`.
@@ -137,12 +142,20 @@ def _delivered_by_others(holes: DataFrame, received: DataFrame, stays: DataFrame
     """The parts of the holes that other processes of the site delivered, with the view in which they did.
 
     `own_vid` is the view in which the hole was passed; `inherited` says that the other process delivered the part before it
-    was in the first view of the process with the hole.
+    was in the first view of the process with the hole, or, in a view without that process, before it was in the first view of
+    that process with the origin.
     """
     own = stays.select("uuid", "stay", F.col("vid").alias("own_vid"))
     joined = stays.where("previous_vid is null").select("uuid", F.col("vid").alias("first_vid"))
-    placed = holes.join(F.broadcast(own), ["uuid", "stay"], "left").join(F.broadcast(joined), "uuid", "left")
+    meetings = stays.select("uuid", "stay", "vid", F.explode("members").alias("origin"))
+    met = meetings.groupBy("uuid", "origin").agg(F.min_by("vid", "stay").alias("met_vid"))
+    placed = (
+        holes.join(F.broadcast(own), ["uuid", "stay"], "left")
+        .join(F.broadcast(joined), "uuid", "left")
+        .join(F.broadcast(met), ["uuid", "origin"], "left")
+    )
     entries = stays.select(F.col("uuid").alias("other_uuid"), F.col("vid").alias("first_vid"), F.col("stay").alias("entered"))
+    entered_met = entries.select("other_uuid", F.col("first_vid").alias("met_vid"), F.col("entered").alias("met_entered"))
     views = stays.select("uuid", "stay", "vid", "members", "next_vid", "next_kind")
     deliveries = received.join(F.broadcast(views), ["uuid", "stay"], "left")
     same = [F.col(f"hole.{name}") == F.col(f"other.{name}") for name in ("site", *STREAM)]
@@ -150,7 +163,7 @@ def _delivered_by_others(holes: DataFrame, received: DataFrame, stays: DataFrame
         placed.alias("hole")
         .join(deliveries.alias("other"), [*same, F.col("hole.uuid") != F.col("other.uuid"), overlap("hole", "other")])
         .select(
-            *[f"hole.{name}" for name in (*RECEPTION, "position", "own_vid", "first_vid")],
+            *[f"hole.{name}" for name in (*RECEPTION, "position", "own_vid", "first_vid", "met_vid")],
             common_first("hole", "other").alias("first"),
             common_last("hole", "other").alias("last"),
             *[f"other.{name}" for name in ("vid", "members", "next_vid", "next_kind")],
@@ -158,6 +171,7 @@ def _delivered_by_others(holes: DataFrame, received: DataFrame, stays: DataFrame
             F.col("other.stay").alias("other_stay"),
         )
         .join(F.broadcast(entries), ["other_uuid", "first_vid"], "left")
-        .withColumn("inherited", F.coalesce(F.col("other_stay") < F.col("entered"), F.lit(False)))
-        .drop("other_uuid", "other_stay", "first_vid", "entered")
+        .join(F.broadcast(entered_met), ["other_uuid", "met_vid"], "left")
+        .withColumn("inherited", F.expr(INHERITED))
+        .drop("other_uuid", "other_stay", "first_vid", "met_vid", "entered", "met_entered")
     )

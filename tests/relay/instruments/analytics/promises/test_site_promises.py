@@ -132,6 +132,14 @@ def joiner_owes_what_a_paused_sender_brings_back() -> Run:
     return Run(paused_sender(held=False), {"L3": "C", "L9": "C"})
 
 
+def founder_has_it_from_whom_it_met() -> Run:
+    return Run(paused_sender(held=True, founded=True), {})
+
+
+def founder_owes_what_a_paused_sender_brings_back() -> Run:
+    return Run(paused_sender(held=False, founded=True), {"L3": "C", "L9": "C"})
+
+
 def nobody_delivered_it() -> Run:
     a, b = members()
     a.send(1).send(2)
@@ -337,6 +345,7 @@ RUNS: list[Callable[[], Run]] = [
     *(sound, never_sent, other_contents, cut_anew, used_twice, torn_send_of_a_crashed_origin, two_torn_sends),
     *(second_delivery, hole, late, joiner_owes_nothing_from_before, joiner_owes_what_comes_in_its_view, nobody_delivered_it),
     *(joiner_has_it_in_its_state, joiner_owes_what_a_paused_sender_brings_back),
+    *(founder_has_it_from_whom_it_met, founder_owes_what_a_paused_sender_brings_back),
     *(unicasts_in_order_unless_reported, out_of_band_in_any_order, out_of_band_once_and_all, unicast_for_another),
     *(
         out_of_band_for_another,
