@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import click
 
@@ -14,10 +14,10 @@ from relay.cli.output import json_option, print_json, print_verdict, progress_ba
 from relay.cli.running import run_until_signal
 from relay.instruments.demo import demo_table, read_lines
 from relay.instruments.drills.executor import MemberDied
-from relay.instruments.drills.layout import Discovery
+from relay.instruments.drills.layout import Discovery, require_names
 from relay.instruments.drills.load import DrillPlan
 from relay.instruments.drills.local import open_local
-from relay.instruments.drills.plan import Action, Drill, DrillLoad
+from relay.instruments.drills.plan import Action, Drill, DrillLoad, seat_members
 from relay.instruments.drills.result import DrillResult
 from relay.instruments.drills.run import Phase, run_drill
 from relay.instruments.drills.sites import NotReady
@@ -49,11 +49,11 @@ PHASES: dict[Phase, str] = {
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals in this directory.")
 @click.option(
     "--discovery",
-    type=click.Choice(["multicast", "hosts", "router", "router-tcp", "tunnel"]),
+    type=click.Choice(get_args(Discovery)),
     default="multicast",
     show_default=True,
-    help="How the members of a site find each other: by multicast, a list of hosts, or two gossip routers, with UDP or TCP; "
-    "in a tunnel they also talk through these.",
+    help="How the members of a site find each other: by multicast, a list of hosts, a name in DNS, or two gossip routers, with "
+    "UDP or TCP; in a tunnel they also talk through these.",
 )
 @json_option
 @click.pass_context
@@ -78,6 +78,8 @@ def command(
     if kill == "relay" and members < 2:
         raise click.UsageError("--kill relay needs --members 2 or more: somebody has to take over.", ctx)
     plan = _plan(read_lines(input_), members, rate, kill)
+    if discovery == "dns":
+        require_names(seat_members(plan.drill.sites, plan.drill.members))
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-demo-")))
         journals = journal or directory / "journal"

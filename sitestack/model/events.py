@@ -281,10 +281,9 @@ class RemovePhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class FindPhysical(Event):
-    """Up to discovery: where is this member (WHO-HAS)? The resolver has a frame for it and no address."""
+    """Up to discovery: where is this member (WHO-HAS)? `again`: nothing arrives where it was, as path MTU discovery saw."""
 
     member: Address
-    #: From path MTU discovery: nothing of any size arrives where it was known to be, so what is known is no answer.
     again: bool = False
 
 

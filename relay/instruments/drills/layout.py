@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from relay.instruments.drills.plan import Seat
+from sitestack.model.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
 #: Range for the ports of multicast groups: below the ports that the system gives out by itself.
 _GROUP_PORTS = (20_000, 32_000)
 
-#: How members find each other: by multicast, a list of hosts, or gossip routers, with UDP or TCP; in a tunnel they also talk
-#: through these.
-Discovery = Literal["multicast", "hosts", "router", "router-tcp", "tunnel"]
+#: How members find each other: by multicast, a list of hosts, a name of all members of a site, or gossip routers, with UDP or
+#: TCP; in a tunnel they also talk through these.
+Discovery = Literal["multicast", "hosts", "dns", "router", "router-tcp", "tunnel"]
 _KINDS: dict[Discovery, str] = {"router": "udp", "router-tcp": "tcp", "tunnel": "tunnel"}
 #: Routers of a run: two, so that one can be lost.
 _ROUTERS = 2
@@ -38,8 +39,10 @@ class Ports:
     datagrams: Mapping[Seat, int]
     #: Multicast group and port of each site, where there is multicast.
     groups: Mapping[str, tuple[str, int]]
-    #: The address of each member that has one of its own, on a wire.
+    #: The address of each member that has one of its own: on a wire, or of the loopback network.
     addresses: Mapping[Seat, str] = field(default_factory=dict)
+    #: The name in DNS that stands for the addresses of all members of a site.
+    names: Mapping[str, str] = field(default_factory=dict)
     #: The ports of the gossip routers, and the transport of members that use them.
     routers: Sequence[int] = ()
     kind: str = "udp"
@@ -66,16 +69,44 @@ DIRECT = Detours()
 def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Ports]:
     """Ports for all members; inside the block the system gives the bridge ports to no other process."""
     reserved: list[socket.socket] = []
+    sites = [*dict.fromkeys(seat.site for seat in seats)]
     try:
         bridges = {seat: _reserve(reserved) for seat in seats}
+        if discovery == "dns":
+            ports = {site: _reserve_pair(reserved) for site in sites}
+            datagrams = {seat: ports[seat.site] for seat in seats}
+            yield Ports(bridges, datagrams, {}, own_addresses(seats), {site: dns_name(site) for site in sites})
+            return
         datagrams = {seat: _reserve_pair(reserved) for seat in seats} if discovery == "hosts" else {}
-        sites = dict.fromkeys(seat.site for seat in seats) if discovery == "multicast" else {}
+        groups = {site: draw_group() for site in sites} if discovery == "multicast" else {}
         routers = [_reserve(reserved) for _ in range(_ROUTERS)] if discovery in _KINDS else []
-        groups = {site: draw_group() for site in sites}
         yield Ports(bridges, datagrams, groups, routers=routers, kind=_KINDS.get(discovery, "udp"))
     finally:
         for each in reserved:
             each.close()
+
+
+def dns_name(site: str) -> str:
+    """The name that stands for all members of a site."""
+    return f"{site.lower()}.members.test"
+
+
+def own_addresses(seats: Sequence[Seat]) -> dict[Seat, str]:
+    """An address of the loopback network for each member: 127.1.0.1 is the first one of the first site."""
+    sites = [*dict.fromkeys(seat.site for seat in seats)]
+    ranks = {seat: [each for each in seats if each.site == seat.site].index(seat) for seat in seats}
+    return {seat: f"127.{sites.index(seat.site) + 1}.0.{ranks[seat] + 1}" for seat in seats}
+
+
+def require_names(seats: Sequence[Seat]) -> None:
+    """Raises ConfigurationError unless the name of each site stands for the addresses of its members."""
+    for site in dict.fromkeys(seat.site for seat in seats):
+        wanted = [address for seat, address in own_addresses(seats).items() if seat.site == site]
+        found: set[str] = set()
+        with suppress(OSError):
+            found = {str(info[4][0]) for info in socket.getaddrinfo(dns_name(site), None, socket.AF_INET)}
+        if found != set(wanted):
+            raise ConfigurationError(f"{dns_name(site)} must stand for {', '.join(wanted)}, in DNS or in the hosts file.")
 
 
 def write_configurations(
@@ -112,15 +143,17 @@ def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]
     for other, port in ports.bridges.items():
         if other.site != seat.site:
             peers.setdefault(other.site, []).append(f"{ports.host(other)}:{detours.bridges.get((seat, other), port)}")
-    ours = {other: port for other, port in ports.datagrams.items() if other.site == seat.site}
+    discovery: dict[str, Any] = {"routers": [f"{LOOPBACK}:{port}" for port in ports.routers]}
+    if ports.names:
+        discovery["dns"] = f"{ports.names[seat.site]}:{ports.datagrams[seat]}"
+    else:
+        ours = {other: port for other, port in ports.datagrams.items() if other.site == seat.site}
+        discovery["initial_hosts"] = [f"{LOOPBACK}:{detours.datagrams.get(other, port)}" for other, port in ours.items()]
     return {
         "site": seat.site,
         "name": seat.name,
         "transport": _transport(seat, ports, detours),
-        "discovery": {
-            "initial_hosts": [f"{LOOPBACK}:{detours.datagrams.get(other, port)}" for other, port in ours.items()],
-            "routers": [f"{LOOPBACK}:{port}" for port in ports.routers],
-        },
+        "discovery": discovery,
         "relay": {"bridge": {"bind": f"{ports.host(seat)}:{ports.bridges[seat]}", "peers": peers}},
     }
 
@@ -132,7 +165,7 @@ def _transport(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
         return {"interface": ports.host(seat), "multicast_group": group, "multicast_port": port}
     if ports.routers:
         return {"interface": LOOPBACK, "multicast": False, "kind": ports.kind}
-    plain = {"interface": LOOPBACK, "multicast": False, "port": ports.datagrams[seat]}
+    plain = {"interface": ports.host(seat), "multicast": False, "port": ports.datagrams[seat]}
     if seat in detours.datagrams:
         plain |= {"external_host": LOOPBACK, "external_port": detours.datagrams[seat]}
     return plain
