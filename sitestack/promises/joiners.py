@@ -2,43 +2,59 @@
 
 A message can be delivered there and again later, by its sender that stood still meanwhile and comes back with a merge view.
 Who joined in between is not owed it a second time. Nor is who founded a site alone, and then met the others in a merge: of a
-sender that was in none of its views it takes over what they had delivered without it, as a joiner does.
+sender that was in none of its views it takes over what they had delivered without it, as a joiner does. What a companion had as
+history itself is handed on, though nobody lives any more who delivered it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
 
 from sitestack.journal import records
+from sitestack.model.address import Address
 from sitestack.promises.history import History
 from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Stream
 
 
 def find_inherited(joiner: History, stream: Stream, members: Iterable[History]) -> Ranges:
-    """The numbers of a stream of its own site that others had delivered before they were in its first view with it, and those
-    that they had delivered in views without it before they were in its first view with the sender.
+    """The numbers of a stream of its own site that others had, before they were in its first view with it; and those that they
+    had delivered, in views without it, before they were in its first view with the sender.
     """
-    inherited = Ranges()
     if stream.site != joiner.site:
-        return inherited
-    joined, met = joiner.first_view, _first_with(joiner, stream)
-    for other in members:
-        reception = other.receptions.get(stream)
-        if other is joiner or reception is None:
-            continue
-        before_joining, before_meeting = _stay_in(other, joined), _stay_in(other, met)
-        for run in reception.runs:
-            view = other.stays[run.stay].view
-            alone = view is None or joiner.uuid not in view.members
-            if run.stay < before_joining or (run.stay < before_meeting and alone):
-                inherited.add(run.first, run.last)
-    return inherited
+        return Ranges()
+    others = {history.uuid: history for history in members}
+
+    @cache
+    def inherited(uuid: Address, until: int) -> Ranges:
+        """What a process had as history when its stay of this number began."""
+        heir, found = others.get(uuid, joiner), Ranges()
+        for view in _meetings(heir, stream):
+            if heir.stay_in[view.vid] < until:
+                for other in others.values():
+                    entered = other.stay_in.get(view.vid, 0)
+                    if other is not heir and entered > 1:
+                        found |= inherited(other.uuid, entered) | _delivered(other, stream, entered, heir, view)
+        return found
+
+    return inherited(joiner.uuid, len(joiner.stays))
 
 
-def _stay_in(history: History, view: records.View | None) -> int:
-    return 0 if view is None else history.stay_in.get(view.vid, 0)
+def _meetings(history: History, stream: Stream) -> Iterator[records.View]:
+    """Its first view, and its first view with the sender."""
+    first = history.first_view
+    met = next((view for _, view in history.placed_stays() if stream.origin in view.members), None)
+    return iter(dict.fromkeys(view for view in (first, met) if view is not None))
 
 
-def _first_with(joiner: History, stream: Stream) -> records.View | None:
-    return next((view for _, view in joiner.placed_stays() if stream.origin in view.members), None)
+def _delivered(other: History, stream: Stream, until: int, heir: History, view: records.View) -> Ranges:
+    """What `other` delivered before its stay of this number; if that began with a later view than the heir's first one, in views
+    without the heir.
+    """
+    found, reception = Ranges(), other.receptions.get(stream)
+    for run in () if reception is None else reception.runs:
+        there = other.stays[run.stay].view
+        if run.stay < until and (view is heir.first_view or there is None or heir.uuid not in there.members):
+            found.add(run.first, run.last)
+    return found

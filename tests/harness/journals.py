@@ -162,6 +162,24 @@ def paused_sender(held: bool, founded: bool = False) -> tuple[Told, Told, Told]:
     return a, b, c
 
 
+def outlived_sender() -> tuple[Told, ...]:
+    """As `paused_sender`, but B, which had delivered 1, has died when A joins C, and D whom only C has met."""
+    a, b, c, d = Told("NYC", "A").view("1A", "AB"), Told("NYC", "B").view("1A", "AB"), Told("NYC", "C"), Told("NYC", "D")
+    a.send(1).view("2A", "A", lineage="2A")
+    b.deliver("A", 1).view("2B", "B")
+    for each in (b, c):
+        each.view("3B", "BC")
+    c.view("4C", "C")
+    for each in (c, d):
+        each.view("5C", "CD")
+    for each in (a, c, d):
+        each.view("6A", "ACD", lineage="6A", subs=[("2A", "A"), ("5C", "CD")])
+    a.deliver("A", 1).send(2)
+    for each in (a, c, d):
+        each.deliver("A", 2)
+    return a, b, c, d
+
+
 def check(*told: Told, crashed: str = "", stopped: str = "", quiescent: bool = True, total: bool = True) -> Report:
     """The report on a run of these processes; those neither crashed nor stopped lived to the end."""
     fates = {**dict.fromkeys(crashed, Fate.CRASHED), **dict.fromkeys(stopped, Fate.STOPPED)}

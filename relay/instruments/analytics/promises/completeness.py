@@ -16,6 +16,7 @@ from relay.instruments.analytics.facts import (
     settle,
     stream_text,
 )
+from relay.instruments.analytics.promises.elders import find_elders, find_elders_met
 from relay.instruments.analytics.promises.findings import phrase, tell_ranges, text, to_findings, unite
 from relay.instruments.analytics.ranges import (
     common_first,
@@ -128,8 +129,21 @@ def find_owed(holes: DataFrame, received: DataFrame, stays: DataFrame) -> DataFr
     judged = settle(pieces.withColumn("shared", F.coalesce(is_shared, F.lit(False))))
     nobodys = subtract_ranges(holes, judged.where("not shared"), keys)
     owed = merge_ranges(judged.where("shared").select(*keys, "first", "last").unionByName(nobodys), keys)
-    owed = subtract_ranges(owed, judged.where("inherited"), keys)
+    owed = settle(subtract_ranges(owed, judged.where("inherited"), keys))
+    if not owed.isEmpty():
+        owed = subtract_ranges(owed, _handed_on(owed, received, stays), keys)
     return owed.join(holes.select(*keys, "before"), list(keys))
+
+
+def _handed_on(owed: DataFrame, received: DataFrame, stays: DataFrame) -> DataFrame:
+    """What others had as history themselves, and handed on."""
+    elders = find_elders(stays)
+    heirs = owed.select(*RECEPTION, "position").distinct()
+    joined = heirs.join(F.broadcast(elders), "uuid")
+    met = heirs.join(F.broadcast(find_elders_met(stays, elders)), ["uuid", "origin"])
+    had = received.select("site", *STREAM, F.col("uuid").alias("elder"), "stay", "first", "last")
+    handed = joined.unionByName(met, allowMissingColumns=True).join(had, ["site", "elder", *STREAM]).where("stay < before")
+    return handed.select(*RECEPTION, "position", "first", "last")
 
 
 def find_unreached(events: DataFrame) -> DataFrame:

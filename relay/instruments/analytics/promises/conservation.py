@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from relay.instruments.analytics.facts import RECEPTION, STREAM, settle, stream_text
+from relay.instruments.analytics.promises.elders import find_elders
 from relay.instruments.analytics.promises.findings import phrase, tell_ranges, to_findings
 from relay.instruments.analytics.ranges import count_numbers, merge_ranges, subtract_ranges
 from sitestack.promises.sites import UNACCOUNTED
@@ -93,19 +94,6 @@ def _find_lasting(stays: DataFrame, processes: DataFrame) -> DataFrame:
 
 def _inherited(missing: DataFrame, stays: DataFrame, dealt_with: DataFrame) -> DataFrame:
     """What each process found dealt with when it joined: by those who were in its first view and came from another."""
-    first = stays.where("stay = 1").select("site", "uuid", "vid", F.explode("members").alias("elder"))
-    there = stays.where("stay > 1").select("site", F.col("uuid").alias("elder"), "vid", F.col("stay").alias("before"))
-    teachers = settle(first.join(there, ["site", "elder", "vid"]).select("uuid", "elder", "before"))
-    taught, known = teachers, teachers.count()
-    while True:
-        # An elder member may itself have inherited from members that were there before it.
-        onward = taught.select("uuid", F.col("elder").alias("between")).join(
-            teachers.select(F.col("uuid").alias("between"), "elder", "before"), "between"
-        )
-        taught = settle(taught.unionByName(onward.select("uuid", "elder", "before")).distinct())
-        if (grown := taught.count()) == known:
-            break
-        known = grown
-    elders = missing.select(*RECEPTION).distinct().join(F.broadcast(taught), "uuid")
+    elders = missing.select(*RECEPTION).distinct().join(F.broadcast(find_elders(stays)), "uuid")
     done = dealt_with.withColumnRenamed("uuid", "elder")
     return elders.join(done, ["site", "elder", *STREAM]).where("since < before").select(*RECEPTION, "first", "last")

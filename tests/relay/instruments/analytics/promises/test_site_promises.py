@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sitestack.journal import records
-from tests.harness.journals import OOB, SITE, UNICAST, Told, paused_sender
+from tests.harness.journals import OOB, SITE, UNICAST, Told, outlived_sender, paused_sender
 from tests.relay.instruments.analytics.promises.auditing import Judged, judge_both, store_told
 
 
@@ -138,6 +138,10 @@ def founder_has_it_from_whom_it_met() -> Run:
 
 def founder_owes_what_a_paused_sender_brings_back() -> Run:
     return Run(paused_sender(held=False, founded=True), {"L3": "C", "L9": "C"})
+
+
+def history_is_handed_on() -> Run:
+    return Run(outlived_sender(), {}, crashed="B")
 
 
 def nobody_delivered_it() -> Run:
@@ -345,7 +349,7 @@ RUNS: list[Callable[[], Run]] = [
     *(sound, never_sent, other_contents, cut_anew, used_twice, torn_send_of_a_crashed_origin, two_torn_sends),
     *(second_delivery, hole, late, joiner_owes_nothing_from_before, joiner_owes_what_comes_in_its_view, nobody_delivered_it),
     *(joiner_has_it_in_its_state, joiner_owes_what_a_paused_sender_brings_back),
-    *(founder_has_it_from_whom_it_met, founder_owes_what_a_paused_sender_brings_back),
+    *(founder_has_it_from_whom_it_met, founder_owes_what_a_paused_sender_brings_back, history_is_handed_on),
     *(unicasts_in_order_unless_reported, out_of_band_in_any_order, out_of_band_once_and_all, unicast_for_another),
     *(
         out_of_band_for_another,
