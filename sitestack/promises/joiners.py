@@ -49,8 +49,9 @@ def _meetings(history: History, stream: Stream) -> Iterator[records.View]:
 
 
 def _delivered(other: History, stream: Stream, until: int, heir: History, view: records.View) -> Ranges:
-    """What `other` delivered before its stay of this number; if that began with a later view than the heir's first one, in views
-    without the heir.
+    """What `other` delivered before its stay of this number, which began with `view`.
+
+    If that is a later view than the heir's first one: in views without the heir.
     """
     found, reception = Ranges(), other.receptions.get(stream)
     for run in () if reception is None else reception.runs:
