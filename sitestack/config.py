@@ -19,6 +19,7 @@ from sitestack.layers.nakack import NakAckConfig
 from sitestack.layers.path_mtu import PathMtuConfig
 from sitestack.layers.resolver import ResolverConfig
 from sitestack.layers.sequencer import SequencerConfig
+from sitestack.layers.short_ids import ShortIdsConfig
 from sitestack.layers.stability import StabilityConfig
 from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.layers.unicast import UnicastConfig
@@ -147,6 +148,8 @@ class ProtocolsConfig:
     path_mtu: PathMtuConfig = field(default_factory=PathMtuConfig)
     #: Where members are: from addresses to hosts and ports.
     resolver: ResolverConfig = field(default_factory=ResolverConfig)
+    #: Numbers of two bytes on the wire in place of uuids.
+    short_ids: ShortIdsConfig = field(default_factory=ShortIdsConfig)
 
 
 @dataclass(frozen=True, slots=True)
