@@ -287,6 +287,8 @@ class Stack:
         ids = None if self._ids is None else self._ids_for(frame)
         if self._encoded[0] is not frame:  # fan-out: the same frame to many addresses is encoded once
             self._encoded = (frame, self.codec.encode_frame(frame, ids))
+        if self._ids is not None and isinstance(frame.dest, Address):
+            ids = self._share_datagram(effect.to, frame.dest, ids)
         self._outbox.setdefault((effect.to, frame.dest, ids), []).append(self._encoded[1])
 
     def _ids_for(self, frame: Frame) -> ShortIds | None:
@@ -295,6 +297,14 @@ class Stack:
         if ids is None or frame.batch is None or frame.unreliable:
             return None
         return ids if frame.dest is None or frame.dest in ids.by_address else None
+
+    def _share_datagram(self, to: Physical | None, dest: Address, ids: ShortIds | None) -> ShortIds | None:
+        """The table of the datagram for a unicast. What has no ids, mostly acknowledgements, goes along with what has some."""
+        if ids is None:
+            return self._ids if (to, dest, self._ids) in self._outbox else None
+        if before := self._outbox.pop((to, dest, None), None):
+            self._outbox.setdefault((to, dest, ids), []).extend(before)
+        return ids
 
     def _datagrams(self) -> list[Datagram]:
         """Bundle the turn's frames: as many as fit into each datagram, in order, per destination."""
