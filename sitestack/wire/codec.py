@@ -164,11 +164,11 @@ class Codec:
         table = self._tables.get(name) if type(name) is bytes else None
         if table is None:
             raise ProtocolError("unknown_ids" if fields[0] == self.cluster else "cluster")
-        self.schema.ids = table.by_id
+        self.schema.short_ids = table.by_id
         try:
             return self._parse_datagram(fields, size)
         finally:
-            self.schema.ids = NO_IDS
+            self.schema.short_ids = NO_IDS
 
     def _parse_datagram(self, fields: Any, size: int) -> Datagram | Slice:
         if type(fields) is not list or len(fields) != 5:
@@ -231,8 +231,8 @@ class Codec:
 
     def _address(self, value: Any) -> Address:
         if type(value) is not bytes or len(value) != UUID_BYTES:
-            if type(value) is int and value in self.schema.ids:
-                return self.schema.ids[value]
+            if type(value) is int and value in self.schema.short_ids:
+                return self.schema.short_ids[value]
             raise ProtocolError("malformed")
         return self._parse_address(value)
 

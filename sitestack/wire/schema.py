@@ -86,8 +86,8 @@ def _addresses(schema: Schema) -> Callable[[Any], Address]:
     def parse(value: Any) -> Address:
         address = known.get(value) if type(value) is bytes else None
         if address is None:
-            if type(value) is int and value in schema.ids:
-                return schema.ids[value]
+            if type(value) is int and value in schema.short_ids:
+                return schema.short_ids[value]
             if type(value) is not bytes or len(value) != UUID_BYTES:
                 raise ProtocolError("field")
             if len(known) == ADDRESSES_MAX:
@@ -142,7 +142,7 @@ class Schema:
 
     def __init__(self, headers: Mapping[int, type[Header]], special: Mapping[Any, Converter]) -> None:
         #: The short ids that are read as addresses just now: those of the datagram that is parsed.
-        self.ids: Mapping[int, Address] = NO_IDS
+        self.short_ids: Mapping[int, Address] = NO_IDS
         self.parse_address = _addresses(self)
         self._converters: dict[Any, Converter] = {**_ATOMS, **special}
         self._converters[Address] = Converter(_same, self.parse_address)

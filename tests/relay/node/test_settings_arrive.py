@@ -66,6 +66,7 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "protocols.failure_detection": ("FailureDetection",),
     "protocols.path_mtu": ("PathMtu",),
     "protocols.resolver": ("Resolver",),
+    "protocols.short_ids": ("ShortIdsLayer",),
     # The bridge is made of it when the member runs.
     "relay.bridge": ("RelayChannel",),
     "relay.bridge.peers": ("Gateway", "Dialer", "Fence"),
