@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from sitestack.layers.path_mtu.headers import HEADERS, Probe, ProbeAnswer
 from sitestack.model.address import Address
-from sitestack.model.events import Event, Left, ViewInstalled
+from sitestack.model.events import Event, Left, TryNextPhysical, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.path_events import NarrowPath, PathDoubt, SendAlone
@@ -195,20 +195,24 @@ class PathMtu(Layer):
         return self._conclude(member, search, now) if answer.size == self._sizes[0] else []
 
     def _conclude(self, member: Address, search: _Search, now: float) -> list[Effect]:
-        """End a search: the largest size that was answered passes. No answer at all says nothing about sizes."""
+        """End a search: the largest size that was answered passes.
+
+        No answer at all says nothing about sizes: the way may be dead, and another address of the member reached by another.
+        Failure detection does not notice that where multicasts come by several networks.
+        """
         search.due = None
         before = self._limits.pop(member, None)
         passes = max(search.answered, default=None if before is None else before[0])
+        effects: list[Effect] = [] if search.answered else [Down(TryNextPhysical(member))]
         if passes is None:
-            return []
+            return effects
         if passes == self._sizes[0]:
             return [] if before is None else [*self._limit(member, None), self._tell(member, None)]
         self._limits[member] = (passes, now + self._config.raise_interval_s)
-        effects: list[Effect] = []
         if len(self._limits) > self._config.members_max:
             oldest = next(iter(self._limits))
             del self._limits[oldest]
-            effects = self._limit(oldest, None)
+            effects += self._limit(oldest, None)
         if before is None or before[0] != passes:
             effects += [*self._limit(member, passes), self._tell(member, passes)]
         return effects

@@ -95,6 +95,7 @@ FILE = {
 #: Where any other text, or any other number, will not do.
 OTHERS: dict[str, Any] = {
     "transport.interface": "127.0.0.2",
+    "transport.more_interfaces": ["127.0.0.2"],
     "transport.multicast_group": "239.1.2.3",
     "transport.external_host": "10.9.8.7",
     "discovery.initial_hosts": ["127.0.0.1:7999"],
@@ -173,7 +174,7 @@ def _nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         yield channel
 
     monkeypatch.setattr(node_channel, "member", built)
-    for kind in ("UdpTransport", "TcpTransport"):
+    for kind in ("UdpTransport", "SeveralUdp", "TcpTransport"):
         monkeypatch.setattr(site_open, kind, Sockets)
 
 

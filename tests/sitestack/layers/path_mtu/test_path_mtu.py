@@ -7,7 +7,7 @@ import pytest
 from sitestack.layers.path_mtu import PathMtu, PathMtuConfig
 from sitestack.layers.path_mtu.headers import Probe, ProbeAnswer
 from sitestack.model.address import Address
-from sitestack.model.events import Left, ViewInstalled
+from sitestack.model.events import Left, TryNextPhysical, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.path_events import NarrowPath, PathDoubt, SendAlone
 from sitestack.model.view import View
@@ -85,9 +85,9 @@ def test_a_lost_probe_is_sent_again_and_one_answer_to_the_full_size_ends_the_sea
     assert layer.levels()["narrow_paths"].now == 0
 
 
-def test_no_answer_at_all_says_nothing_about_sizes() -> None:
+def test_no_answer_at_all_says_nothing_about_sizes_and_has_another_address_tried() -> None:
     layer = layer_of()
-    assert search(layer, B, (), 0.0) == []
+    assert search(layer, B, (), 0.0) == [Down(TryNextPhysical(B))]
     assert layer.levels()["narrow_paths"].now == 0
 
 
