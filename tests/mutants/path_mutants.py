@@ -32,6 +32,15 @@ PATH_MTU = (
         (f"{PATHS}::test_a_member_whose_large_datagrams_do_not_arrive_sends_them_in_slices",),
     ),
     Mutant(
+        "MTU-dead-way",
+        "nobody turns to another address of a member whose multicasts come by another network",
+        (Edit("sitestack/layers/path_mtu/layer.py", "[] if search.answered else [Down(TryNextPhysical(member))]", "[]"),),
+        (
+            "tests/sitestack/layers/path_mtu/test_path_mtu.py"
+            "::test_no_answer_at_all_says_nothing_about_sizes_and_has_another_address_tried",
+        ),
+    ),
+    Mutant(
         "MTU-raise",
         "a limit stays when the network is mended",
         (

@@ -160,8 +160,8 @@ async def test_members_that_hear_everything_several_times_are_one_each_and_deliv
             await wait_for_view(a, 2)
             for n in range(20):
                 await a.send(b"all %d" % n)
-                await b.send(b"you %d" % n, "member", a.address)
-                await a.send(b"oob %d" % n, "member", b.address, oob=True)
+                await b.send(b"you %d" % n, target=a.address)
+                await a.send(b"oob %d" % n, target=b.address, oob=True)
             at_b = sorted([message.payload for message in await take(b, 40)])
             at_a = sorted([message.payload for message in await take(a, 40)])
             assert at_b == sorted([b"%s %d" % (kind, n) for kind in (b"all", b"oob") for n in range(20)])
