@@ -58,8 +58,9 @@ class ShortIdsConfig:
     """Short ids on the wire in place of uuids."""
 
     #: Whether this member writes short ids, and gives them out while it coordinates. Whoever does not reads them all the same,
-    #: so members may differ. They save about 58 bytes a datagram and cost time: that pays where single small messages cross a
-    #: line that is paid by the byte, and gains nothing where batches fill.
+    #: so members may differ; but all must run a version that has them, since an older one gets past no table. They save about
+    #: 58 bytes a datagram and cost time: that pays where single small messages cross a line that is paid by the byte, and gains
+    #: nothing where batches fill.
     enabled: bool = False
 
 
