@@ -16,6 +16,7 @@ from sitestack.layers.nakack import NakAck
 from sitestack.layers.path_mtu import PathMtu
 from sitestack.layers.resolver import Resolver
 from sitestack.layers.sequencer import Sequencer
+from sitestack.layers.short_ids import ShortIdsLayer
 from sitestack.layers.stability import Prompt, Stability
 from sitestack.layers.state_transfer import StateTransfer
 from sitestack.layers.unicast import Unicast
@@ -33,6 +34,7 @@ NEEDS_BELOW: dict[type[Layer], tuple[type[Layer], ...]] = {
     FlowControl: (Unicast, NakAck),
     Membership: (Unicast, NakAck, FailureDetection, Discovery),
     Uniform: (Membership, Stability),
+    ShortIdsLayer: (Stability,),
     Stability: (Unicast, NakAck),
     Fragment: (Unicast, NakAck),
     Unicast: (PathMtu, Resolver),
@@ -83,6 +85,7 @@ def build_layers(
         Sequencer(local, replace(protocols.sequencer, order=config.order)),
         FlowControl(local, protocols.flow_control),
         Membership(local, config.membership, fetches=fetches),
+        ShortIdsLayer(local, protocols.short_ids),
         Stability(local, protocols.stability, _prompt(config, is_relayed=fetches)),
         Fragment(local, _fragment_config(config)),
         Unicast(local, protocols.unicast),

@@ -19,10 +19,12 @@ from sitestack.layers.nakack import NakAckConfig
 from sitestack.layers.path_mtu import PathMtuConfig
 from sitestack.layers.resolver import ResolverConfig
 from sitestack.layers.sequencer import SequencerConfig
+from sitestack.layers.short_ids import ShortIdsConfig
 from sitestack.layers.stability import StabilityConfig
 from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.layers.unicast import UnicastConfig
 from sitestack.model.address import Physical
+from sitestack.model.address_cache import PHYSICAL_MAX
 from sitestack.model.host import unfit_host
 from sitestack.seal.envelope import OVERHEAD_BYTES
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
@@ -42,6 +44,8 @@ SITE_CHARS_MAX = 64
 UNFIT_SITE = f"a site's name has 1 to {SITE_CHARS_MAX} printable characters, and no white space around them."
 #: Listens everywhere, and is nobody's address.
 ANY_INTERFACE = "0.0.0.0"
+#: With the first interface, and its address from outside, as many as a contact may have.
+MORE_INTERFACES_MAX = PHYSICAL_MAX - 2
 #: Settings that others are compared with: what is heard so often, sent again so often.
 _HEARTBEAT = "protocols.failure_detection.heartbeat_interval_s"
 _REPEATED = "protocols.unicast.retransmit_interval_s"
@@ -61,6 +65,9 @@ class TransportConfig:
     #: that are on several networks. Empty: the one by which the machine reaches the group,
     #: or else an initial host.
     interface: str = ""
+    #: With udp: further interfaces, each named as `interface` is. Every multicast leaves by all of them and may arrive by any,
+    #: so that a site with two networks goes on when one of them fails; who is on both hears all of it twice.
+    more_interfaces: tuple[str, ...] = ()
     #: UDP port of this member, and the TCP port at which others watch whether it lives; 0 takes one that is free in both.
     #: Fix it when others name this member in `discovery.initial_hosts`, or when a firewall has to let them in.
     port: int = 0
@@ -147,6 +154,8 @@ class ProtocolsConfig:
     path_mtu: PathMtuConfig = field(default_factory=PathMtuConfig)
     #: Where members are: from addresses to hosts and ports.
     resolver: ResolverConfig = field(default_factory=ResolverConfig)
+    #: Numbers of two bytes on the wire in place of uuids.
+    short_ids: ShortIdsConfig = field(default_factory=ShortIdsConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,12 +341,27 @@ def _transport_problems(config: TransportConfig) -> Iterator[str]:
             f"transport.interface: {ANY_INTERFACE} is no address at which others reach this member; "
             "name one, or say transport.external_host."
         )
+    yield from _interface_problems(config)
     if config.multicast_ttl_hops > 255:
         yield "transport.multicast_ttl_hops: at most 255."
     if not DATAGRAM_BYTES_MIN <= config.datagram_bytes_max <= DATAGRAM_BYTES_MAX:
         yield f"transport.datagram_bytes_max: must be from {DATAGRAM_BYTES_MIN} to {DATAGRAM_BYTES_MAX}."
     if config.send_queue_bytes_max < config.datagram_bytes_max:
         yield "transport.send_queue_bytes_max: must hold at least one datagram of transport.datagram_bytes_max."
+
+
+def _interface_problems(config: TransportConfig) -> Iterator[str]:
+    more = config.more_interfaces
+    if more and config.kind != "udp":
+        yield f"transport.more_interfaces: only udp can use several interfaces, not {config.kind}."
+    if len(more) > MORE_INTERFACES_MAX:
+        yield f"transport.more_interfaces: at most {MORE_INTERFACES_MAX}."
+    for index, each in enumerate(more):
+        place = f"transport.more_interfaces[{index}]"
+        if each in ("", ANY_INTERFACE):
+            yield f"{place}: {each!r} is no interface; name one by its address, its name or its subnet."
+        elif each == config.interface or each in more[:index]:
+            yield f"{place}: {each!r} is named already."
 
 
 def _is_address(host: str, *, multicast: bool) -> bool:

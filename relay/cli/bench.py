@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import json_option, print_json, progress_bar, stdout
 from relay.cli.running import run_until_signal
 from relay.instruments.bench.autonomy import measure_autonomy
-from relay.instruments.bench.harness import BenchFailed, measure
+from relay.instruments.bench.harness import BenchFailed, Conditions, measure
 from relay.instruments.bench.latency import PERCENTILES, measure_latency
 from relay.instruments.bench.machine import describe_machine
 from relay.instruments.bench.scenarios import SCENARIOS
@@ -39,6 +40,12 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 @click.option("--sizes", callback=_sizes, default="100,1000", show_default=True, help="Sizes of messages in bytes.")
 @click.option("--journal", is_flag=True, help="With journals.")
 @click.option("--secured/--insecure", default=False, show_default=True, help="With keys, made for the occasion, or without.")
+@click.option("--short-ids", is_flag=True, help="With short ids in place of uuids on the wire.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0.1, 1_000_000),
+    help="Messages a second of each member, one at a time. [default: as fast as they may]",
+)
 @json_option
 @click.pass_context
 def command(
@@ -49,11 +56,13 @@ def command(
     sizes: tuple[int, ...],
     journal: bool,
     secured: bool,
+    short_ids: bool,
+    rate: float | None,
     as_json: bool,
 ) -> None:
     """Measure throughput or latency on this machine.
 
-    Three members, each a process, all send as fast as they may.
+    Three members, each a process, all send as fast as they may, or at a rate.
 
     The rate is what each member delivers, its own messages included. local-throughput keeps the order of each sender,
     total-order one order for all. site-autonomy: a steady load, with the connection to another site and without it in turns;
@@ -63,8 +72,9 @@ def command(
     comes back in the total order), or a member of another site. The ratios are to a bare UDP echo in the same run.
     """
     chosen = SCENARIOS[scenario]
-    if (chosen.cuts_wan or chosen.trip) and (journal or secured):
-        raise click.UsageError(f"{scenario} is measured without journals and without keys.", ctx)
+    conditions = Conditions(journal, secured, short_ids, rate)
+    if (chosen.cuts_wan or chosen.trip) and conditions != Conditions():
+        raise click.UsageError(f"{scenario} is measured without journals, keys and short ids, at its own rate.", ctx)
     machine = describe_machine()
     with progress_bar() as progress:
         task = progress.add_task("starting", total=None)
@@ -77,13 +87,13 @@ def command(
         elif chosen.trip:
             body = partial(measure_latency, chosen, sizes, seconds, runs, observe)
         else:
-            body = partial(measure, chosen, sizes, seconds, runs, journal, secured, observe)
+            body = partial(measure, chosen, sizes, seconds, runs, conditions, observe)
         try:
             ours = run_until_signal(body)
         except BenchFailed as error:
             click.echo(str(error), err=True)
             ctx.exit(EXIT_CHECK_FAILED)
-    answer = {"scenario": scenario, "machine": machine, "journal": journal, "secured": secured, "ours": ours}
+    answer = {"scenario": scenario, "machine": machine, **asdict(conditions), "ours": ours}
     if as_json:
         print_json(answer)
     elif chosen.cuts_wan:
@@ -100,9 +110,20 @@ def command(
 def _table(answer: dict[str, Any]) -> Table:
     machine = answer["machine"]
     how = f"journal {'on' if answer['journal'] else 'off'}, {'secured' if answer['secured'] else 'insecure'}"
+    how += ", short ids" if answer["short_ids"] else ""
+    how += f", {answer['rate']:,.0f} messages/s of each member" if answer["rate"] else ""
     title = f"{answer['scenario']}, {how}, {machine['cpus']} x {machine['cpu']}"
     table = Table(title=title, title_justify="left")
-    for column in ("bytes", "messages/s at each member", "CPU s per million", "per batch", "memory MB", "p50 us", "p99 us"):
+    for column in (
+        "bytes",
+        "messages/s at each member",
+        "CPU s per million",
+        "per batch",
+        "datagram",
+        "memory MB",
+        "p50 us",
+        "p99 us",
+    ):
         table.add_column(column, justify="right")
     for size, numbers in answer["ours"].items():
         latencies = [f"{numbers[key]:,.0f}" if key in numbers else "" for key in ("p50_us", "p99_us")]
@@ -110,6 +131,7 @@ def _table(answer: dict[str, Any]) -> Table:
             f"{numbers['rate']:,.0f}",
             f"{numbers['cpu_s_per_million']:.2f}",
             f"{numbers['batch_messages']:,.0f}",
+            f"{numbers['datagram_bytes']:,.0f}",
             f"{numbers['rss_mb']:.0f}",
         ]
         table.add_row(size, *costs, *latencies)

@@ -28,6 +28,7 @@ from sitestack.transport import Transport
 from sitestack.transport.interfaces import route_towards
 from sitestack.transport.names import Names
 from sitestack.transport.sealed import SealedTransport
+from sitestack.transport.several import SeveralUdp
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.tunnel import TunnelTransport
 from sitestack.transport.udp import UdpTransport
@@ -159,7 +160,8 @@ async def open_transport(local: Local, config: SiteConfig, proofs: Proofs | None
     transport = replace(config.transport, interface=interface)
     if transport.kind == "tcp":
         return TcpTransport(transport, group, proofs)
-    return UdpTransport(transport, group, watched=config.protocols.failure_detection.watch)
+    several = SeveralUdp if transport.more_interfaces else UdpTransport
+    return several(transport, group, watched=config.protocols.failure_detection.watch)
 
 
 def make_local(site: str, name: str) -> Local:

@@ -15,6 +15,7 @@ from sitestack.model.events import Event
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
+from sitestack.model.short_ids import ShortIds
 
 
 @fast_frozen
@@ -86,7 +87,21 @@ class CollectStates:
     known: tuple[Header, ...] | None
 
 
-Effect = Up | Down | Announce | Dropped | Transmit | TransmitAlone | Limit | CollectStates
+@dataclass(frozen=True, slots=True)
+class LearnIds:
+    """Read short ids by this table, too, from now on."""
+
+    ids: ShortIds
+
+
+@dataclass(frozen=True, slots=True)
+class WriteIds:
+    """Write short ids for the addresses in this table, in frames with a batch, from now on; None: write uuids."""
+
+    ids: ShortIds | None
+
+
+Effect = Up | Down | Announce | Dropped | Transmit | TransmitAlone | Limit | CollectStates | LearnIds | WriteIds
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,22 @@ from sitestack.model.events import Event, Misdirected, ShellEffect, StatesCollec
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.level import Level
+from sitestack.model.short_ids import ShortIds
 from sitestack.stack.dispatch import routes_down, routes_up
-from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Limit, Transmit, TransmitAlone, Up
+from sitestack.stack.layer import (
+    Announce,
+    CollectStates,
+    Down,
+    Dropped,
+    Effect,
+    Layer,
+    LearnIds,
+    Limit,
+    Transmit,
+    TransmitAlone,
+    Up,
+    WriteIds,
+)
 from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, Codec, bundles
 from sitestack.wire.codec import Datagram as ParsedDatagram
 from sitestack.wire.slices import Assembly, Slice, cut
@@ -85,8 +99,12 @@ class Stack:
         self._answers: dict[int, list[Effect]] = {}
         self._events: list[Event | Frame] = []
         self._effects: list[ShellEffect] = []
-        self._outbox: dict[tuple[Physical | None, Destination], list[bytes]] = {}
+        #: Encoded frames by where they go, for whom they are, and the table of short ids that they are written by.
+        self._outbox: dict[tuple[Physical | None, Destination, ShortIds | None], list[bytes]] = {}
         self._encoded: tuple[Frame | None, bytes] = (None, b"")
+        #: The table that frames with a batch are written by. Only they have many uuids for their size, and what decides who is
+        #: a member has to be understood by those who are none.
+        self._ids: ShortIds | None = None
         self._alone: list[Datagram] = []
         #: Destinations, and None for multicasts, that datagrams above so many bytes do not reach: these are cut.
         self._limits: dict[Destination, int] = {}
@@ -220,12 +238,16 @@ class Stack:
         elif isinstance(effect, Dropped):
             self.count_drop(effect.reason, effect.count)
         elif isinstance(effect, TransmitAlone):
-            self._alone.append((effect.to, self._bundle(effect.frame.dest, [self.codec.encode_frame(effect.frame)])))
+            self._alone.append((effect.to, self._bundle(effect.frame.dest, None, [self.codec.encode_frame(effect.frame)])))
         elif isinstance(effect, Limit):
             if effect.bytes_max is None:
                 self._limits.pop(effect.dest, None)
             else:
                 self._limits[effect.dest] = effect.bytes_max
+        elif isinstance(effect, LearnIds):
+            self.codec.learn(effect.ids)
+        elif isinstance(effect, WriteIds):
+            self._ids = effect.ids
         elif isinstance(effect, CollectStates):
             known = effect.known
             states = [layer.give_known() if known is None else layer.give_rest(known) for layer in self.layers]
@@ -262,17 +284,35 @@ class Stack:
 
     def _transmit(self, effect: Transmit) -> None:
         frame = effect.frame
+        ids = None if self._ids is None else self._ids_for(frame)
         if self._encoded[0] is not frame:  # fan-out: the same frame to many addresses is encoded once
-            self._encoded = (frame, self.codec.encode_frame(frame))
-        self._outbox.setdefault((effect.to, frame.dest), []).append(self._encoded[1])
+            self._encoded = (frame, self.codec.encode_frame(frame, ids))
+        if self._ids is not None and isinstance(frame.dest, Address):
+            ids = self._share_datagram(effect.to, frame.dest, ids)
+        self._outbox.setdefault((effect.to, frame.dest, ids), []).append(self._encoded[1])
+
+    def _ids_for(self, frame: Frame) -> ShortIds | None:
+        """The table by which all that are to read this frame can read it. A frame that is kept is written anew each time."""
+        ids = self._ids
+        if ids is None or frame.batch is None or frame.unreliable:
+            return None
+        return ids if frame.dest is None or frame.dest in ids.by_address else None
+
+    def _share_datagram(self, to: Physical | None, dest: Address, ids: ShortIds | None) -> ShortIds | None:
+        """The table of the datagram for a unicast. What has no ids, mostly acknowledgements, goes along with what has some."""
+        if ids is None:
+            return self._ids if (to, dest, self._ids) in self._outbox else None
+        if before := self._outbox.pop((to, dest, None), None):
+            self._outbox.setdefault((to, dest, ids), []).extend(before)
+        return ids
 
     def _datagrams(self) -> list[Datagram]:
         """Bundle the turn's frames: as many as fit into each datagram, in order, per destination."""
         datagrams: list[Datagram] = []
-        for (to, dest), frames in self._outbox.items():
+        for (to, dest, ids), frames in self._outbox.items():
             limit = self._limits.get(dest)
             room = self._room if limit is None else limit - DATAGRAM_OVERHEAD_BYTES
-            whole = [self._bundle(dest, each) for each in bundles(frames, room)]
+            whole = [self._bundle(dest, ids, each) for each in bundles(frames, room)]
             if limit is not None:
                 whole = [piece for datagram in whole for piece in self._sliced(datagram, limit)]
             datagrams += [(to, datagram) for datagram in whole]
@@ -282,8 +322,8 @@ class Stack:
         self._encoded = (None, b"")
         return datagrams
 
-    def _bundle(self, dest: Destination, frames: Sequence[bytes]) -> bytes:
-        return self.codec.encode_datagram(self.address, dest, frames)
+    def _bundle(self, dest: Destination, ids: ShortIds | None, frames: Sequence[bytes]) -> bytes:
+        return self.codec.encode_datagram(self.address, dest, frames, ids)
 
     def _sliced(self, datagram: bytes, limit: int) -> list[bytes]:
         if len(datagram) <= limit:

@@ -46,7 +46,7 @@ def find_interface(interface: str, group: str) -> str:
     Raises ConfigurationError.
     """
     if not interface:
-        found = _towards(group)
+        found = route_to(group)
         if found is None:
             raise _unreachable([group])
         return found
@@ -67,7 +67,7 @@ async def route_towards(hosts: Sequence[str], timeout_s: float) -> str:
     with trio.move_on_after(timeout_s):
         while True:
             for host in hosts:
-                if found := _towards(host):
+                if found := route_to(host):
                     return found
             await trio.sleep(RETRY_S)
     raise _unreachable(hosts)
@@ -80,7 +80,7 @@ def _unreachable(hosts: Sequence[str]) -> ConfigurationError:
     )
 
 
-def _towards(host: str) -> str | None:
+def route_to(host: str) -> str | None:
     """The address of this machine on the route to a host; None without a route. (Connecting a UDP socket sends nothing.)"""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

@@ -139,6 +139,10 @@ class UdpTransport:
         """TCP at the port of the unicast socket, for those who watch this member; None when nobody is to."""
         return self._listener
 
+    def fileno(self) -> int:
+        """What is readable when `receive` has something to do."""
+        return self._selector.fileno()
+
     async def wait(self) -> None:
         """Wait until something arrived, or until what had to wait can be sent."""
         await trio.lowlevel.wait_readable(self._selector)

@@ -1,9 +1,10 @@
 """The border between bytes and frames: every datagram is made and parsed here, and nowhere else.
 
 Datagram: magic, version, then one msgpack array `[cluster, source, kind, dest, [frame, ...]]`; frame: `[unreliable, headers,
-batch | nil]`. A slice of a datagram that was too large for its way ends in `nil, [digest, index, count, bytes]` instead. Every
-length is checked before anything is allocated for it, trailing bytes are refused, and whatever is wrong raises `ProtocolError`
-with a short reason (C11, C12).
+batch | nil]`. With short ids the first array has a sixth element, the name of their table, and in all of it addresses may be
+integers (`model/short_ids.py`). A slice of a datagram that was too large for its way ends in `nil, [digest, index, count,
+bytes]` instead. Every length is checked before anything is allocated for it, trailing bytes are refused, and whatever is wrong
+raises `ProtocolError` with a short reason (C11, C12).
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import UNICASTS, Batch, Scope
+from sitestack.model.short_ids import ShortIds
 from sitestack.seal import envelope
-from sitestack.wire.schema import INT_MAX, ITEMS_MAX, PRINTABLE, TEXT_BYTES_MAX, Converter, Schema
+from sitestack.wire.schema import INT_MAX, ITEMS_MAX, NO_IDS, PRINTABLE, TEXT_BYTES_MAX, Converter, Schema
 from sitestack.wire.slices import DIGEST_BYTES, SLICES_MAX, Slice
 
 MAGIC = b"\xb7R"
@@ -43,6 +45,9 @@ SCANNED_BYTES_MAX = (1 << 31) - 1
 FRAME_OVERHEAD_BYTES = 128
 #: Bytes that the datagram itself adds: prefix, cluster name, addresses.
 DATAGRAM_OVERHEAD_BYTES = 128
+#: Tables of short ids that are read by, at most; one more, and the oldest is forgotten. A member that is so many views behind
+#: sends again what it had sent, in the view that it catches up with.
+TABLES_MAX = 8
 #: Bytes of a UDP datagram at most.
 DATAGRAM_BYTES_MAX = 65_507
 
@@ -86,29 +91,44 @@ class Codec:
         self.schema = Schema(headers, {Batch: Converter(_pack_batch, self._parse_batch), str: PRINTABLE})
         self._parse_address = self.schema.parse_address
         self._scanner = _scanner()
+        #: The tables of short ids that are read by, by their names, the newest last.
+        self._tables: dict[bytes, ShortIds] = {}
 
-    def encode_frame(self, frame: Frame) -> bytes:
-        """One frame as it is in a datagram. Encoded once, also when it goes to many addresses."""
+    def learn(self, ids: ShortIds) -> None:
+        """Read datagrams by this table of short ids, too."""
+        self._tables.pop(ids.name, None)
+        if len(self._tables) == TABLES_MAX:
+            del self._tables[next(iter(self._tables))]
+        self._tables[ids.name] = ids
+
+    def encode_frame(self, frame: Frame, ids: ShortIds | None = None) -> bytes:
+        """One frame as it is in a datagram. Encoded once, also when it goes to many addresses.
+
+        With `ids` it can be read only in a datagram that names the same table.
+        """
         pack = self.schema.pack_header
         headers = [pack(header) for header in frame.headers]
         batch = None if frame.batch is None else _pack_batch(frame.batch)
-        packed: bytes = msgpack.packb([frame.unreliable, headers, batch], use_bin_type=True)
-        return packed
+        return _packed([frame.unreliable, headers, batch], ids)
 
-    def encode_datagram(self, source: Address, dest: Destination, frames: Iterable[bytes]) -> bytes:
-        """A datagram of encoded frames that share source and destination."""
+    def encode_datagram(
+        self, source: Address, dest: Destination, frames: Iterable[bytes], ids: ShortIds | None = None
+    ) -> bytes:
+        """A datagram of encoded frames that share source, destination, and the table of short ids that they are written by."""
         bodies = list(frames)
         if dest is None:
             kind, target = _EVERYBODY, None
         elif isinstance(dest, Address):
-            kind, target = _MEMBER, bytes(dest)
+            kind, target = _MEMBER, dest
         else:
             kind, target = _WHOEVER, None
-        head: bytes = msgpack.packb([self.cluster, bytes(source), kind, target], use_bin_type=True)
+        head = _packed([self.cluster, source, kind, target], ids)
         # The array of four becomes an array of five whose last element is the array of frames, spliced in as encoded.
         count = len(bodies)
         frames_head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
-        return b"".join((_PREFIX, b"\x95", head[1:], frames_head, *bodies))
+        if ids is None:
+            return b"".join((_PREFIX, b"\x95", head[1:], frames_head, *bodies))
+        return b"".join((_PREFIX, b"\x96", head[1:], frames_head, *bodies, _packed(ids.name, None)))
 
     def encode_slice(self, piece: Slice) -> bytes:
         """A slice of a datagram, as a datagram."""
@@ -120,7 +140,7 @@ class Codec:
         """The datagram in these bytes.
 
         Raises ProtocolError with reason magic, sealed (its members have keys), version, malformed, cluster, header, field,
-        batch, body, or slice when they are a slice of one.
+        batch, body, unknown_ids, or slice when they are a slice of one.
         """
         datagram = self.decode_any(data)
         if isinstance(datagram, Slice):
@@ -134,6 +154,23 @@ class Codec:
         if data[2:3] != _PREFIX[2:]:
             raise ProtocolError("version")
         fields = self.unpack(memoryview(data)[3:])
+        if type(fields) is list and len(fields) == 6:
+            return self._parse_by_ids(fields, len(data))
+        return self._parse_datagram(fields, len(data))
+
+    def _parse_by_ids(self, fields: list[Any], size: int) -> Datagram | Slice:
+        """A datagram in which addresses may be short ids of the table that its last element names."""
+        name = fields.pop()
+        table = self._tables.get(name) if type(name) is bytes else None
+        if table is None:
+            raise ProtocolError("unknown_ids" if fields[0] == self.cluster else "cluster")
+        self.schema.short_ids = table.by_id
+        try:
+            return self._parse_datagram(fields, size)
+        finally:
+            self.schema.short_ids = NO_IDS
+
+    def _parse_datagram(self, fields: Any, size: int) -> Datagram | Slice:
         if type(fields) is not list or len(fields) != 5:
             raise ProtocolError("malformed")
         cluster, source, kind, dest, frames = fields
@@ -145,7 +182,7 @@ class Codec:
         target = self._address(dest) if kind == _MEMBER else None
         if kind not in (_EVERYBODY, _MEMBER, _WHOEVER) or (kind != _MEMBER and dest is not None):
             raise ProtocolError("malformed")
-        if type(frames) is not list or not 0 < len(frames) <= frames_max(len(data)):
+        if type(frames) is not list or not 0 < len(frames) <= frames_max(size):
             raise ProtocolError("malformed")
         return Datagram(origin, target, kind == _EVERYBODY, tuple([self._frame(each, origin, target) for each in frames]))
 
@@ -194,6 +231,8 @@ class Codec:
 
     def _address(self, value: Any) -> Address:
         if type(value) is not bytes or len(value) != UUID_BYTES:
+            if type(value) is int and value in self.schema.short_ids:
+                return self.schema.short_ids[value]
             raise ProtocolError("malformed")
         return self._parse_address(value)
 
@@ -256,6 +295,15 @@ def _slice(source: Address, dest: Any, value: Any) -> Slice:
 
 def _scanner() -> msgpack.Unpacker:
     return msgpack.Unpacker(read_size=DATAGRAM_BYTES_MAX, max_buffer_size=SCANNED_BYTES_MAX)
+
+
+def _packed(value: Any, ids: ShortIds | None) -> bytes:
+    packed: bytes
+    if ids is None:
+        packed = msgpack.packb(value, use_bin_type=True)
+    else:  # what is no plain value, so every address, is shown to the hook
+        packed = msgpack.packb(value, use_bin_type=True, strict_types=True, default=ids.write)
+    return packed
 
 
 def _pack_batch(batch: Batch) -> list[Any]:

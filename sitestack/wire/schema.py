@@ -25,6 +25,7 @@ TEXT_BYTES_MAX = 1_024
 #: Address objects that a parser remembers, so as not to make them again; at the bound it forgets all.
 ADDRESSES_MAX = 4_096
 INT_MAX = (1 << 63) - 1
+NO_IDS: Mapping[int, Address] = types.MappingProxyType({})
 
 Pack = Callable[[Any], Any]
 Parse = Callable[[Any], Any]
@@ -78,13 +79,15 @@ def _parse_bytes(value: Any) -> bytes:
     return value
 
 
-def _addresses() -> Callable[[Any], Address]:
+def _addresses(schema: Schema) -> Callable[[Any], Address]:
     """A parser that remembers addresses: few occur in all frames, and identical objects compare fastest."""
     known: dict[bytes, Address] = {}
 
     def parse(value: Any) -> Address:
         address = known.get(value) if type(value) is bytes else None
         if address is None:
+            if type(value) is int and value in schema.short_ids:
+                return schema.short_ids[value]
             if type(value) is not bytes or len(value) != UUID_BYTES:
                 raise ProtocolError("field")
             if len(known) == ADDRESSES_MAX:
@@ -138,7 +141,9 @@ class Schema:
     """
 
     def __init__(self, headers: Mapping[int, type[Header]], special: Mapping[Any, Converter]) -> None:
-        self.parse_address = _addresses()
+        #: The short ids that are read as addresses just now: those of the datagram that is parsed.
+        self.short_ids: Mapping[int, Address] = NO_IDS
+        self.parse_address = _addresses(self)
         self._converters: dict[Any, Converter] = {**_ATOMS, **special}
         self._converters[Address] = Converter(_same, self.parse_address)
         self._converters[ProxyUUID] = Converter(_pack_proxy, self._parse_proxy)

@@ -34,14 +34,17 @@ PATH_MTU = (
     Mutant(
         "MTU-elsewhere",
         "nobody asks where a member is whom nothing of any size reaches",
-        (
-            Edit(
-                "sitestack/layers/path_mtu/layer.py",
-                "            return [Up(FindPhysical(member, again=True))]\n",
-                "            return []\n",
-            ),
-        ),
+        (Edit("sitestack/layers/path_mtu/layer.py", ", Up(FindPhysical(member, again=True))]", "]"),),
         ("tests/simulation/test_places.py::test_who_has_moved_unheard_is_asked_for_when_nothing_arrives_at_the_old_place",),
+    ),
+    Mutant(
+        "MTU-dead-way",
+        "nobody turns to another address of a member whose multicasts come by another network",
+        (Edit("sitestack/layers/path_mtu/layer.py", "[Down(TryNextPhysical(member)), Up(", "[Up("),),
+        (
+            "tests/sitestack/layers/path_mtu/test_path_mtu.py"
+            "::test_no_answer_at_all_says_nothing_about_sizes_and_the_member_is_tried_and_sought_elsewhere",
+        ),
     ),
     Mutant(
         "MTU-raise",

@@ -228,6 +228,44 @@ OF_ADDRESSES = (
         (Edit(OPEN, "{rng.getrandbits(16):04x}", "{rng.getrandbits(2):04x}"),),
     ),
     RowMutant(
+        "LA-7",
+        "a multicast leaves by the first interface only",
+        (
+            Edit(
+                "sitestack/transport/several.py",
+                "                for share in shares.values():\n                    share.append(datagram)\n",
+                "                shares[self._first].append(datagram)\n",
+            ),
+        ),
+    ),
+    RowMutant(
+        "LA-21",
+        "where a member is told to write ids uuids are written",
+        (Edit("sitestack/layers/short_ids.py", "        return [WriteIds(ids)]\n", "        return []\n"),),
+    ),
+    RowMutant(
+        "LA-22",
+        "what is decoded from an id is the id",
+        (
+            Edit(
+                "sitestack/wire/codec.py",
+                "                return self.schema.short_ids[value]\n",
+                "                return value\n",
+            ),
+        ),
+    ),
+    RowMutant(
+        "LA-23",
+        "an id is given again once nobody has it",
+        (
+            Edit(
+                "sitestack/layers/short_ids.py",
+                "epoch, highest = self._given",
+                "epoch, highest = self._given[0], max(self._ids.values(), default=0)",
+            ),
+        ),
+    ),
+    RowMutant(
         "LA-8",
         "a configured external address is ignored over TCP",
         (

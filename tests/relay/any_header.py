@@ -17,9 +17,11 @@ from relay.node.settings import NodeConfig
 from relay.replica.held_entries import HeldEntries, HeldEntry
 from sitestack.assembly import build_stack
 from sitestack.config import lan
+from sitestack.layers.short_ids import EPOCH_MAX, IdsGiven, IdTable
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.frame import Header
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
+from sitestack.model.short_ids import ID_MAX
 from sitestack.model.view import SubView, View, ViewId
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack, collect_headers
@@ -44,6 +46,14 @@ def product_stack() -> Stack:
 EVERY: dict[int, type[Header]] = {**collect_headers(product_stack().layers), **FRAMES}
 
 
+#: The numbers of an epoch, and of the highest id that is given in it.
+EPOCHS, GIVEN = st.integers(0, EPOCH_MAX), st.integers(len(ADDRESSES), ID_MAX)
+id_tables = st.builds(
+    lambda epoch, highest, members: IdTable(epoch, highest, {member: highest - n for n, member in enumerate(members)}),
+    EPOCHS,
+    GIVEN,
+    st.lists(addresses, unique=True),
+)
 Known = Mapping[Any, st.SearchStrategy[Any]]
 
 
@@ -119,6 +129,8 @@ KNOWN: dict[Any, st.SearchStrategy[Any]] = {
     Physical: st.builds(Physical, texts, st.integers(1, 65_535)),
     Batch: batches(),
     HeldEntries: held_entries(),
+    IdTable: id_tables,
+    IdsGiven: st.builds(IdsGiven, EPOCHS, GIVEN),
 }
 #: What stands for "any header" inside another one.
 SMALL = tuple([EVERY[number] for number in (0x73, 0x74, 0x102)])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Frame, Header
+from sitestack.model.short_ids import ShortIds
 from sitestack.wire.codec import MAGIC, VERSION, Codec, Datagram
 from tests.relay.any_header import ADDRESSES, EVERY, addresses, batches, headers, values
 
@@ -72,6 +73,19 @@ def test_every_class_comes_back_as_it_was_with_its_own_type(number: int) -> None
 @given(st.lists(frames, min_size=1, max_size=5))
 def test_frames_of_them_come_back_in_a_datagram(sent: list[Frame]) -> None:
     datagram = CODEC.decode(CODEC.encode_datagram(A, B, [CODEC.encode_frame(frame) for frame in sent]))
+    assert list(datagram.frames) == sent
+
+
+@pytest.mark.conforms("LA-22")
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(frames, min_size=1, max_size=5), st.lists(addresses, unique=True))
+def test_frames_of_them_come_back_with_short_ids_in_whatever_field_an_address_is(
+    sent: list[Frame], numbered: list[Address]
+) -> None:
+    ids = ShortIds(0, {member: number for number, member in enumerate(numbered, 1)})
+    codec = Codec("NYC", EVERY)
+    codec.learn(ids)
+    datagram = codec.decode(codec.encode_datagram(A, B, [codec.encode_frame(frame, ids) for frame in sent], ids))
     assert list(datagram.frames) == sent
 
 

@@ -52,6 +52,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
     _STRANGER: {
         "cluster": "sitestack/wire/test_codec.py::test_another_cluster_is_refused",
         "foreign_site": "relay/gateway/test_gateway.py::test_a_site_speaks_for_itself_only",
+        "ids_stranger": "sitestack/layers/test_short_ids.py::test_a_table_of_anybody_else_or_out_of_no_stream_is_dropped",
         "forward_from_non_member": "sitestack/layers/sequencer/test_sequencer_refusals.py"
         "::test_nonsense_is_dropped_and_counted",
         "forward_to_non_coordinator": "sitestack/layers/sequencer/test_sequencer.py"

@@ -51,6 +51,8 @@ def test_what_lasts_outlasts_the_load_in_some_plans_and_only_there() -> None:
 
 def test_some_members_have_settings_of_their_own_and_some_applications_can_be_full() -> None:
     assert 50 < sum(plan.uneven for plan in PLANS) < 150
+    assert 60 < sum(plan.short_ids != "nobody" for plan in PLANS) < 170
+    assert {plan.short_ids for plan in PLANS} == {"nobody", "everybody", "some"}
     assert {plan.backlog_bytes_max for plan in PLANS} == set(KINDS["swarm"].backlog_bytes_max)
     slow = [plan for plan in PLANS if any(isinstance(fault, SlowApplication) for fault in plan.faults)]
     assert slow

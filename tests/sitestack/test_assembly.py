@@ -33,6 +33,7 @@ def test_the_layers_stand_in_the_order_of_the_architecture() -> None:
         "sequencer",
         "flow_control",
         "membership",
+        "short_ids",
         "stability",
         "fragment",
         "unicast",

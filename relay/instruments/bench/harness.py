@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -73,22 +73,36 @@ class BenchProcess:
                 await self._process.wait()
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which throughput is measured."""
+
+    journal: bool = False
+    #: With keys.
+    secured: bool = False
+    #: With short ids in place of uuids.
+    short_ids: bool = False
+    #: Messages a second of each member, one at a time; None: as fast as credit allows.
+    rate: float | None = None
+
+
 async def measure(
-    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, journal: bool, secured: bool, observe: Observe
+    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, conditions: Conditions, observe: Observe
 ) -> dict[str, dict[str, Any]]:
-    """By size: rate, cost, latency, memory, and the share of each layer; `secured` with keys. Raises BenchFailed."""
+    """By size: rate, cost, latency, memory, bytes of a datagram, and the share of each layer. Raises BenchFailed."""
     ours: dict[str, dict[str, Any]] = {}
-    async with _members(scenario, journal=journal, secured=secured, profiled=False) as members:
+    rate = conditions.rate
+    async with _members(scenario, conditions, profiled=False) as members:
         for size in sizes:
             results = []
             for run in range(1, runs + 1):
                 observe(f"{size} bytes, run {run} of {runs}")
-                results.append(summarise(await carry(members, Workload(size, WARM_UP_S, window_s))))
+                results.append(summarise(await carry(members, Workload(size, WARM_UP_S, window_s, rate))))
             ours[str(size)] = {**_median(results), "runs": runs}
-    async with _members(scenario, journal=journal, secured=secured, profiled=True) as members:
+    async with _members(scenario, conditions, profiled=True) as members:
         for size in sizes:
             observe(f"{size} bytes, where the time goes")
-            ours[str(size)]["parts"] = shares(await carry(members, Workload(size, WARM_UP_S / 2, PROFILE_S)))
+            ours[str(size)]["parts"] = shares(await carry(members, Workload(size, WARM_UP_S / 2, PROFILE_S, rate)))
     return ours
 
 
@@ -102,10 +116,13 @@ async def carry(members: Sequence[BenchProcess], load: Workload) -> list[dict[st
 def summarise(results: Sequence[dict[str, Any]]) -> dict[str, float]:
     """One run in figures: mean rate, median latency, worst 99th percentile and memory of a member, CPU time of all members."""
     delivered = sum(result["delivered"] for result in results)
+    datagrams = sum(result["sent_datagrams"] for result in results)
     summary = {
         "rate": sum(result["delivered"] / result["seconds"] for result in results) / len(results),
         "cpu_s_per_million": sum(result["cpu_s"] for result in results) / max(delivered, 1) * 1e6,
         "batch_messages": delivered / max(sum(result["batches"] for result in results), 1),
+        "datagram_bytes": sum(result["sent_bytes"] for result in results) / max(datagrams, 1),
+        "datagrams_per_million": datagrams / max(delivered, 1) * 1e6,
         "rss_mb": max(result["rss_mb"] for result in results),
     }
     if all(result["p50_us"] is not None for result in results):
@@ -132,14 +149,13 @@ def _median(results: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 @asynccontextmanager
-async def _members(scenario: Scenario, *, journal: bool, secured: bool, profiled: bool) -> AsyncIterator[list[BenchProcess]]:
+async def _members(scenario: Scenario, conditions: Conditions, *, profiled: bool) -> AsyncIterator[list[BenchProcess]]:
     """The processes, all in one view. After the block none is left."""
     group, port = draw_group()
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as directory:
-        task = MemberTask(
-            "", scenario.members, scenario.order, group, port, f"{directory}/journal" if journal else "", profiled
-        )
-        if secured:
+        journal = f"{directory}/journal" if conditions.journal else ""
+        task = MemberTask("", scenario.members, scenario.order, group, port, journal, profiled, short_ids=conditions.short_ids)
+        if conditions.secured:
             keys = Path(directory) / "keys"
             make_key_directory(keys, [task.site])
             task = replace(task, keys=str(keys / task.site))

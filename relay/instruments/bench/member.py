@@ -28,6 +28,7 @@ from relay.node.lines import LineSink, LineSource
 from sitestack.channel.channel import Channel
 from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import Journal, open_channel
+from sitestack.transport.udp import UdpStatistics
 
 _STAMP = struct.Struct("<Q")
 #: Messages that share one time stamp: taking a stamp for each message would cost more than sending the message.
@@ -107,21 +108,29 @@ class BenchMember:
         latencies: list[int] = []
         self._latencies_ns = latencies
         delivered, batches, used, started = self._delivered, self._batches, os.times(), time.perf_counter()
+        before = self._sent()
         await trio.sleep(window_s)
         seconds = time.perf_counter() - started
-        now = os.times()
+        now, sent = os.times(), self._sent()
         self._latencies_ns = None
         latencies.sort()
         return {
             "delivered": self._delivered - delivered,
             "batches": self._batches - batches,
             "seconds": seconds,
+            "sent_bytes": sent.sent_bytes - before.sent_bytes,
+            "sent_datagrams": sent.sent_datagrams - before.sent_datagrams,
             "cpu_s": now.user + now.system - used.user - used.system,
             "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "p50_us": _percentile_us(latencies, 50),
             "p99_us": _percentile_us(latencies, 99),
             "parts_s": {} if self._profile is None else self._profile.take(),
         }
+
+    def _sent(self) -> UdpStatistics:
+        transport = self._channel.statistics().transport
+        assert isinstance(transport, UdpStatistics)
+        return transport
 
 
 def _percentile_us(ordered: list[int], percent: int) -> float | None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from relay.instruments.bench.round_trips import Trip
 from relay.node.bridge import BridgeConfig
 from relay.node.settings import NodeConfig, RelaySettings
-from sitestack.config import Order, SiteConfig, TransportConfig
+from sitestack.config import Order, ProtocolsConfig, SiteConfig, TransportConfig
+from sitestack.layers.short_ids import ShortIdsConfig
 from sitestack.model.address import Physical
 
 
@@ -56,13 +57,16 @@ class MemberTask:
     keys: str = ""
     #: Whether it asks and answers, and does not count what it delivers.
     trips: bool = False
+    #: Whether it writes short ids in place of uuids.
+    short_ids: bool = False
 
     def site_config(self) -> SiteConfig:
-        """On the loopback interface, with all defaults."""
+        """On the loopback interface, with all defaults but for the short ids."""
         transport = TransportConfig(
             interface="127.0.0.1", multicast_group=self.multicast_group, multicast_port=self.multicast_port
         )
-        return SiteConfig(site=self.site, order=self.order, transport=transport)
+        protocols = ProtocolsConfig(short_ids=ShortIdsConfig(self.short_ids))
+        return SiteConfig(site=self.site, order=self.order, transport=transport, protocols=protocols)
 
     def node_config(self) -> NodeConfig:
         """The same with a bridge, which is dialed again soon after a cut."""

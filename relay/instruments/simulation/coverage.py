@@ -55,6 +55,8 @@ FAULTS: dict[str, str] = {
     "application takes nothing": "F46",
     "slow application left out": "F46",
     "uneven settings": "F47",
+    "short ids": "F47",
+    "short ids of some members": "F47",
     "unicasts to the gone": "F48",
     "part of a wan cut": "F49",
     "part of a wan cut one way": "F49",
@@ -99,6 +101,7 @@ DROPS: tuple[str, ...] = (
     "unicast_stale_ack",
     "unicast_stale_connection",
     "unicast_stale_send_first",
+    "unknown_ids",
     "unresolved",
     "version",
 )

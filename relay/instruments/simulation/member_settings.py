@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 from sitestack.config import SiteConfig
+from sitestack.layers.short_ids import ShortIdsConfig
 
 
 def uneven(config: SiteConfig, rng: random.Random) -> SiteConfig:
@@ -35,3 +36,8 @@ def uneven(config: SiteConfig, rng: random.Random) -> SiteConfig:
     )
     transport = replace(config.transport, datagram_bytes_max=rng.choice((1_400, 9_000, 60_000)))
     return replace(config, protocols=protocols, transport=transport)
+
+
+def with_short_ids(config: SiteConfig, enabled: bool) -> SiteConfig:
+    """The configuration of a member that writes short ids, or does not."""
+    return replace(config, protocols=replace(config.protocols, short_ids=ShortIdsConfig(enabled)))

@@ -69,6 +69,8 @@ class Nemesis:
         schedule, start = self.world.schedule, self.world.now
         self.began = start
         self.covered["uneven settings"] += self.plan.uneven
+        self.covered["short ids"] += self.plan.short_ids == "everybody"
+        self.covered["short ids of some members"] += self.plan.short_ids == "some"
         self._load.begin()
         self.covered["slow wan"] += self.plan.wan_delay_s > 0.0
         for fault in self.plan.faults:

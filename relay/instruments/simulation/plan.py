@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Literal
 
 from relay.gateway.session import LinkConfig
 from relay.instruments.simulation.faults import Fault
 from relay.replica.buffer import BufferConfig
 from sitestack.config import Agreement, Order
+
+#: Who of a site writes short ids.
+IdWriters = Literal["nobody", "everybody", "some"]
 
 #: How long messages are sent and faults happen, in virtual seconds.
 LOAD_S = 30.0
@@ -63,6 +67,8 @@ class Plan:
     backlog_bytes_max: int | None = None
     #: Whether members have settings of their own where members of a site may differ.
     uneven: bool = False
+    #: Which members write short ids in place of uuids.
+    short_ids: IdWriters = "nobody"
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs of sites that are connected."""

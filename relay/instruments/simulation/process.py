@@ -22,7 +22,7 @@ from relay.events import (
 )
 from relay.gateway.connections import ConnectionId
 from relay.gateway.link_table import Key
-from relay.instruments.simulation.member_settings import uneven
+from relay.instruments.simulation.member_settings import uneven, with_short_ids
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayConfig, RelayLayer
 from sitestack.assembly import build_stack
@@ -168,13 +168,17 @@ class RelayProcess(Process):
             self.input(event)
 
 
-def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], uneven_seed: int | None = None) -> Maker:
-    """Processes of several relayed sites; with a seed, each host has settings of its own."""
+def relay_maker(
+    configs: dict[str, tuple[SiteConfig, RelayConfig]], uneven_seed: int | None = None, ids_seed: int | None = None
+) -> Maker:
+    """Processes of several relayed sites; with a seed, each host has settings of its own, or only some write short ids."""
 
     def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
         config, relay = configs[site]
         if uneven_seed is not None:
             config = uneven(config, random.Random(f"settings {uneven_seed} {physical.host}"))
+        if ids_seed is not None:
+            config = with_short_ids(config, random.Random(f"short ids {ids_seed} {physical.host}").random() < 0.5)
         return RelayProcess(world, Local(site, Address.make(rng), name, rng), config, relay, physical)
 
     return make

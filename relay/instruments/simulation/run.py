@@ -14,6 +14,7 @@ from functools import partial
 from relay.gateway.gateway import GatewayConfig
 from relay.instruments.simulation.levels_at_rest import unsettled
 from relay.instruments.simulation.liveness import WHOLE_S_MAX
+from relay.instruments.simulation.member_settings import with_short_ids
 from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import LOAD_S, Plan
 from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
@@ -64,7 +65,8 @@ class SeedRun:
         }
         self.hosts = hosts
         configs = {site: _configs(plan, site, hosts) for site in hosts}
-        self.world = World(plan.seed, relay_maker(configs, plan.seed if plan.uneven else None))
+        ids_seed = plan.seed if plan.short_ids == "some" else None
+        self.world = World(plan.seed, relay_maker(configs, plan.seed if plan.uneven else None, ids_seed))
         self.world.streams.slow += _lines(plan, hosts)
         self.nemesis = Nemesis(plan, self.world, hosts, self.rng)
         self.covered = self.nemesis.covered
@@ -223,6 +225,6 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
     if plan.backlog_bytes_max is not None:
         flow_control = replace(flow_control, backlog_bytes_max=plan.backlog_bytes_max)
     protocols = replace(protocols, flow_control=flow_control)
-    config = replace(config, protocols=protocols)
+    config = with_short_ids(replace(config, protocols=protocols), plan.short_ids != "nobody")
     gateway = GatewayConfig(peers=peers, link=plan.link)
     return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes)

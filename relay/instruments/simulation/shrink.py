@@ -77,6 +77,7 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     yield lambda plan: replace(plan, wan_delay_s=0.0)
     yield lambda plan: replace(plan, lasting_s=0.0)
     yield lambda plan: replace(plan, uneven=False)
+    yield lambda plan: replace(plan, short_ids="nobody")
     yield lambda plan: replace(plan, backlog_bytes_max=None)
     yield lambda plan: replace(plan, messages=0)
     yield lambda plan: replace(plan, messages=plan.messages // 2)

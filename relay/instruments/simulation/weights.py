@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from relay.instruments.simulation import aimed, grey, scenarios
 from relay.instruments.simulation.dice import Scenario
+from relay.instruments.simulation.plan import IdWriters
 from relay.replica.buffer import BufferConfig
 from sitestack.config import Agreement, Order
 from sitestack.stack.turn import STEPS, Step
@@ -140,6 +141,7 @@ class Weights(NamedTuple):
     backlog_bytes_max: Mapping[int | None, float] = {None: 9, 6_000: 1}
     #: The share of plans in which members have settings of their own, where they may.
     uneven: float = 0.1
+    short_ids: Mapping[IdWriters, float] = {"nobody": 14, "everybody": 1, "some": 1}
     #: The share of plans that go on after the load while a fault lasts, of those that have such a fault.
     lasting: float = 0.5
     budget: Mapping[BufferConfig, float] = {BufferConfig(): 24, **dict.fromkeys(SMALL_BUDGETS, 1)}

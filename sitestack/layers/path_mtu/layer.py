@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from sitestack.layers.path_mtu.headers import HEADERS, Probe, ProbeAnswer
 from sitestack.model.address import Address
-from sitestack.model.events import Event, FindPhysical, Left, ViewInstalled
+from sitestack.model.events import Event, FindPhysical, Left, TryNextPhysical, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.path_events import NarrowPath, PathDoubt, SendAlone
@@ -199,11 +199,13 @@ class PathMtu(Layer):
     def _conclude(self, member: Address, search: _Search, now: float) -> list[Effect]:
         """End a search: the largest size that was answered passes.
 
-        No answer at all says nothing about sizes. The member may have moved, and not have been heard when it said so (A16).
+        No answer at all says nothing about sizes. The way may be dead, and another address of the member be reached by another one:
+        failure detection does not notice that where multicasts come by several networks. Or the member has moved, and was not
+        heard when it said so (A16).
         """
         search.due = None
         if not search.answered:
-            return [Up(FindPhysical(member, again=True))]
+            return [Down(TryNextPhysical(member)), Up(FindPhysical(member, again=True))]
         before = self._limits.pop(member, None)
         passes = max(search.answered)
         if passes == self._sizes[0]:
@@ -213,7 +215,7 @@ class PathMtu(Layer):
         if len(self._limits) > self._config.members_max:
             oldest = next(iter(self._limits))
             del self._limits[oldest]
-            effects = self._limit(oldest, None)
+            effects += self._limit(oldest, None)
         if before is None or before[0] != passes:
             effects += [*self._limit(member, passes), self._tell(member, passes)]
         return effects

@@ -66,6 +66,7 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "protocols.failure_detection": ("FailureDetection",),
     "protocols.path_mtu": ("PathMtu",),
     "protocols.resolver": ("Resolver",),
+    "protocols.short_ids": ("ShortIdsLayer",),
     # The bridge is made of it when the member runs.
     "relay.bridge": ("RelayChannel",),
     "relay.bridge.peers": ("Gateway", "Dialer", "Fence"),
@@ -94,6 +95,7 @@ FILE = {
 #: Where any other text, or any other number, will not do.
 OTHERS: dict[str, Any] = {
     "transport.interface": "127.0.0.2",
+    "transport.more_interfaces": ["127.0.0.2"],
     "transport.multicast_group": "239.1.2.3",
     "transport.external_host": "10.9.8.7",
     "discovery.initial_hosts": ["127.0.0.1:7999"],
@@ -172,7 +174,7 @@ def _nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         yield channel
 
     monkeypatch.setattr(node_channel, "member", built)
-    for kind in ("UdpTransport", "TcpTransport"):
+    for kind in ("UdpTransport", "SeveralUdp", "TcpTransport"):
         monkeypatch.setattr(site_open, kind, Sockets)
 
 

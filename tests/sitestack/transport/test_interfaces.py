@@ -30,7 +30,7 @@ def routes(monkeypatch: pytest.MonkeyPatch) -> Routes:
             return addresses.get(host) if trio.current_time() >= up_at else None
 
         up_at = trio.current_time() + after_s
-        monkeypatch.setattr(interfaces, "_towards", route)
+        monkeypatch.setattr(interfaces, "route_to", route)
 
     return give
 
@@ -69,7 +69,7 @@ async def test_a_site_on_this_machine_needs_no_network(autojump_clock: MockClock
 
 def test_the_kernel_says_which_address_a_route_has_and_when_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert interfaces.find_interface("127.0.0.1", GROUP) == "127.0.0.1"
-    assert interfaces._towards("127.0.0.1") == "127.0.0.1"
-    monkeypatch.setattr(interfaces, "_towards", lambda host: None)
+    assert interfaces.route_to("127.0.0.1") == "127.0.0.1"
+    monkeypatch.setattr(interfaces, "route_to", lambda host: None)
     with pytest.raises(ConfigurationError, match=r"transport\.interface: this machine has no route to 239\.192\.0\.1"):
         interfaces.find_interface("", GROUP)

@@ -213,7 +213,7 @@ def test_an_interface_may_be_given_by_name_or_subnet_or_left_open(udp: Open, mon
     assert udp(TransportConfig(interface="127.0.0.0/8")).physical()[0].host == "127.0.0.1"
     assert udp(TransportConfig(interface="127.0.0.1/32")).physical()[0].host == "127.0.0.1"
     assert udp(TransportConfig(interface="lo")).physical()[0].host == "127.0.0.1"
-    monkeypatch.setattr(interfaces, "_towards", lambda group: "127.0.0.2")
+    monkeypatch.setattr(interfaces, "route_to", lambda group: "127.0.0.2")
     assert udp(TransportConfig(multicast=False)).physical()[0].host == "127.0.0.2"
 
 

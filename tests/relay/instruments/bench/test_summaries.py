@@ -16,6 +16,8 @@ def measured(**changes: Any) -> dict[str, Any]:
         "delivered": 1_000_000,
         "batches": 10_000,
         "seconds": 2.0,
+        "sent_bytes": 60_000_000,
+        "sent_datagrams": 2_000,
         "cpu_s": 1.0,
         "rss_mb": 30.0,
         "p50_us": 100.0,
@@ -29,6 +31,8 @@ def test_the_rate_is_that_of_a_member_and_the_cost_that_of_all() -> None:
     summary = summarise([measured(), measured(delivered=2_000_000, cpu_s=2.0, rss_mb=50.0, p99_us=900.0)])
     assert summary["rate"] == 750_000
     assert summary["batch_messages"] == 150
+    assert summary["datagram_bytes"] == 30_000
+    assert summary["datagrams_per_million"] == pytest.approx(4_000 / 3)
     assert summary["cpu_s_per_million"] == pytest.approx(1.0)
     assert (summary["rss_mb"], summary["p50_us"], summary["p99_us"]) == (50.0, 100.0, 900.0)
 

@@ -7,7 +7,7 @@ import pytest
 from sitestack.layers.path_mtu import PathMtu, PathMtuConfig
 from sitestack.layers.path_mtu.headers import Probe, ProbeAnswer
 from sitestack.model.address import Address
-from sitestack.model.events import FindPhysical, Left, ViewInstalled
+from sitestack.model.events import FindPhysical, Left, TryNextPhysical, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.path_events import NarrowPath, PathDoubt, SendAlone
 from sitestack.model.view import View
@@ -86,9 +86,11 @@ def test_a_lost_probe_is_sent_again_and_one_answer_to_the_full_size_ends_the_sea
 
 
 @pytest.mark.parametrize("datagram_bytes_max", [60_000, 1_200])
-def test_no_answer_at_all_says_nothing_about_sizes_and_the_member_may_be_elsewhere(datagram_bytes_max: int) -> None:
+def test_no_answer_at_all_says_nothing_about_sizes_and_the_member_is_tried_and_sought_elsewhere(
+    datagram_bytes_max: int,
+) -> None:
     layer = layer_of(datagram_bytes_max=datagram_bytes_max)
-    assert search(layer, B, (), 0.0) == [Up(FindPhysical(B, again=True))]
+    assert search(layer, B, (), 0.0) == [Down(TryNextPhysical(B)), Up(FindPhysical(B, again=True))]
     assert layer.levels()["narrow_paths"].now == 0
 
 

@@ -1,0 +1,120 @@
+"""UDP over several interfaces: one member with an address on each of several networks (send_on_all_interfaces, LA-7).
+
+Every multicast leaves by all of them, so that a site goes on when one network fails; a unicast leaves by the one on its route.
+Who is on several of these networks hears each multicast as often. Copies are copies, whatever address they come from: the
+sender is named in the datagram, a sealed one is opened once, and what is not sealed has a number or may be heard twice.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections.abc import Sequence
+from dataclasses import astuple, replace
+
+import trio
+
+from sitestack.config import TransportConfig
+from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
+from sitestack.model.level import Level
+from sitestack.transport.interfaces import find_interface, is_address, route_to
+from sitestack.transport.udp import UdpStatistics, UdpTransport
+
+#: Seconds for which a route is remembered: networks come and go.
+ROUTE_S = 5.0
+#: Hosts whose routes are remembered; beyond, all are forgotten and looked up again.
+ROUTES_MAX = 4_096
+
+
+class SeveralUdp:
+    """One `UdpTransport` an interface, as one transport. The first is the one at which others watch this member."""
+
+    def __init__(self, config: TransportConfig, group: Physical, *, watched: bool = True) -> None:
+        """As those of `UdpTransport`. Raises ConfigurationError when the sockets of one interface cannot be had."""
+        hosts = [find_interface(each, group.host) for each in (config.interface, *config.more_interfaces)]
+        for host in hosts:
+            if hosts.count(host) > 1:
+                raise ConfigurationError(f"transport.more_interfaces: {host} is meant twice; name each interface once.")
+        self._parts: dict[str, UdpTransport] = {}
+        self._selector = selectors.DefaultSelector()
+        try:
+            for host in hosts:
+                first = not self._parts
+                # Another address from outside leads to the first interface.
+                one = (
+                    replace(config, interface=host)
+                    if first
+                    else replace(config, interface=host, external_host="", external_port=0)
+                )
+                part = self._parts[host] = UdpTransport(one, group, watched=watched and first)
+                self._selector.register(part, selectors.EVENT_READ)
+        except BaseException:
+            self.close()
+            raise
+        self._first = self._parts[hosts[0]]
+        self._own = frozenset([part.physical()[-1] for part in self._parts.values()])
+        self._routes: dict[str, UdpTransport] = {}
+        self._routes_until = float("-inf")
+
+    def physical(self) -> tuple[Physical, ...]:
+        """The addresses on all networks, those of the first interface first (LA-6)."""
+        return tuple([place for part in self._parts.values() for place in part.physical()])
+
+    def listener(self) -> socket.socket | None:
+        """That of the first interface."""
+        return self._first.listener()
+
+    async def wait(self) -> None:
+        """Wait for any of the interfaces."""
+        await trio.lowlevel.wait_readable(self._selector)
+
+    def receive(self) -> list[tuple[bytes, Physical]]:
+        """What has arrived at any interface, but for what another one of this member has sent."""
+        own = self._own
+        return [each for part in self._parts.values() for each in part.receive() if each[1] not in own]
+
+    def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
+        """Send multicasts by all interfaces, and each unicast by the one from which its host is reached."""
+        shares: dict[UdpTransport, list[tuple[Physical | None, bytes]]] = {part: [] for part in self._parts.values()}
+        for datagram in datagrams:
+            to = datagram[0]
+            if to is None:
+                for share in shares.values():
+                    share.append(datagram)
+            else:
+                shares[self._route(to.host)].append(datagram)
+        for part, share in shares.items():
+            if share:
+                part.send(share)
+
+    def _route(self, host: str) -> UdpTransport:
+        now = trio.current_time()
+        if now >= self._routes_until or len(self._routes) == ROUTES_MAX:
+            self._routes.clear()
+            self._routes_until = now + ROUTE_S
+        part = self._routes.get(host)
+        if part is None:
+            # A name is not looked up: that would block. The transport counts what is addressed to one.
+            own = route_to(host) if is_address(host) else None
+            part = self._routes[host] = self._parts.get(own or "", self._first)
+        return part
+
+    def close(self) -> None:
+        """Close the sockets of all interfaces."""
+        self._selector.close()
+        for part in self._parts.values():
+            part.close()
+
+    def statistics(self) -> UdpStatistics:
+        """The sums over all interfaces; of the sizes of the kernel's buffers the smallest."""
+        each = [part.statistics() for part in self._parts.values()]
+        return replace(
+            UdpStatistics(*map(sum, zip(*map(astuple, each), strict=True))),
+            receive_buffer_bytes=min(one.receive_buffer_bytes for one in each),
+            send_buffer_bytes=min(one.send_buffer_bytes for one in each),
+        )
+
+    def levels(self) -> dict[str, Level]:
+        """What the kernel had no room for, by the interface."""
+        return {f"{host}.{name}": level for host, part in self._parts.items() for name, level in part.levels().items()}

@@ -1,0 +1,243 @@
+"""Short ids in a living site: given out, written, never given twice, and read by no table but their own (LA-21, LA-23)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from dataclasses import replace
+
+import pytest
+
+from sitestack.config import SiteConfig
+from sitestack.layers.membership.headers import Commit
+from sitestack.layers.sequencer import Forward, Sequenced
+from sitestack.layers.short_ids import IdTable, ShortIdsConfig, ShortIdsLayer
+from sitestack.model.address import Address, Physical
+from sitestack.model.frame import Frame
+from sitestack.model.message import Scope
+from sitestack.sim.network_faults import Packet
+from sitestack.sim.process import Process
+from sitestack.sim.world import Maker, World
+from tests.harness.script import Script, site_maker
+from tests.harness.stories import SETTLED, layer, one_each, say, told, verdict
+
+#: The first byte after magic and version: an array of six is a datagram with short ids.
+SIX = 0x96
+
+
+def with_ids(enabled: bool = True) -> SiteConfig:
+    config = one_each("NYC")
+    return replace(config, protocols=replace(config.protocols, short_ids=ShortIdsConfig(enabled)))
+
+
+def mixed(enabled: Collection[str]) -> Maker:
+    """Only these processes write ids."""
+    makers = {True: site_maker(with_ids()), False: site_maker(with_ids(False))}
+
+    def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
+        return makers[name in enabled](world, site, name, rng, physical)
+
+    return make
+
+
+class Site(Script):
+    """A script that also knows who writes ids."""
+
+    def __init__(self, maker: Maker, *shown: type, seed: int = 1) -> None:
+        super().__init__(World(seed, maker), *shown)
+        self.wrote: set[str] = set()
+        self.world.network.faults.append(self._look)
+
+    def _look(self, packet: Packet, rng: random.Random) -> list[Packet]:
+        if packet.data[3] == SIX:
+            self.wrote.add(self._at(packet.source))
+        return [packet]
+
+    def writers(self, *names: str, to: str = "") -> str:
+        """Those that write ids when each of these sends one message: a multicast, or to one member."""
+        self.wrote.clear()
+        for name in names:
+            target = self[to].local.address if to else None
+            self.send(name, f"{name}'s", to=target)
+            self.run(0.1)
+        return "".join(sorted(self.wrote))
+
+    def ids(self, name: str) -> dict[str, int]:
+        """The ids of the members, as this one has them."""
+        return {self.transcript.say(member): number for member, number in layer(self, name, ShortIdsLayer)._ids.items()}
+
+    def drops(self, reason: str) -> int:
+        return sum(process.stack.drops.get(reason, 0) for process in self.processes.values())
+
+    def cut(self, one: Collection[str], other: Collection[str]) -> None:
+        hosts = [frozenset([self[name].physical.host for name in part]) for part in (one, other)]
+        self.world.network.cuts += [(hosts[0], hosts[1]), (hosts[1], hosts[0])]
+
+
+@pytest.mark.conforms("LA-21")
+@pytest.mark.conforms("LA-23")
+def test_a_successor_gives_the_newcomer_an_id_that_nobody_had_and_sends_again_in_its_own_ids() -> None:
+    """What C has sent in the ids of the first view is sent again in uuids, and read; A's id and the dead D's are not given."""
+    script = Site(site_maker(with_ids()), IdTable, Forward, Sequenced, Commit)
+    script.site("NYC", "A", "B", "C", "D")
+    script.run(SETTLED)
+    script.transcript.lines.clear()
+    script.hold("A", "BC", Sequenced)
+    say(script, "C", "1", "2")
+    script.kill("D")
+    script.kill("A")
+    script.view("B", "C")
+    script.start("NYC", "E")
+    script.view("B", "C", "E")
+    script.run(SETTLED)
+    say(script, "E", "3")
+    told(script, "short-ids")
+    assert script.ids("B") == script.ids("C") == script.ids("E") == {"B": 2, "C": 3, "E": 5}
+    assert script.delivered("B") == script.delivered("C") == ["1", "2", "3"]
+    assert script.writers("B", "C", "E") == "BCE"
+    verdict(script)
+
+
+@pytest.mark.conforms("LA-23")
+def test_a_joiner_whose_elders_all_die_goes_on_above_what_was_given() -> None:
+    """Nobody alive has heard of a table; what was given is in the states that a joiner is handed with its first view."""
+    script = Site(site_maker(with_ids()))
+    script.site("NYC", "A", "B")
+    script.run(SETTLED)
+    script.hold("A", "C", IdTable)
+    script.start("NYC", "C")
+    script.view("A", "B", "C")
+    script.kill("A")
+    script.kill("B")
+    script.view("C")
+    assert script.ids("C") == {"C": 3}
+
+
+@pytest.mark.conforms("LA-21")
+def test_nobody_writes_an_id_while_one_member_lacks_the_table() -> None:
+    script = Site(site_maker(with_ids()))
+    script.site("NYC", "A", "B")
+    script.start("NYC", "C")
+    held = script.hold("AB", "C", IdTable)
+    script.view("A", "B", "C")
+    script.run(SETTLED)
+    assert script.writers("A", "B") == ""
+    script.release(held)
+    script.run(SETTLED)
+    assert script.writers("A", "B") == "AB"
+    assert script.delivered("C") == ["A's", "B's"] * 2
+    verdict(script)
+
+
+@pytest.mark.conforms("LA-21")
+@pytest.mark.parametrize(
+    ("enabled", "writers", "with_d"), [("ABCD", "ABC", "A"), ("AC", "AC", "A"), ("BCD", "", ""), ("", "", "")]
+)
+def test_members_differ_and_understand_each_other(enabled: str, writers: str, with_d: str) -> None:
+    """A coordinates. What it is not told to do nobody does; who is not told to write ids reads them."""
+    script = Site(mixed(enabled))
+    script.site("NYC", "A", "B", "C")
+    script.run(SETTLED)
+    assert script.writers("A", "B", "C") == writers
+    assert script.writers("A", "B", "C", to="B") == "".join(name for name in writers if name != "B")
+    assert script.delivered("B") == ["A's", "B's", "C's", "A's", "B's", "C's"]
+    script.start("NYC", "D")
+    script.view("A", "B", "C", "D")
+    assert script.writers("A") == "", "D may not have the table yet"
+    script.run(SETTLED)
+    assert script.writers("A") == with_d
+    assert script.delivered("D")[-2:] == ["A's", "A's"]
+    assert script.drops("unknown_ids") == 0
+    verdict(script)
+
+
+@pytest.mark.conforms("LA-23")
+def test_two_parts_that_gave_the_same_id_are_numbered_anew_before_anybody_writes_one() -> None:
+    script = Site(site_maker(with_ids()))
+    script.site("NYC", "A", "B", "C", "D")
+    script.run(SETTLED)
+    script.cut("AB", "CD")
+    script.view("A", "B")
+    script.view("C", "D")
+    for name, part, far in (("E", "AB", "CD"), ("F", "CD", "ABE")):
+        started = script.start("NYC", name)
+        script.cut([name], far)
+        script.view(*part, name)
+        assert started.alive
+    script.run(SETTLED)
+    assert script.ids("B") == {"A": 1, "B": 2, "E": 5}
+    assert script.ids("D") == {"C": 3, "D": 4, "F": 5}
+    assert script.writers("E", "F") == "ACEF"
+    late = script.hold("F", "C", Forward)
+    script.send("F", "late")
+    script.run(0.1)
+    stray = late.packets[0]
+    assert stray.data[3] == SIX
+    for name in "ABE":  # a datagram of the other part goes astray: F and E have the same id
+        script.world.network.deliver(replace(stray, target=script[name].physical, delay=0.0))
+    script.run(0.1)
+    assert script.drops("unknown_ids") == 3
+    assert script.drops("misdirected") == 0
+    script.wrote.clear()
+    script.world.network.cuts.clear()
+    script.until(lambda: all(len(each.view.members) == 6 for each in script.processes.values() if each.view), "one view")
+    script.release(late)
+    script.everywhere("ABCDEF", "late")
+    script.run(SETTLED)
+    given = [script.ids(name) for name in "ABCDEF"]
+    assert given == [given[0]] * 6
+    assert sorted(given[0].values()) == [6, 7, 8, 9, 10, 11]
+    assert script.writers(*"ABCDEF") == "ABCDEF"
+    verdict(script)
+
+
+def test_what_comes_late_by_a_view_is_read_by_its_own_table() -> None:
+    """C has left; a message of the view with it comes after the next table, in which nobody has its id."""
+    script = Site(site_maker(with_ids()))
+    script.site("NYC", "A", "B", "C")
+    script.run(SETTLED)
+    late = script.hold("C", "B")
+    script.send("C", "1", to=script["B"].local.address)
+    script.run(0.01)
+    late.stop()
+    assert any(packet.data[3] == SIX for packet in late.packets)
+    script.kill("C")
+    script.view("A", "B")
+    script.run(SETTLED)
+    assert script.ids("B") == {"A": 1, "B": 2}
+    script.release(late)
+    script.run(0.1)
+    assert script.drops("unknown_ids") == 0
+    assert script.delivered("B") == ["1"]
+
+
+def test_who_is_no_member_hears_heartbeats_and_searches_though_all_others_write_ids() -> None:
+    """The parts find each other amid messages that each of them cannot read of the other."""
+    script = Site(site_maker(with_ids()))
+    script.site("NYC", "A", "B")
+    script.cut("A", "B")
+    script.view("A")
+    script.view("B")
+    script.run(SETTLED)
+    script.world.network.cuts.clear()
+    for _ in range(400):
+        script.send("A", "a", scope=Scope.ALL)
+        script.send("B", "b", scope=Scope.ALL)
+        script.run(0.05)
+    assert all(process.view is not None and len(process.view.members) == 2 for process in script.processes.values())
+    assert script.drops("unknown_ids") > 0
+    verdict(script)
+
+
+@pytest.mark.conforms("LA-22")
+def test_applications_and_layers_see_the_members_of_the_view_and_no_ids() -> None:
+    script = Site(site_maker(with_ids()))
+    script.site("NYC", "A", "B", "C")
+    script.run(SETTLED)
+    assert script.writers("A", "B", "C") == "ABC"
+    names = {process.local.address: name for name, process in script.processes.items()}
+    sources = [event.source for event in script["B"].events if isinstance(event, Frame)]
+    assert [names[source] for source in sources] == ["A", "B", "C"]
+    assert {type(source) for source in sources} == {Address}
+    assert script["B"].view is not None
+    assert set(sources) == set(script["B"].view.members)
