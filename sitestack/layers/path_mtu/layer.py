@@ -199,9 +199,9 @@ class PathMtu(Layer):
     def _conclude(self, member: Address, search: _Search, now: float) -> list[Effect]:
         """End a search: the largest size that was answered passes.
 
-        No answer at all says nothing about sizes. The way may be dead, and another address of the member be reached by another one:
-        failure detection does not notice that where multicasts come by several networks. Or the member has moved, and was not
-        heard when it said so (A16).
+        No answer at all says nothing about sizes. The way may be dead, and the member be reached at another address: failure
+        detection does not notice that where multicasts come by several networks. Or it has moved, and was not heard when it
+        said so (A16).
         """
         search.due = None
         if not search.answered:
