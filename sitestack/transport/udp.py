@@ -1,7 +1,7 @@
 """UDP and IP multicast for one member of a site (UDP of JGroups).
 
 Two sockets: one at this member's own port, from which everything is sent; and, where the network has multicast, one that
-listens to the site's group. Both are watched through one selector, so a turn waits for one file descriptor. Loss is no error
+listens to the site's group, or to those of several sites that share the sockets (`shared.py`). Both are watched through one selector, so a turn waits for one file descriptor. Loss is no error
 here: lost datagrams are counted where that is possible, and the protocols above repair it. A third socket, TCP at the port of
 the first, is only opened here, for `watch.py`.
 """
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import trio
 
-from sitestack.config import TransportConfig
+from sitestack.config import ANY_INTERFACE, TransportConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.level import Level
@@ -60,20 +60,21 @@ class UdpStatistics:
 
 
 class UdpTransport:
-    """The sockets of one member. Opened by the constructor."""
+    """The sockets of one member, or of several. Opened by the constructor."""
 
-    def __init__(self, config: TransportConfig, group: Physical, *, watched: bool = True) -> None:
-        """`group` is the site's multicast group; `watched` says whether there is to be a listener.
+    def __init__(self, config: TransportConfig, group: Physical | None, *, watched: bool = True) -> None:
+        """`group` is the site's multicast group; None where several sites have one each, which are joined later (`join`).
 
-        Raises ConfigurationError when the sockets cannot be had.
+        `watched` says whether there is to be a listener. Raises ConfigurationError when the sockets cannot be had.
         """
         self._config = config
-        self._group = group
-        host = find_interface(config.interface, group.host)
+        #: Where everybody is reached; None where nobody is by one datagram.
+        self._group = group if config.multicast else None
+        self._host = host = find_interface(config.interface, "" if group is None else group.host)
         self._selector = selectors.DefaultSelector()
         self._sockets: list[socket.socket] = []
         self._listener: socket.socket | None = None
-        self._membership: GroupMembership | None = None
+        self._memberships: dict[Physical, GroupMembership] = {}
         self._queue: deque[tuple[Physical, bytes]] = deque()
         self._numeric: set[str] = set()
         self._queued_bytes = Level(config.send_queue_bytes_max)
@@ -81,7 +82,9 @@ class UdpTransport:
         try:
             self._unicast = self._open_unicast(host, watched)
             if config.multicast:
-                self._open_multicast(host)
+                self._multicast = self._open_multicast(group or Physical(ANY_INTERFACE, config.multicast_port))
+                if group is not None:
+                    self.join(group)
         except BaseException:
             self.close()
             raise
@@ -101,28 +104,36 @@ class UdpTransport:
         _enlarge(sock, socket.SO_SNDBUF, _SO_SNDBUFFORCE, self._config.send_buffer_bytes)
         return sock
 
-    def _open_multicast(self, host: str) -> None:
-        """Members on one machine share the group's port; nothing but this group arrives at the socket."""
+    def _open_multicast(self, at: Physical) -> socket.socket:
+        """Members on one machine share the group's port; nothing but the groups that are joined arrives at the socket."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._add(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind(self._group)
+            sock.bind(at)
         except OSError as error:
-            raise ConfigurationError(why_not_bound(error, *self._group)) from error
-        membership = GroupMembership(sock, self._unicast, self._group, host)
+            raise ConfigurationError(why_not_bound(error, *at)) from error
+        return sock
+
+    def join(self, group: Physical) -> None:
+        """Hear a group, and send to it. Raises ConfigurationError. Only where the network has multicast."""
+        membership = GroupMembership(self._multicast, self._unicast, group, self._host)
         try:
             if sys.platform == "linux":
-                sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+                self._multicast.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
             membership.join()
             self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, self._config.multicast_ttl_hops)
             self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
         except OSError as error:
             raise ConfigurationError(
-                f"transport.multicast: the interface {host} has no multicast ({error.strerror}); choose another "
+                f"transport.multicast: the interface {self._host} has no multicast ({error.strerror}); choose another "
                 "transport.interface, or set transport.multicast to false and name discovery.initial_hosts."
             ) from error
-        self._membership = membership
+        self._memberships[group] = membership
+
+    def leave(self, group: Physical) -> None:
+        """Hear this group no more."""
+        self._memberships.pop(group).leave()
 
     def _add(self, sock: socket.socket) -> None:
         self._sockets.append(sock)
@@ -168,11 +179,12 @@ class UdpTransport:
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
         """Send in order. Datagrams that the kernel has no room for wait in a bounded queue; beyond it they are given up."""
-        if self._membership is not None and self._membership.lost:
-            self._membership.renew()
+        for membership in self._memberships.values():
+            if membership.lost:
+                membership.renew()
         for to, data in datagrams:
-            address = self._group if to is None else to
-            if to is None and not self._config.multicast:
+            address = to or self._group
+            if address is None:
                 self._seen.unsent_datagrams += 1  # the layer that knows the members' addresses fans out
             elif address.host not in self._numeric and not self._is_numeric(address.host):
                 self._seen.unsent_datagrams += 1
@@ -196,8 +208,8 @@ class UdpTransport:
                 return False
             if error.errno == errno.ECONNREFUSED:
                 self._seen.network_errors += 1  # about an earlier datagram to somebody else
-            if self._membership is not None and address == self._group:
-                self._membership.failed(error)
+            if (membership := self._memberships.get(address)) is not None:
+                membership.failed(error)
             self._seen.unsent_datagrams += 1
             return True
         self._seen.sent_datagrams += 1
