@@ -87,7 +87,7 @@ class Greeting:
                 return None
         hello, shown = hello[:end], hello[end:]
         proofs = [shown[at : at + PROOF_BYTES] for at in range(0, len(shown), PROOF_BYTES)]
-        if any([mine.are_sound(each, "connection", nonce, hello) for mine in self._proofs for each in proofs]):
+        if any(mine.are_sound(each, "connection", nonce, hello) for mine in self._proofs for each in proofs):
             return _place(hello, start)
         return None
 

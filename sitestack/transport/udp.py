@@ -1,7 +1,7 @@
-"""UDP and IP multicast for one member of a site (UDP of JGroups).
+"""UDP and IP multicast for one member of a site (UDP of JGroups), or for members of several sites that share it (`shared.py`).
 
 Two sockets: one at this member's own port, from which everything is sent; and, where the network has multicast, one that
-listens to the site's group, or to those of several sites that share the sockets (`shared.py`). Both are watched through one selector, so a turn waits for one file descriptor. Loss is no error
+listens to the site's group. Both are watched through one selector, so a turn waits for one file descriptor. Loss is no error
 here: lost datagrams are counted where that is possible, and the protocols above repair it. A third socket, TCP at the port of
 the first, is only opened here, for `watch.py`.
 """

@@ -20,8 +20,7 @@ With the keys of a site both ends prove that they have one before either says wh
 Then a stranger's connection takes one of PENDING_MAX places for ANSWER_TIMEOUT_S at most, and the place of the oldest when
 there are more. And a refusal proves nothing any more, since anybody can send one: the member is checked by other means then.
 
-Where several members share one listener (`watch_desk.py`) it takes a question to know who is meant. With keys that is B's proof;
-without:
+Where several members share one listener (`watch_desk.py`), B says whom it means. With keys its proof does; without:
 
     A -> B   the shared magic
     B -> A   UUID of A
@@ -216,7 +215,9 @@ class Watcher:
         try:
             with trio.fail_after(ANSWER_TIMEOUT_S):
                 await sock.connect(place)
-                who = await (self._ask_plainly(sock, member) if self.proofs is None else self._exchange(sock, place, self.proofs))
+                who = await (
+                    self._ask_plainly(sock, member) if self.proofs is None else self._exchange(sock, place, self.proofs)
+                )
         except ConnectionRefusedError:
             return Outcome.REFUSED
         except (OSError, trio.TooSlowError):

@@ -230,7 +230,9 @@ class TestTcpTransport:
             a.send([(place(each), b"hello")])
         for _ in range(100):
             assert a.receive() == b.receive() == []
-            assert all(data.startswith(tcp_greeting.SEALED_MAGIC) for data, _ in c.receive()), "it is told a nonce, and no datagram"
+            assert all(data.startswith(tcp_greeting.SEALED_MAGIC) for data, _ in c.receive()), (
+                "it is told a nonce, and no datagram"
+            )
             await trio.sleep(0.002)
         for each in (a, b, c):
             each.close()
