@@ -35,6 +35,10 @@ _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
 _SO_MEMINFO = 55
 _IP_MULTICAST_ALL = 49
+_IP_PKTINFO = 8
+#: Where the destination of a datagram stands in what the kernel adds to it, and the room for that.
+_DESTINATION = slice(8, 12)
+_PKTINFO_SPACE = socket.CMSG_SPACE(12)
 _MEMINFO = struct.Struct("9I")
 
 
@@ -54,6 +58,8 @@ class UdpStatistics:
     network_errors: int = 0
     #: Datagrams that the kernel threw away because nobody read them in time.
     overrun_datagrams: int = 0
+    #: With the sockets of several sites: datagrams to the groups' port that went to none of their groups.
+    misdirected_datagrams: int = 0
     #: Sizes that the kernel granted, which may be less than the configured ones.
     receive_buffer_bytes: int = 0
     send_buffer_bytes: int = 0
@@ -75,6 +81,7 @@ class UdpTransport:
         self._sockets: list[socket.socket] = []
         self._listener: socket.socket | None = None
         self._memberships: dict[Physical, GroupMembership] = {}
+        self._joined: set[str] = set()
         self._queue: deque[tuple[Physical, bytes]] = deque()
         self._numeric: set[str] = set()
         self._queued_bytes = Level(config.send_queue_bytes_max)
@@ -105,10 +112,15 @@ class UdpTransport:
         return sock
 
     def _open_multicast(self, at: Physical) -> socket.socket:
-        """Members on one machine share the group's port; nothing but the groups that are joined arrives at the socket."""
+        """Members on one machine share the group's port; nothing but their group arrives at the socket.
+
+        That is so where it is bound to the group. For several groups it is bound to none, and is told where each datagram went.
+        """
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._add(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if self._group is None and sys.platform == "linux":
+            sock.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
         try:
             sock.bind(at)
         except OSError as error:
@@ -117,10 +129,10 @@ class UdpTransport:
 
     def join(self, group: Physical) -> None:
         """Hear a group, and send to it. Raises ConfigurationError. Only where the network has multicast."""
-        membership = GroupMembership(self._multicast, self._unicast, group, self._host)
+        sock, membership = self._multicast, GroupMembership(self._multicast, self._unicast, group, self._host)
         try:
             if sys.platform == "linux":
-                self._multicast.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+                sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
             membership.join()
             self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, self._config.multicast_ttl_hops)
             self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
@@ -130,10 +142,12 @@ class UdpTransport:
                 "transport.interface, or set transport.multicast to false and name discovery.initial_hosts."
             ) from error
         self._memberships[group] = membership
+        self._joined = {each.host for each in self._memberships}
 
     def leave(self, group: Physical) -> None:
         """Hear this group no more."""
         self._memberships.pop(group).leave()
+        self._joined = {each.host for each in self._memberships}
 
     def _add(self, sock: socket.socket) -> None:
         self._sockets.append(sock)
@@ -161,7 +175,7 @@ class UdpTransport:
         own = self._own
         arrived: list[tuple[bytes, Physical]] = []
         for sock in self._sockets:
-            receive = sock.recvfrom
+            receive = sock.recvfrom if sock is self._unicast or self._group is not None else self._receive_of_groups
             for _ in range(self._config.receive_datagrams_max):
                 try:
                     data, source = receive(_READ_BYTES)
@@ -176,6 +190,14 @@ class UdpTransport:
                 arrived.append((data, Physical(*source)))
         self._seen.received_datagrams += len(arrived)
         return arrived
+
+    def _receive_of_groups(self, size: int) -> tuple[bytes, tuple[str, int]]:
+        """As `recvfrom`; what went to none of the groups that are joined counts as my own, which nobody reads."""
+        data, told, _, source = self._multicast.recvmsg(size, _PKTINFO_SPACE)
+        if not told or any(socket.inet_ntoa(each[_DESTINATION]) in self._joined for _, _, each in told):
+            return data, source
+        self._seen.misdirected_datagrams += 1
+        return data, self._own
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
         """Send in order. Datagrams that the kernel has no room for wait in a bounded queue; beyond it they are given up."""

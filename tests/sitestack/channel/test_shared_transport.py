@@ -20,6 +20,7 @@ from sitestack.seal.key_ring import KeyRing
 from sitestack.transport.shared import CHANNELS_MAX, SharedTransport
 from sitestack.transport.shared_part import PartStatistics
 from sitestack.transport.tcp import TcpStatistics
+from sitestack.transport.udp import UdpTransport
 from tests.harness.channels import take, wait_for_view
 from tests.harness.sockets import free_ports, until
 
@@ -118,6 +119,8 @@ async def test_three_clusters_share_two_pairs_of_sockets_and_closing_one_leaves_
         uuids = {channel.address for pair in channels.values() for channel in pair}
         places = {channel.transport.physical() for pair in channels.values() for channel in pair}
         assert (len(uuids), len(places)) == (6, 2)
+        if isinstance(p.transport.carrier, UdpTransport):
+            assert len(p.transport.carrier._sockets) == 2, "one for what is sent to this process, one for all groups"
         async with p.channel("brief", "A-brief") as brief, trio.open_nursery() as nursery:
             for a, b in channels.values():
                 nursery.start_soon(converse, a, b)
