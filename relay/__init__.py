@@ -5,7 +5,8 @@
         async for event in channel:  # Message | View | Gap | GlobalView | Unreachable
             ...
 
-The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`, `Level` of whatever has a bound
+The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`, `Level` of whatever has a bound;
+                 `open_transport` of a `SharedTransport`, for the channels of several sites
 What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Gap` (`GapReason`) or
                  `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the same with `Delivery` (`Batch`)
 Calls            `CallResult` (`NoAnswer`) of `RelayChannel.call`, `Flushed` (`Lack`) of `RelayChannel.flushed`
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
         ResolverConfig as ResolverConfig,
         Scope as Scope,
         SequencerConfig as SequencerConfig,
+        SharedTransport as SharedTransport,
         SiteStackError as SiteStackError,
         SlowConsumer as SlowConsumer,
         StabilityConfig as StabilityConfig,
@@ -115,6 +117,7 @@ if TYPE_CHECKING:
         UnicastConfig as UnicastConfig,
         View as View,
         ViewId as ViewId,
+        open_transport as open_transport,
     )
 
 _MODULES = {

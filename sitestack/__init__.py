@@ -5,7 +5,8 @@
         async for event in channel:  # Message | View | Gap
             ...
 
-The channel      `open_channel`, `Channel`, `ChannelStatistics`, `Level` of whatever has a bound
+The channel      `open_channel`, `Channel`, `ChannelStatistics`, `Level` of whatever has a bound; `open_transport` of a
+                 `SharedTransport`, for the channels of several sites
 What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`) or `Gap` (`GapReason`);
                  `BatchEvent` of `Channel.batches`: the same with `Delivery` (`Batch`)
 Calls            `CallResult` (`NoAnswer`) of `Channel.call`, `Flushed` (`Lack`) of `Channel.flushed`
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from sitestack.channel.channel import Channel as Channel
     from sitestack.channel.events import BatchEvent as BatchEvent, Event as Event
     from sitestack.channel.inbox import Delivery as Delivery
-    from sitestack.channel.open import open_channel as open_channel
+    from sitestack.channel.open import open_channel as open_channel, open_transport as open_transport
     from sitestack.channel.statistics import ChannelStatistics as ChannelStatistics
     from sitestack.config import (
         ChannelConfig as ChannelConfig,
@@ -89,13 +90,14 @@ if TYPE_CHECKING:
     from sitestack.seal.key_ring import KeyRing as KeyRing
     from sitestack.transport import Transport as Transport
     from sitestack.transport.memory import MemoryNetwork as MemoryNetwork
+    from sitestack.transport.shared import SharedTransport as SharedTransport
 
 _MODULES = {
     "sitestack.calls": ("CallResult", "Flushed", "Lack", "NoAnswer"),
     "sitestack.channel.channel": ("Channel",),
     "sitestack.channel.events": ("BatchEvent", "Event"),
     "sitestack.channel.inbox": ("Delivery",),
-    "sitestack.channel.open": ("open_channel",),
+    "sitestack.channel.open": ("open_channel", "open_transport"),
     "sitestack.channel.statistics": ("ChannelStatistics",),
     "sitestack.config": ("ChannelConfig", "ProtocolsConfig", "SiteConfig", "TransportConfig", "lan", "local", "named_hosts"),
     "sitestack.layers.batching": ("BatchingConfig",),
@@ -135,6 +137,7 @@ _MODULES = {
     "sitestack.seal.key_ring": ("KeyRing",),
     "sitestack.transport": ("Transport",),
     "sitestack.transport.memory": ("MemoryNetwork",),
+    "sitestack.transport.shared": ("SharedTransport",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = list(_HOMES)

@@ -32,9 +32,9 @@ from sitestack.channel.open import (
     make_transport,
     member,
     require_sound,
-    resolve_names,
     shared_state,
 )
+from sitestack.channel.sockets import resolve_names
 from sitestack.channel.state_handover import SharedState
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.journal.recorder import Recorder
@@ -49,6 +49,7 @@ from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
 from sitestack.transport.router_links import RouterStatistics
 from sitestack.transport.sealed import SealedTransport
+from sitestack.transport.shared import SharedTransport
 
 log = structlog.get_logger()
 
@@ -263,7 +264,7 @@ async def open_channel(
     *,
     name: str = "",
     journal: Journal | None = None,
-    transport: Transport | None = None,
+    transport: Transport | SharedTransport | None = None,
     get_state: Callable[[], bytes] | None = None,
     set_state: Callable[[bytes], None] | None = None,
 ) -> AsyncIterator[RelayChannel]:

@@ -7,35 +7,28 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import trio
 
 from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel
-from sitestack.channel.rendezvous import registrant
+from sitestack.channel.sockets import HostNames, open_carrier, open_sockets, resolve_names
 from sitestack.channel.state_handover import SharedState
 from sitestack.config import SiteConfig, find_problems
 from sitestack.journal.recorder import NO_EVENTS, EventRecords, Recorder, Write
-from sitestack.model.address import Address, Physical
+from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError, unwrapped
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import Proofs
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
-from sitestack.transport.interfaces import route_towards
-from sitestack.transport.names import Names
 from sitestack.transport.sealed import SealedTransport
-from sitestack.transport.several import SeveralUdp
-from sitestack.transport.tcp import TcpTransport
-from sitestack.transport.tunnel import TunnelTransport
-from sitestack.transport.udp import UdpTransport
+from sitestack.transport.shared import SharedTransport
 from sitestack.wire.schema import TEXT_BYTES_MAX
 
 C = TypeVar("C", bound=Channel[Any])
-S = TypeVar("S", bound=SiteConfig)
 #: Makes the sink of the journal records of this member.
 Journal = Callable[[Local], Write]
 
@@ -47,7 +40,7 @@ async def open_channel(
     name: str = "",
     journal: Journal | None = None,
     keys: KeyRing | None = None,
-    transport: Transport | None = None,
+    transport: Transport | SharedTransport | None = None,
     get_state: Callable[[], bytes] | None = None,
     set_state: Callable[[bytes], None] | None = None,
 ) -> AsyncIterator[Channel]:
@@ -57,7 +50,8 @@ async def open_channel(
     members have keys, or none has.
 
     The block begins with the first view. `journal` is called for a sink of records when the identity of this member is known;
-    `transport` replaces UDP in tests. Raises ConfigurationError, and JoinFailed when there is no view in time.
+    `transport` is one that channels of other sites use, too (`open_transport`), or replaces UDP in tests. Raises
+    ConfigurationError, and JoinFailed when there is no view in time.
 
     With `get_state` and `set_state` the members share a state that follows from the multicasts. A joiner's `set_state` is
     called before it is shown its first view, with the state that another member's `get_state` returned when it had taken
@@ -110,58 +104,45 @@ def require_sound(problems: Sequence[str]) -> None:
         raise ConfigurationError("\n".join(problems))
 
 
-@dataclass(frozen=True, slots=True)
-class HostNames:
-    """The host names of a configuration, which `member` looks up again."""
+@asynccontextmanager
+async def open_transport(config: SiteConfig) -> AsyncIterator[SharedTransport]:
+    """One pair of sockets for several channels: `async with open_transport(config) as transport`, and `open_channel(...,
+    transport=transport)` for each, in the block.
 
-    members: Names
-    routers: Names
-
-
-async def resolve_names(config: S) -> tuple[S, HostNames]:
-    """The configuration with addresses instead of names, and the names."""
-    discovery, timeout_s = config.discovery, config.channel.resolve_timeout_s
-    named = discovery.initial_hosts if discovery.dns is None else (*discovery.initial_hosts, discovery.dns)
-    names = HostNames(Names(named), Names(discovery.routers))
-    found: dict[Names, tuple[Physical, ...]] = {}
-
-    async def find(each: Names) -> None:
-        found[each] = await each.find(timeout_s)
-
-    async with trio.open_nursery() as nursery:
-        for each, given in ((names.members, named), (names.routers, discovery.routers)):
-            if given:
-                nursery.start_soon(find, each, name=f"names for a member of {config.site}")
-    # Routers whose names nobody knows yet stay named: a member that has routers goes on looking for them.
-    routers = found.get(names.routers) or discovery.routers
-    discovery = replace(discovery, initial_hosts=found.get(names.members, ()), routers=routers)
-    return replace(config, discovery=discovery), names
+    The channels are members of different sites, each with a uuid and keys of its own. All have keys, or none has; their
+    `transport` is that of this configuration, whose site means nothing here. The end of the block closes the sockets, and a
+    channel that is still open fails with ChannelClosed. Raises ConfigurationError, as `open_channel` does for a channel that
+    cannot have a part: a second one of a site, one too many, one that is configured otherwise.
+    """
+    require_sound(find_problems(config))
+    if config.transport.kind == "tunnel":
+        raise ConfigurationError(
+            "transport.kind: a tunnel cannot be shared, as a router knows a connection by one member's uuid."
+        )
+    sockets = await open_carrier(config)
+    shared = SharedTransport(config, sockets)
+    try:
+        with unwrapped():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(shared.run, name=f"reader of the transport at {shared.place}")
+                try:
+                    yield shared
+                finally:
+                    nursery.cancel_scope.cancel()
+    finally:
+        shared.close()
 
 
 async def make_transport(
-    local: Local, config: SiteConfig, keys: KeyRing | None, stack: Stack, carrier: Transport | None
+    local: Local, config: SiteConfig, keys: KeyRing | None, stack: Stack, carrier: Transport | SharedTransport | None
 ) -> Transport:
     """The transport of a member: over this carrier or over sockets, and with keys sealed. Raises ConfigurationError."""
-    if keys is None:
-        return carrier or await open_transport(local, config)
-    proofs = Proofs(config.site, keys)
-    return SealedTransport(carrier or await open_transport(local, config, proofs), proofs, stack.count_drop)
-
-
-async def open_transport(local: Local, config: SiteConfig, proofs: Proofs | None = None) -> Transport:
-    """Open the sockets, once this machine has a network. Raises ConfigurationError when a configured interface is missing."""
-    discovery = config.discovery
-    if config.transport.kind == "tunnel":
-        return TunnelTransport(config.transport, discovery.routers, registrant(local, (), proofs))
-    group = config.transport.group(config.site)
-    # An initial host or a router on this machine does not tell by which interface other machines reach it.
-    named = [each.host for each in (*discovery.initial_hosts, *discovery.routers) if not each.host.startswith("127.")]
-    interface = config.transport.interface or await route_towards([group.host, *named], config.channel.resolve_timeout_s)
-    transport = replace(config.transport, interface=interface)
-    if transport.kind == "tcp":
-        return TcpTransport(transport, group, proofs)
-    several = SeveralUdp if transport.more_interfaces else UdpTransport
-    return several(transport, group, watched=config.protocols.failure_detection.watch)
+    proofs = None if keys is None else Proofs(config.site, keys)
+    if isinstance(carrier, SharedTransport):
+        carrier = carrier.open(config, proofs)
+    elif carrier is None:
+        carrier = await open_sockets(local, config, proofs)
+    return carrier if proofs is None else SealedTransport(carrier, proofs, stack.count_drop)
 
 
 def make_local(site: str, name: str) -> Local:

@@ -29,6 +29,8 @@ import hashlib
 #: Every bit is another one than in the magic of a plain datagram, so that no damaged one looks as if it were sealed.
 MAGIC = b"H\xad"
 VERSION = 1
+#: Where the tag of the cluster begins and ends.
+TAG_START, TAG_END = 4, 8
 SENDER_ID_BYTES = 16
 COUNTER_BYTES = 8
 STAMP_BYTES = 8
@@ -46,4 +48,9 @@ _PURPOSE = b"sitestack seal 1"
 
 def head(kind: bytes, cluster: str) -> bytes:
     """The first 8 bytes of an envelope."""
-    return MAGIC + bytes([VERSION]) + kind + hashlib.sha256(_PURPOSE + cluster.encode()).digest()[:4]
+    return MAGIC + bytes([VERSION]) + kind + tag(cluster)
+
+
+def tag(cluster: str) -> bytes:
+    """The tag of a cluster, which all its envelopes have in the clear."""
+    return hashlib.sha256(_PURPOSE + cluster.encode()).digest()[: TAG_END - TAG_START]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sitestack.model.address import Physical
 from sitestack.model.level import Level
+
+if TYPE_CHECKING:
+    from sitestack.transport.watch import Desk
 
 
 class Transport(Protocol):
@@ -17,8 +20,11 @@ class Transport(Protocol):
         """Where the others can reach this member, best first (LA-6, LA-30)."""
         ...
 
-    def listener(self) -> socket.socket | None:
-        """The listening TCP socket at which others watch this member; None where a closed connection would say nothing."""
+    def listener(self) -> socket.socket | Desk | None:
+        """The listening TCP socket at which others watch this member, or the desk at one that several members share.
+
+        None where a closed connection would say nothing.
+        """
         ...
 
     async def wait(self) -> None:

@@ -38,6 +38,11 @@ class GroupMembership:
         self._sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, self._interface)
         self._listener.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, self._request)
 
+    def leave(self) -> None:
+        """Hear the group no more."""
+        with suppress(OSError):  # the kernel may have forgotten it
+            self._listener.setsockopt(socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, self._request)
+
     def failed(self, error: OSError) -> None:
         """A datagram to the group could not be sent."""
         if error.errno in _AWAY:
@@ -49,8 +54,7 @@ class GroupMembership:
         if now < self._renew_at:
             return
         self._renew_at = now + RENEW_INTERVAL_S
-        with suppress(OSError):  # the kernel may have forgotten it, but then the socket still counts it
-            self._listener.setsockopt(socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, self._request)
+        self.leave()  # the kernel may have forgotten it, but then the socket still counts it
         with suppress(OSError):  # not back yet
             self.join()
             self.lost = False

@@ -9,14 +9,13 @@ To the layers above this is as unreliable as UDP: datagrams that do not fit into
 way when a connection breaks, are counted and lost, and the layers send them again. There is no multicast: the resolver sends to
 each member.
 
-With the keys of a site the one that accepts speaks first, a nonce, and the first frame of the other one ends in a proof over
-it: whoever has none gets no further. A connection whose first frame has not come is one of PENDING_MAX, for GREETING_TIMEOUT_S.
+What is said first, and what is proved with it, is in `tcp_greeting.py`: whoever has no key of a secured site gets no further. A
+connection whose first frame has not come is one of PENDING_MAX, for GREETING_TIMEOUT_S.
 """
 
 from __future__ import annotations
 
 import errno
-import secrets
 import selectors
 import socket
 import struct
@@ -29,23 +28,17 @@ import trio
 from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
 from sitestack.model.level import Level
-from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
+from sitestack.seal.proofs import Proofs
 from sitestack.transport.interfaces import at_both, find_interface, is_address
 from sitestack.transport.ports import listen
+from sitestack.transport.tcp_greeting import GREETING_BYTES_MAX, SEALED_MAGIC, Greeting
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
-#: Begins the first frame of the connecting member; its port and host follow. The last byte is the version.
-MAGIC = b"SST\x01"
-#: Begins the first frame of the accepting member where both have keys; a nonce follows.
-SEALED_MAGIC = b"SST\x02"
-#: The largest first frame.
-GREETING_BYTES_MAX = 256
 #: Accepted connections that have not said who they are; beyond, the oldest of them is closed.
 PENDING_MAX = 64
 #: Seconds for saying it.
 GREETING_TIMEOUT_S = 2.0
 _SIZE = struct.Struct("<I")
-_PORT = struct.Struct("<H")
 #: The most connections. Further incoming ones are closed at once, and no further ones are made.
 CONNECTIONS_MAX = 1_024
 #: Bytes that are read from a connection in one turn.
@@ -104,20 +97,20 @@ class _Connection:
 class TcpTransport:
     """The connections of one member. Opened by the constructor; everything is watched through one selector."""
 
-    def __init__(self, config: TransportConfig, group: Physical, proofs: Proofs | None = None) -> None:
+    def __init__(self, config: TransportConfig, group: Physical | None, proofs: Proofs | None = None) -> None:
         """`group` only says which interface is meant when none is configured. Raises ConfigurationError."""
         self._config = config
-        self._proofs = proofs
         #: Accepted connections that have not said who they are, the oldest first.
         self._pending: dict[_Connection, None] = {}
-        host = find_interface(config.interface, group.host)
+        host = find_interface(config.interface, "" if group is None else group.host)
         self._listener = listen(host, config.port, again=config.port != 0)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._listening = True
         port: int = self._listener.getsockname()[1]
-        self._physical = Physical(config.external_host or host, config.external_port or port)
-        self._places = at_both(self._physical, Physical(host, port))
+        external = Physical(config.external_host or host, config.external_port or port)
+        self._places = at_both(external, Physical(host, port))
+        self.greeting = Greeting(external, proofs)
         #: All connections, at most CONNECTIONS_MAX; datagrams to a member use the one in `_by_peer`.
         self._connections: dict[socket.socket, _Connection] = {}
         self._by_peer: dict[Physical, _Connection] = {}
@@ -214,8 +207,8 @@ class TcpTransport:
             self._refuse(next(iter(self._pending)))
         self._pending[connection] = None
         self._add(connection)
-        if self._proofs is not None:
-            connection.nonce = secrets.token_bytes(NONCE_BYTES)
+        if self.greeting.is_proved:
+            connection.nonce = self.greeting.draw_nonce()
             connection.waiting += _frame(SEALED_MAGIC + connection.nonce)
             self._write(connection)
 
@@ -240,16 +233,12 @@ class TcpTransport:
         if answer not in (0, errno.EINPROGRESS):
             self._fail(connection)
             return None
-        connection.mute = self._proofs is not None
+        connection.mute = self.greeting.is_proved
         if not connection.mute:
-            connection.waiting += _frame(self._greeting())
+            connection.waiting += _frame(self.greeting.hello())
         self._by_peer[to] = connection
         self._watch_writing(connection, True)
         return connection
-
-    def _greeting(self) -> bytes:
-        """The first frame of a connecting member: where it can be reached."""
-        return MAGIC + _PORT.pack(self._physical.port) + self._physical.host.encode()
 
     def _add(self, connection: _Connection) -> None:
         sock = connection.sock
@@ -353,28 +342,21 @@ class TcpTransport:
 
     def _greeted(self, connection: _Connection, hello: bytes) -> bool:
         """Take in the first frame: the other member's address. Answers use this connection, unless there is another."""
-        if self._proofs is not None:
-            hello, proof = hello[:-PROOF_BYTES], hello[-PROOF_BYTES:]
-            if not self._proofs.are_sound(proof, "connection", connection.nonce, hello):
-                return False
-        start = len(MAGIC) + _PORT.size
-        host = hello[start:].decode("ascii", "replace")
-        if hello[: len(MAGIC)] != MAGIC or not is_address(host):
+        peer = self.greeting.admit(hello, connection.nonce)
+        if peer is None:
             return False
         del self._pending[connection]
-        connection.peer = Physical(host, _PORT.unpack_from(hello, len(MAGIC))[0])
-        self._by_peer.setdefault(connection.peer, connection)
+        connection.peer = peer
+        self._by_peer.setdefault(peer, connection)
         return True
 
     def _prove(self, connection: _Connection, challenge: bytes) -> bool:
         """Say first, with a proof over the other end's nonce, where this member can be reached; then what has waited."""
-        if self._proofs is None or challenge[: len(SEALED_MAGIC)] != SEALED_MAGIC:
-            return False
-        hello = self._greeting()
-        proof = self._proofs.make("connection", challenge[len(SEALED_MAGIC) :], hello)
-        connection.waiting[:0] = _frame(hello + proof)
-        connection.mute = False
-        return True
+        hello = self.greeting.proven_hello(challenge)
+        if hello:
+            connection.waiting[:0] = _frame(hello)
+            connection.mute = False
+        return bool(hello)
 
     def statistics(self) -> TcpStatistics:
         """A copy of the counters."""

@@ -1,4 +1,4 @@
-"""UDP and IP multicast for one member of a site (UDP of JGroups).
+"""UDP and IP multicast for one member of a site (UDP of JGroups), or for members of several sites that share it (`shared.py`).
 
 Two sockets: one at this member's own port, from which everything is sent; and, where the network has multicast, one that
 listens to the site's group. Both are watched through one selector, so a turn waits for one file descriptor. Loss is no error
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import trio
 
-from sitestack.config import TransportConfig
+from sitestack.config import ANY_INTERFACE, TransportConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.level import Level
@@ -35,6 +35,10 @@ _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
 _SO_MEMINFO = 55
 _IP_MULTICAST_ALL = 49
+_IP_PKTINFO = 8
+#: Where the destination of a datagram stands in what the kernel adds to it, and the room for that.
+_DESTINATION = slice(8, 12)
+_PKTINFO_SPACE = socket.CMSG_SPACE(12)
 _MEMINFO = struct.Struct("9I")
 
 
@@ -54,26 +58,30 @@ class UdpStatistics:
     network_errors: int = 0
     #: Datagrams that the kernel threw away because nobody read them in time.
     overrun_datagrams: int = 0
+    #: With the sockets of several sites: datagrams to the groups' port that went to none of their groups.
+    misdirected_datagrams: int = 0
     #: Sizes that the kernel granted, which may be less than the configured ones.
     receive_buffer_bytes: int = 0
     send_buffer_bytes: int = 0
 
 
 class UdpTransport:
-    """The sockets of one member. Opened by the constructor."""
+    """The sockets of one member, or of several. Opened by the constructor."""
 
-    def __init__(self, config: TransportConfig, group: Physical, *, watched: bool = True) -> None:
-        """`group` is the site's multicast group; `watched` says whether there is to be a listener.
+    def __init__(self, config: TransportConfig, group: Physical | None, *, watched: bool = True) -> None:
+        """`group` is the site's multicast group; None where several sites have one each, which are joined later (`join`).
 
-        Raises ConfigurationError when the sockets cannot be had.
+        `watched` says whether there is to be a listener. Raises ConfigurationError when the sockets cannot be had.
         """
         self._config = config
-        self._group = group
-        host = find_interface(config.interface, group.host)
+        #: Where everybody is reached; None where nobody is by one datagram.
+        self._group = group if config.multicast else None
+        self._host = host = find_interface(config.interface, "" if group is None else group.host)
         self._selector = selectors.DefaultSelector()
         self._sockets: list[socket.socket] = []
         self._listener: socket.socket | None = None
-        self._membership: GroupMembership | None = None
+        self._memberships: dict[Physical, GroupMembership] = {}
+        self._joined: set[str] = set()
         self._queue: deque[tuple[Physical, bytes]] = deque()
         self._numeric: set[str] = set()
         self._queued_bytes = Level(config.send_queue_bytes_max)
@@ -81,7 +89,9 @@ class UdpTransport:
         try:
             self._unicast = self._open_unicast(host, watched)
             if config.multicast:
-                self._open_multicast(host)
+                self._multicast = self._open_multicast(group or Physical(ANY_INTERFACE, config.multicast_port))
+                if group is not None:
+                    self.join(group)
         except BaseException:
             self.close()
             raise
@@ -101,16 +111,25 @@ class UdpTransport:
         _enlarge(sock, socket.SO_SNDBUF, _SO_SNDBUFFORCE, self._config.send_buffer_bytes)
         return sock
 
-    def _open_multicast(self, host: str) -> None:
-        """Members on one machine share the group's port; nothing but this group arrives at the socket."""
+    def _open_multicast(self, at: Physical) -> socket.socket:
+        """Members on one machine share the group's port; nothing but their group arrives at the socket.
+
+        That is so where it is bound to the group. For several groups it is bound to none, and is told where each datagram went.
+        """
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._add(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if self._group is None and sys.platform == "linux":
+            sock.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
         try:
-            sock.bind(self._group)
+            sock.bind(at)
         except OSError as error:
-            raise ConfigurationError(why_not_bound(error, *self._group)) from error
-        membership = GroupMembership(sock, self._unicast, self._group, host)
+            raise ConfigurationError(why_not_bound(error, *at)) from error
+        return sock
+
+    def join(self, group: Physical) -> None:
+        """Hear a group, and send to it. Raises ConfigurationError. Only where the network has multicast."""
+        sock, membership = self._multicast, GroupMembership(self._multicast, self._unicast, group, self._host)
         try:
             if sys.platform == "linux":
                 sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
@@ -119,10 +138,16 @@ class UdpTransport:
             self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
         except OSError as error:
             raise ConfigurationError(
-                f"transport.multicast: the interface {host} has no multicast ({error.strerror}); choose another "
+                f"transport.multicast: the interface {self._host} has no multicast ({error.strerror}); choose another "
                 "transport.interface, or set transport.multicast to false and name discovery.initial_hosts."
             ) from error
-        self._membership = membership
+        self._memberships[group] = membership
+        self._joined = {each.host for each in self._memberships}
+
+    def leave(self, group: Physical) -> None:
+        """Hear this group no more."""
+        self._memberships.pop(group).leave()
+        self._joined = {each.host for each in self._memberships}
 
     def _add(self, sock: socket.socket) -> None:
         self._sockets.append(sock)
@@ -154,7 +179,7 @@ class UdpTransport:
         own = self._own
         arrived: list[tuple[bytes, Physical]] = []
         for sock in self._sockets:
-            receive = sock.recvfrom
+            receive = sock.recvfrom if sock is self._unicast or self._group is not None else self._receive_of_groups
             for _ in range(self._config.receive_datagrams_max):
                 try:
                     data, source = receive(_READ_BYTES)
@@ -170,13 +195,22 @@ class UdpTransport:
         self._seen.received_datagrams += len(arrived)
         return arrived
 
+    def _receive_of_groups(self, size: int) -> tuple[bytes, tuple[str, int]]:
+        """As `recvfrom`; what went to none of the groups that are joined counts as my own, which nobody reads."""
+        data, told, _, source = self._multicast.recvmsg(size, _PKTINFO_SPACE)
+        if not told or any(socket.inet_ntoa(each[_DESTINATION]) in self._joined for _, _, each in told):
+            return data, source
+        self._seen.misdirected_datagrams += 1
+        return data, self._own
+
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
         """Send in order. Datagrams that the kernel has no room for wait in a bounded queue; beyond it they are given up."""
-        if self._membership is not None and self._membership.lost:
-            self._membership.renew()
+        for membership in self._memberships.values():
+            if membership.lost:
+                membership.renew()
         for to, data in datagrams:
-            address = self._group if to is None else to
-            if to is None and not self._config.multicast:
+            address = to or self._group
+            if address is None:
                 self._seen.unsent_datagrams += 1  # the layer that knows the members' addresses fans out
             elif address.host not in self._numeric and not self._is_numeric(address.host):
                 self._seen.unsent_datagrams += 1
@@ -200,8 +234,8 @@ class UdpTransport:
                 return False
             if error.errno == errno.ECONNREFUSED:
                 self._seen.network_errors += 1  # about an earlier datagram to somebody else
-            if self._membership is not None and address == self._group:
-                self._membership.failed(error)
+            if (membership := self._memberships.get(address)) is not None:
+                membership.failed(error)
             self._seen.unsent_datagrams += 1
             return True
         self._seen.sent_datagrams += 1

@@ -20,6 +20,12 @@ With the keys of a site both ends prove that they have one before either says wh
 Then a stranger's connection takes one of PENDING_MAX places for ANSWER_TIMEOUT_S at most, and the place of the oldest when
 there are more. And a refusal proves nothing any more, since anybody can send one: the member is checked by other means then.
 
+Where several members share one listener (`watch_desk.py`), B says whom it means. With keys its proof does; without:
+
+    A -> B   the shared magic
+    B -> A   UUID of A
+    A -> B   magic, UUID of A; or another one, if A is not there any more
+
 Bytes from a watcher are not read after that: they close its connection. Without keys the UUID in an answer is believed as much
 as one in a datagram.
 """
@@ -31,9 +37,10 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from typing import Protocol
 
 import trio
 
@@ -42,11 +49,14 @@ from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.model.level import Level
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
 from sitestack.transport.interfaces import is_address
+from sitestack.transport.pending import Pending
 
 #: Begins an answer; the last byte is the version.
 MAGIC = b"SSW\x01"
 #: Begins an exchange of proofs.
 SEALED_MAGIC = b"SSW\x02"
+#: Begins an exchange in which B says whom it means.
+SHARED_MAGIC = b"SSW\x03"
 #: Connections that have not shown a proof yet.
 PENDING_MAX = 64
 #: The most watchers of this member. Further connections are closed without an answer, and their makers rely on heartbeats.
@@ -96,6 +106,16 @@ class WatchStatistics:
     gone: int = 0
 
 
+class Desk(Protocol):
+    """A listener that several members share: it asks who is meant, and hands the connection on."""
+
+    pending: Pending
+
+    def watched(self, watcher: Watcher) -> AbstractContextManager[None]:
+        """Hand what is meant for the member of this watcher to it, inside the block."""
+        ...
+
+
 class Watcher:
     """Watches members and lets itself be watched. All its tasks live in the nursery that it is given."""
 
@@ -103,26 +123,29 @@ class Watcher:
         self,
         me: Address,
         owner: str,
-        listener: socket.socket,
+        listener: socket.socket | Desk,
         report: Report,
         nursery: trio.Nursery,
         places: Sequence[Physical] = (),
         proofs: Proofs | None = None,
     ) -> None:
         """The tasks are named after `owner`. The listener belongs to whoever opened it; others reach it at these places."""
-        self._me = me
+        self.me = me
+        self.proofs = proofs
         self._places = places
-        self._proofs = proofs
         self._answer = MAGIC + me
         self._owner = owner
         self._report = report
         self._nursery = nursery
         self._targets: dict[Target, trio.CancelScope] = {}
         self._watchers = 0
-        #: Connections without a proof, the oldest first.
-        self._pending: dict[trio.CancelScope, None] = {}
         self._seen = WatchStatistics()
-        nursery.start_soon(self._accept_all, trio.socket.from_stdlib_socket(listener), name=f"watchers of {owner}")
+        #: Connections without a proof: the desk's, where there is one.
+        self._pending = Pending(PENDING_MAX) if isinstance(listener, socket.socket) else listener.pending
+        if isinstance(listener, socket.socket):
+            nursery.start_soon(self._accept_all, trio.socket.from_stdlib_socket(listener), name=f"watchers of {owner}")
+        else:
+            nursery.start_soon(self._be_found, listener, name=f"watchers of {owner}")
 
     def watch(self, targets: Iterable[Target]) -> None:
         """Watch these from now on, and nobody else. Nothing is looked up for the sake of what others say."""
@@ -136,13 +159,12 @@ class Watcher:
 
     def statistics(self) -> WatchStatistics:
         """A copy of the counters."""
-        return replace(self._seen, targets=len(self._targets))
+        return replace(self._seen, targets=len(self._targets), unproven=self._pending.unproven)
 
     def levels(self) -> dict[str, Level]:
         """Connections of others to this member."""
         why = "other members hold a connection each, to see when this one is gone"
-        pending = Level.of(len(self._pending), PENDING_MAX)
-        return {"watchers": Level.of(self._watchers, WATCHERS_MAX, why), "pending": pending}
+        return {"watchers": Level.of(self._watchers, WATCHERS_MAX, why), "pending": self._pending.level()}
 
     # -- watching --------------------------------------------------------------------------------------------------
 
@@ -155,7 +177,7 @@ class Watcher:
                 began = trio.current_time()
                 outcome = await self._connect(member, place)
                 seen = seen or outcome is Outcome.CLOSED
-                proven = outcome is Outcome.REFUSED and seen and self._proofs is None
+                proven = outcome is Outcome.REFUSED and seen and self.proofs is None
                 if outcome is Outcome.OTHER or proven:
                     self._seen.gone += 1
                     self._report(Gone(member))
@@ -193,7 +215,9 @@ class Watcher:
         try:
             with trio.fail_after(ANSWER_TIMEOUT_S):
                 await sock.connect(place)
-                who = await (self._ask_plainly(sock) if self._proofs is None else self._exchange(sock, place, self._proofs))
+                who = await (
+                    self._ask_plainly(sock, member) if self.proofs is None else self._exchange(sock, place, self.proofs)
+                )
         except ConnectionRefusedError:
             return Outcome.REFUSED
         except (OSError, trio.TooSlowError):
@@ -202,23 +226,32 @@ class Watcher:
             return Outcome.UNKNOWN
         return Outcome.CLOSED if who == member else Outcome.OTHER
 
-    async def _ask_plainly(self, sock: trio.socket.SocketType) -> bytes:
+    async def _ask_plainly(self, sock: trio.socket.SocketType, member: Address) -> bytes:
         """The UUID that the other end says it has; empty when it says nothing of the kind."""
-        answer = await _receive(sock, len(self._answer))
-        return answer[-UUID_BYTES:] if len(answer) == len(self._answer) and answer.startswith(MAGIC) else b""
+        magic = await receive(sock, len(MAGIC))
+        if magic == SHARED_MAGIC:
+            await sock.send(member)
+            magic = await receive(sock, len(MAGIC))
+        answer = await receive(sock, UUID_BYTES) if magic == MAGIC else b""
+        return answer if len(answer) == UUID_BYTES else b""
 
     async def _exchange(self, sock: trio.socket.SocketType, place: Physical, proofs: Proofs) -> bytes:
         """The UUID that the other end has proven to be that of a member at this place; empty when it has not."""
-        challenge = await _receive(sock, len(SEALED_MAGIC) + NONCE_BYTES)
+        challenge = await receive(sock, len(SEALED_MAGIC) + NONCE_BYTES)
         if len(challenge) < len(SEALED_MAGIC) + NONCE_BYTES or not challenge.startswith(SEALED_MAGIC):
             return b""
         theirs, mine, where = challenge[-NONCE_BYTES:], secrets.token_bytes(NONCE_BYTES), str(place).encode()
         await sock.send(mine + proofs.make("watch", theirs, mine, where))
-        answer = await _receive(sock, UUID_BYTES + PROOF_BYTES)
+        answer = await receive(sock, UUID_BYTES + PROOF_BYTES)
         who, proof = answer[:UUID_BYTES], answer[UUID_BYTES:]
         return who if proofs.are_sound(proof, "watched", theirs, mine, where, who) else b""
 
     # -- being watched ---------------------------------------------------------------------------------------------
+
+    async def _be_found(self, desk: Desk) -> None:
+        """Have what others ask for at a shared listener, for as long as this watcher has tasks."""
+        with desk.watched(self):
+            await trio.sleep_forever()
 
     async def _accept_all(self, listener: trio.socket.SocketType) -> None:
         while True:
@@ -232,9 +265,19 @@ class Watcher:
     async def _be_asked(self, sock: trio.socket.SocketType) -> None:
         """Say who this is, to a member, and keep the connection."""
         with sock, suppress(OSError):
-            answer = self._answer if self._proofs is None else await self._demand(sock, self._proofs)
+            answer = self._answer
+            if self.proofs is not None:
+                answer = self.answer_to(*await demand_proof(sock, self._pending))
+            await self._hold(sock, answer)
+
+    def take(self, sock: trio.socket.SocketType, answer: bytes) -> None:
+        """Answer somebody who has meant this member at a shared listener, and keep the connection."""
+        self._nursery.start_soon(self._hold, sock, answer, name=f"watcher of {self._owner}")
+
+    async def _hold(self, sock: trio.socket.SocketType, answer: bytes) -> None:
+        with sock, suppress(OSError):
             if not answer:
-                self._seen.unproven += 1
+                self._pending.unproven += 1
             elif self._watchers == WATCHERS_MAX:
                 self._seen.refused += 1
             else:
@@ -245,29 +288,30 @@ class Watcher:
                 finally:
                     self._watchers -= 1
 
-    async def _demand(self, sock: trio.socket.SocketType, proofs: Proofs) -> bytes:
-        """The answer to whoever proves to have a key, and to have meant this place; empty for all others."""
-        mine = secrets.token_bytes(NONCE_BYTES)
-        if len(self._pending) == PENDING_MAX:
-            oldest = next(iter(self._pending))
-            del self._pending[oldest]
-            oldest.cancel()
-        shown = b""
-        with trio.move_on_after(ANSWER_TIMEOUT_S) as scope:
-            self._pending[scope] = None
-            try:
-                await sock.send(SEALED_MAGIC + mine)
-                shown = await _receive(sock, NONCE_BYTES + PROOF_BYTES)
-            finally:
-                self._pending.pop(scope, None)
-        theirs, proof = shown[:NONCE_BYTES], shown[NONCE_BYTES:]
-        for where in [str(place).encode() for place in self._places]:
-            if proofs.are_sound(proof, "watch", mine, theirs, where):
-                return self._me + proofs.make("watched", mine, theirs, where, self._me)
-        return b""
+    def answer_to(self, mine: bytes, shown: bytes) -> bytes:
+        """The answer to what was shown for this nonce, if it proves that its sender has a key; else empty."""
+        return b"" if self.proofs is None else answer_as(self.me, self.proofs, self._places, mine, shown)
 
 
-async def _receive(sock: trio.socket.SocketType, size: int) -> bytes:
+async def demand_proof(sock: trio.socket.SocketType, pending: Pending) -> tuple[bytes, bytes]:
+    """A nonce, which the other end was told, and what it has shown for it, which may be nothing. Raises OSError."""
+    mine, shown = secrets.token_bytes(NONCE_BYTES), b""
+    with pending.place(ANSWER_TIMEOUT_S):
+        await sock.send(SEALED_MAGIC + mine)
+        shown = await receive(sock, NONCE_BYTES + PROOF_BYTES)
+    return mine, shown
+
+
+def answer_as(me: Address, proofs: Proofs, places: Iterable[Physical], mine: bytes, shown: bytes) -> bytes:
+    """What `me` answers to a proof that one of these places was meant; empty if it is none."""
+    theirs, proof = shown[:NONCE_BYTES], shown[NONCE_BYTES:]
+    for where in [str(place).encode() for place in places]:
+        if proofs.are_sound(proof, "watch", mine, theirs, where):
+            return me + proofs.make("watched", mine, theirs, where, me)
+    return b""
+
+
+async def receive(sock: trio.socket.SocketType, size: int) -> bytes:
     """So many bytes, or fewer when the other end closes the connection."""
     received = b""
     while len(received) < size:

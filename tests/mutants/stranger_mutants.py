@@ -240,8 +240,8 @@ SIZES = (
         "C24-bound",
         "whatever is sent to the port is heard",
         UDP,
-        "            sock.bind(self._group)\n",
-        '            sock.bind(("", self._group.port))\n',
+        "            sock.bind(at)\n",
+        '            sock.bind(("", at.port))\n',
         f"{SCOPE}::test_what_is_sent_to_another_group_or_to_the_port_itself_is_not_heard",
     ),
 )

@@ -17,6 +17,7 @@ from tests.mutants.path_mutants import PATH_MTU
 from tests.mutants.relay_mutants import RELAY
 from tests.mutants.router_mutants import ROUTERS
 from tests.mutants.seal_mutants import SEAL
+from tests.mutants.shared_mutants import SHARED_TRANSPORT
 from tests.mutants.short_id_mutants import SHORT_IDS
 from tests.mutants.site_mutants import PLACES_OF_MEMBERS, SEQUENCER, STRANGERS, UNICAST
 from tests.mutants.stranger_mutants import STRANGER
@@ -39,6 +40,7 @@ MUTANTS = (
     *TURN,
     *BRIDGE,
     *SEAL,
+    *SHARED_TRANSPORT,
     *STRANGER,
     *NODE,
     *ROUTERS,

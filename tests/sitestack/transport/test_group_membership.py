@@ -24,8 +24,7 @@ class Interface:
     """Stands before the sockets of a member and behaves as if the interface were away."""
 
     def __init__(self, transport: UdpTransport, group: Physical, monkeypatch: pytest.MonkeyPatch) -> None:
-        membership = transport._membership
-        assert membership is not None
+        membership = transport._memberships[group]
         self.away: int | None = None
         self.attempts = 0
         self._sock = transport._unicast

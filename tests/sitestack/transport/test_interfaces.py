@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sitestack.channel.open import open_transport
+from sitestack.channel.sockets import open_sockets
 from sitestack.config import ChannelConfig, SiteConfig, lan, local, named_hosts
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
@@ -56,13 +56,13 @@ async def test_a_machine_without_a_network_is_told_and_founds_no_site_of_its_own
     routes({"127.0.0.1": "127.0.0.1"}, 0.0)
     began = trio.current_time()
     with pytest.raises(ConfigurationError, match=r"^transport\.interface: this machine has no route to .*127\.0\.0\.1.*\.$"):
-        await open_transport(local_of("A"), config)
+        await open_sockets(local_of("A"), config)
     assert trio.current_time() - began == pytest.approx(ChannelConfig().resolve_timeout_s)
 
 
 async def test_a_site_on_this_machine_needs_no_network(autojump_clock: MockClock, routes: Routes) -> None:
     routes({}, 0.0)
-    transport = await open_transport(local_of("A"), local("NYC"))
+    transport = await open_sockets(local_of("A"), local("NYC"))
     assert transport.physical()[0].host == "127.0.0.1"
     transport.close()
 

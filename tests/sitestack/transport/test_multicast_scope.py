@@ -61,3 +61,27 @@ async def test_what_is_sent_to_another_group_or_to_the_port_itself_is_not_heard(
         finally:
             transport.close()
             neighbour.close()
+
+
+async def test_sockets_of_several_sites_hear_the_groups_that_they_have_joined_and_nothing_else() -> None:
+    """The socket is bound to no group, so the system delivers also what is sent to the port itself."""
+    one, two, foreign = (Physical(f"239.194.7.{n}", draw_group()[1]) for n in range(1, 4))
+    two, foreign = two._replace(port=one.port), foreign._replace(port=one.port)
+    transport = UdpTransport(TransportConfig(interface="127.0.0.1", multicast_port=one.port), None)
+    neighbour = opened(foreign)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, LOOPBACK)
+        try:
+            transport.join(one)
+            transport.join(two)
+            for place in (foreign, Physical("127.0.0.1", one.port), one, two):
+                sender.sendto(f"to {place}".encode(), place)
+            assert await receive(transport, 2) == [f"to {one}".encode(), f"to {two}".encode()]
+            assert transport.statistics().misdirected_datagrams == 1
+            transport.leave(one)
+            for place in (one, two):
+                sender.sendto(f"to {place}".encode(), place)
+            assert await receive(transport, 1) == [f"to {two}".encode()]
+        finally:
+            transport.close()
+            neighbour.close()
