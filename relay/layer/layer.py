@@ -61,7 +61,6 @@ from sitestack.model.events import (
     Held,
     Left,
     Stable,
-    StateAwaited,
     Unblocked,
     Undeliverable,
     ViewInstalled,
@@ -70,6 +69,7 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.handover_events import Fetched, Fetching, Offered
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope
+from sitestack.model.state_events import StateAwaited
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.schema import ITEMS_MAX
 

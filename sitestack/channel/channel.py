@@ -39,14 +39,10 @@ from sitestack.model.events import (
     Connect,
     Disconnect,
     Event,
-    GiveState,
     Left,
     OtherParameters,
     SetInitialHosts,
     ShellEffect,
-    StateArrived,
-    StateNotGiven,
-    StateRefused,
     ViewInstalled,
     WatchAt,
 )
@@ -55,6 +51,7 @@ from sitestack.model.gap import Gap
 from sitestack.model.level import Level
 from sitestack.model.message import Message
 from sitestack.model.roster import NOBODY, Named, Roster
+from sitestack.model.state_events import GiveState, StateArrived, StateNotGiven, StateRefused
 from sitestack.model.view import View
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack

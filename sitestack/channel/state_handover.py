@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from sitestack.channel.inbox import Inbox, Mark
 from sitestack.model.errors import StateTooLarge, StateUnavailable
-from sitestack.model.events import Event, GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused
+from sitestack.model.events import Event
 from sitestack.model.message import copy_buffer
+from sitestack.model.state_events import GiveState, StateArrived, StateGiven, StateNotGiven, StateRefused
 from sitestack.model.view import View, ViewId
 
 

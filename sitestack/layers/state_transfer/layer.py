@@ -30,19 +30,10 @@ from sitestack.layers.state_transfer.headers import (
 )
 from sitestack.layers.state_transfer.holders import StateHolders
 from sitestack.model.address import Address
-from sitestack.model.events import (
-    Event,
-    GiveState,
-    StateArrived,
-    StateAwaited,
-    StateGiven,
-    StateNotGiven,
-    StateRefused,
-    Unblocked,
-    ViewInstalled,
-)
+from sitestack.model.events import Event, Unblocked, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
+from sitestack.model.state_events import GiveState, StateArrived, StateAwaited, StateGiven, StateNotGiven, StateRefused
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
