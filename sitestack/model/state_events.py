@@ -5,7 +5,8 @@ Each docstring says which part emits the event, in which direction, and which pa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from sitestack.model.address import Address
 from sitestack.model.events import Event
@@ -31,6 +32,8 @@ class StateGiven(Event):
 
     point: ViewId
     data: bytes | None
+    #: What a layer above state transfer has to say to its like at the joiners about this state; added on the way down.
+    note: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,13 @@ class StateArrived(Event):
     own.
     """
 
+    #: What is delivered before it, and is in it, has to be there when it comes.
+    in_stream: ClassVar[bool] = True
     point: ViewId
     data: bytes | None
+    note: bytes = b""
+    #: What it contains besides, because it goes back to a state of another site: read off the note by the layer above.
+    contains: Contents = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +73,43 @@ class StateNotGiven(Event):
     """Up from state transfer to the application of a joiner: the provider's application failed to give the state."""
 
     provider: Address
+
+
+@dataclass(frozen=True, slots=True)
+class FetchState(Event):
+    """Down from the shell to the relay layer: replace the application's state by that of one of these sites."""
+
+    sites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStateArrived(Event):
+    """Up from the relay layer: the state of another site, or that none comes. Until then the application is shown nothing.
+
+    `data` is None when no site has given a state in time, so that the application goes on with its own.
+    """
+
+    in_stream: ClassVar[bool] = True
+    data: bytes | None
+    contains: Contents
+    #: What was missing here already when the state was asked for, and is not in it: the last numbers, per site and origin.
+    missing: Contents
+
+
+@dataclass(frozen=True, slots=True)
+class GiveSnapshot(Event):
+    """Up from the relay layer: another site needs the application's state as it is at this event's place in the stream."""
+
+    in_stream: ClassVar[bool] = True
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotGiven(Event):
+    """Down from the shell to the relay layer: the answer to `GiveSnapshot`.
+
+    `data` is None when the application failed to give its state.
+    """
+
+    token: int
+    data: bytes | None

@@ -67,6 +67,8 @@ class StateChunk(Header):
     offset_bytes: int
     total_bytes: int
     data: bytes
+    #: With the last part: what goes with the state (`StateGiven.note`).
+    note: bytes = b""
 
     @property
     def payload_bytes(self) -> int:
