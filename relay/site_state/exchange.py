@@ -61,8 +61,6 @@ class SiteState:
         self._founds = False
         #: What is not delivered to this member before it has a state, so that the state has to contain it.
         self._floor: Contents = {}
-        #: What the states of other sites contained that this application's goes back to; bounded as `vectors.bound` says.
-        self._contained: Contents = {}
         #: What has come and waits until this member's own stream has reached it.
         self._waiting: SiteStateArrived | StateArrived | None = None
         self._told_tenth = 0
@@ -109,12 +107,13 @@ class SiteState:
         if self.taker.busy or self._waiting is not None:
             return [Dropped("state_fetched_already")]
         self._founds, self._told_tenth = False, 0
+        self.giver.withdraw()
         self._floor = contents_of(self._state, self._me)
         return self._send(self.taker.begin(event.sites, self._floor, now))
 
     def _note(self, event: StateGiven, now: float) -> list[Effect]:
         """A joiner of this site gets the state: say what it contains besides what the stream tells."""
-        note = _NOTES.pack(Contained(to_vectors(self._contained))) if self._contained else b""
+        note = _NOTES.pack(Contained(to_vectors(event.contains))) if event.contains else b""
         return [Down(replace(event, note=note))]
 
     # -- frames --------------------------------------------------------------------------------------------------------
@@ -208,7 +207,6 @@ class SiteState:
             return []
         self._waiting, self._has_state = None, True
         known = {site: numbers for site, numbers in event.contains.items() if site != self._site and self._is_known(site)}
-        raise_contents(self._contained, event.contains)
         for site, numbers in known.items():
             remote = self._state.remote(site)
             raise_to(remote.inherited, {origin: n for origin, n in numbers.items() if remote.admitted.get(origin, 0) < n})

@@ -86,6 +86,11 @@ class Giver:
             snapshot.data = event.data
         return True
 
+    def withdraw(self) -> None:
+        """The application's state is being replaced: what it has not given yet would contain more than was said."""
+        if self._snapshot is not None and self._snapshot.data is None:
+            self._snapshot = None
+
     def _give(self, snapshot: _Snapshot, ask: StateAsk, now: float) -> StateFrame | None:
         snapshot.takers.pop(ask.member, None)
         snapshot.takers[ask.member] = now

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args
 
 import trio
 
@@ -21,7 +21,7 @@ from sitestack.channel.message_keys import MessageKeys
 from sitestack.channel.receive_end import ReceiveEnd
 from sitestack.channel.rendezvous import find_rendezvous
 from sitestack.channel.sending import Sending
-from sitestack.channel.state_handover import SharedState, StateHandover
+from sitestack.channel.state_handover import SharedState, StateEvent, StateHandover
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.channel.version import installed_version
 from sitestack.config import SiteConfig
@@ -51,7 +51,6 @@ from sitestack.model.gap import Gap
 from sitestack.model.level import Level
 from sitestack.model.message import Message
 from sitestack.model.roster import NOBODY, Named, Roster
-from sitestack.model.state_events import GiveState, StateArrived, StateNotGiven, StateRefused
 from sitestack.model.view import View
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
@@ -124,7 +123,7 @@ class Channel(Sending, Generic[X_co]):
             OtherParameters: self._refuse,
             WatchAt: self._watch,
             Left: self._end,
-            **dict.fromkeys((GiveState, StateArrived, StateRefused, StateNotGiven), self._state.handle),
+            **dict.fromkeys(get_args(StateEvent), self._state.handle),
         }
         #: What is known of messages with keys.
         self.keys = MessageKeys()

@@ -32,7 +32,9 @@ class StateGiven(Event):
 
     point: ViewId
     data: bytes | None
-    #: What a layer above state transfer has to say to its like at the joiners about this state; added on the way down.
+    #: What it contains besides the multicasts before the view, because it goes back to a state of another site; and the same
+    #: as bytes, which the relay layer makes of it on the way down.
+    contains: Contents = field(default_factory=dict)
     note: bytes = b""
 
 
@@ -56,7 +58,7 @@ class StateArrived(Event):
     point: ViewId
     data: bytes | None
     note: bytes = b""
-    #: What it contains besides, because it goes back to a state of another site: read off the note by the layer above.
+    #: As in `StateGiven`: what the relay layer reads off the note.
     contains: Contents = field(default_factory=dict)
 
 

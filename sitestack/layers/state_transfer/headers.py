@@ -67,7 +67,7 @@ class StateChunk(Header):
     offset_bytes: int
     total_bytes: int
     data: bytes
-    #: With the last part: what goes with the state (`StateGiven.note`).
+    #: With the last part: `StateGiven.note`.
     note: bytes = b""
 
     @property
