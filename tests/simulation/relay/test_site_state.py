@@ -218,6 +218,7 @@ def cut_off() -> Story:
     story = Story({"NYC": "ABC", "SFO": "DEF"})
     story.form("A", "B", "C", "D", "E")
     story.script.linked(*"ABCDE")
+    story.script.until(lambda: story.has_state("D", "E"), "a beginning")
     ends = story.script.stall("ABC", "DE"), story.script.stall("DE", "ABC")
     story.script.run(15.0)
     story.history("B")
