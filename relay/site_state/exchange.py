@@ -52,7 +52,8 @@ class SiteState:
         self.giver = Giver(local.site, local.address, config, state)
         self._site = local.site
         self._me = local.address
-        self._config = config
+        self._settings = config.settings
+        self._state_bytes_max = config.transfer.state_bytes_max
         self._state = state
         self._gateway = gateway
         #: Whether the application has a state that it can give.
@@ -88,15 +89,15 @@ class SiteState:
 
     def _arrived(self, event: StateArrived, now: float) -> list[Effect]:
         """The state of the own site has come, or there is none: then another site may have one."""
-        if event.data is None and self._config.settings.sites:
+        if event.data is None and self._settings.sites:
             self._founds = True
-            return self._send(self.taker.begin(self._config.settings.sites, self._floor, now))
+            return self._send(self.taker.begin(self._settings.sites, self._floor, now))
         contains: Contents = {}
         if event.note:
             try:
                 note = _NOTES.parse(event.note)
-            except ProtocolError as error:
-                return [Dropped(error.reason), Up(event)]
+            except ProtocolError:
+                return [Dropped("relay_malformed")]
             assert isinstance(note, Contained)
             contains = from_vectors(note.vectors)
         self._waiting = replace(event, note=b"", contains=contains)
@@ -128,7 +129,7 @@ class SiteState:
         """Bring a frame one step nearer to its destination, or take it. One that cannot go on is asked for again."""
         view = self._state.view
         if view is None:
-            return [Dropped("site_state_no_view")]
+            return [Dropped("site_state_no_way")]
         if frame.dest_site != self._site:
             if self._gateway.active:
                 refusal = self._gateway.send_unicast(frame.dest_site, frame.dest, frame)
@@ -186,7 +187,7 @@ class SiteState:
         effects.append(Up(self._progress(len(end.data or b""), size, self.outcome)))
         taker.sites, self._told_tenth = (), 0
         if end.too_large and self._founds:
-            return [*effects, Up(StateRefused(end.too_large, self._config.transfer.state_bytes_max))]
+            return [*effects, Up(StateRefused(end.too_large, self._state_bytes_max))]
         self._waiting = SiteStateArrived(end.data, end.contents, end.missing)
         return [*effects, *self._release()]
 

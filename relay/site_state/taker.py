@@ -59,7 +59,8 @@ class Taker:
         self.restarts = 0
         self._site = site
         self._me = address
-        self._config = config
+        self._config = config.transfer
+        self._settings = config.settings
         self._state = state
         #: What the state has to contain, as it is not delivered here; the owner raises it meanwhile.
         self._floor: Contents = {}
@@ -105,13 +106,13 @@ class Taker:
         self.provider = next((each for each in candidates if each not in self._tried), None)
         if self.provider is None:
             self._tried = []
-            self._ask_at = now + self._config.transfer.ask_interval_s
+            self._ask_at = now + self._config.ask_interval_s
             return []
         self._tried.append(self.provider)
         return self._ask_first(now)
 
     def _ask_first(self, now: float) -> list[StateAsk]:
-        self._ask_at = now + self._config.transfer.ask_interval_s
+        self._ask_at = now + self._config.ask_interval_s
         floor = self._floor if self._unmet <= NEWER_MAX else {}
         return [self._question(0, 0, floor)]
 
@@ -122,8 +123,8 @@ class Taker:
     def _ask_more(self, arriving: _Arriving, now: float) -> list[StateAsk]:
         """Keep the window full."""
         questions: list[StateAsk] = []
-        due = now + self._config.transfer.ask_interval_s
-        while len(arriving.asked) < self._config.settings.window_pieces and arriving.next < len(arriving.data):
+        due = now + self._config.ask_interval_s
+        while len(arriving.asked) < self._settings.window_pieces and arriving.next < len(arriving.data):
             arriving.asked[arriving.next] = due
             questions.append(self._question(arriving.number, arriving.next, {}))
             arriving.next += arriving.piece_bytes
@@ -151,7 +152,7 @@ class Taker:
         total, size = piece.total_bytes, len(piece.data)
         if piece.offset_bytes or not bool(total) <= size <= total:
             return None
-        if total > self._config.transfer.state_bytes_max:
+        if total > self._config.state_bytes_max:
             return self._finish(Taken(None, {}, {}, total))
         data = bytearray(total)
         data[:size] = piece.data
@@ -205,7 +206,7 @@ class Taker:
         due = self.deadline()
         if due is None or now < due:
             return []
-        if now >= self._progressed + self._config.settings.give_up_s:
+        if now >= self._progressed + self._settings.give_up_s:
             return self._finish(Taken(None, {}, {}))
         if self.provider is None or now >= self._heard + SILENT_S or self._is_gone(self.provider):
             self.restarts += self._arriving is not None
@@ -214,7 +215,7 @@ class Taker:
         if arriving is None:
             return self._ask_first(now)
         late = [offset for offset, due in arriving.asked.items() if now >= due]
-        arriving.asked.update(dict.fromkeys(late, now + self._config.transfer.ask_interval_s))
+        arriving.asked.update(dict.fromkeys(late, now + self._config.ask_interval_s))
         self._ask_at = min(arriving.asked.values())
         return [self._question(arriving.number, offset, {}) for offset in late]
 
@@ -227,8 +228,8 @@ class Taker:
         """When `expire` is to be called; None while nothing is fetched."""
         if not self.busy or self._ask_at is None:
             return None
-        return min(self._ask_at, self._progressed + self._config.settings.give_up_s)
+        return min(self._ask_at, self._progressed + self._settings.give_up_s)
 
     def level(self) -> Level:
         """Bytes of the state that is arriving."""
-        return Level.of(self.arrived[1], self._config.transfer.state_bytes_max)
+        return Level.of(self.arrived[1], self._config.state_bytes_max)

@@ -81,7 +81,7 @@ class Application:
             self.handover.mark(event.view.id)
             self._inbox.put(event.view)
         elif isinstance(event, EVENTS):
-            self.handover.handle(event)  # type: ignore[arg-type]
+            self.handover.handle(event)
         elif isinstance(event, Gap | Baseline):
             self._inbox.put(event)
         if not self._due:  # the turn comes to its end first

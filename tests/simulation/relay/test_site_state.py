@@ -206,10 +206,8 @@ def test_without_the_other_site_it_begins_with_its_own_after_a_while() -> None:
     story = Story({"NYC": "AB", "SFO": "DEF"})
     fetching(story.script, "SFO", "NYC", give_up_s=5.0)
     story.start("D")
-    story.script.run(4.0)
-    assert story.applications["D"].waits
-    story.script.run(3.0)
-    assert not story.applications["D"].waits
+    story.script.until(lambda: not story.applications["D"].waits, "a beginning", 7.0)
+    assert story.script.world.now > 5.0
     assert story.script.relay("D").relay.site_state.outcome == "none"
 
 
