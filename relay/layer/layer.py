@@ -336,7 +336,7 @@ class RelayLayer(Layer):
 
     def statistics(self) -> RelayStatistics:
         """How the other sites are doing, for the status of this member."""
-        return relay_statistics(self.state, self.gateway, self._waiting_for, self._now)
+        return relay_statistics(self.state, self.gateway, self._waiting_for, self.site_state, self._now)
 
     def levels(self) -> dict[str, Level]:
         """How full each bounded queue and table of this layer is."""

@@ -106,6 +106,7 @@ class RelayChannel(Channel[BetweenSites]):
         }
         shown = frozenset[type[Event]]({GlobalView, Unreachable})
         [self._flow_control] = [layer for layer in stack.layers if isinstance(layer, FlowControl)]
+        [self._relay] = [layer for layer in stack.layers if isinstance(layer, RelayLayer)]
         super().__init__(local, stack, transport, config, recorder, state, Extension(handlers, shown, self._bridged))
         self._bridge_config = config.relay.bridge
         self._known_sites = config.peer_sites()
@@ -126,6 +127,11 @@ class RelayChannel(Channel[BetweenSites]):
     def role(self) -> Role | None:
         """The duty of this member in its site; None until it has coordinated."""
         return self._role
+
+    @property
+    def state_arrived(self) -> tuple[int, int]:
+        """Bytes that have arrived of another site's state, and its size; 0 and 0 while none arrives."""
+        return self._relay.site_state.taker.arrived
 
     def problems(self) -> dict[str, str]:
         """By configuration key or drop reason, a sentence on what does not work at present; empty where nothing is wrong."""

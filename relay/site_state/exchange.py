@@ -10,7 +10,7 @@ What a state contains is not delivered again (`Remote.inherited`), and goes on a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from relay.events import Baseline, StateProgress
@@ -39,6 +39,24 @@ from sitestack.model.state_events import (
 )
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.wire.codec import Codec
+
+
+@dataclass(frozen=True, slots=True)
+class StateStatistics:
+    """The application's state on its way between sites, to this member and from it."""
+
+    #: The site that it is fetched from; empty while none is, or none can be asked.
+    site: str
+    #: Bytes that have arrived, and the size of the state; 0 before its first piece.
+    arrived_bytes: int
+    state_bytes: int
+    #: How often the fetch has begun anew: its provider was gone, or its snapshot lacked what was lost here meanwhile.
+    restarts: int
+    #: How the last fetch has ended: taken, too_large or none; empty before.
+    outcome: str
+    #: Pieces given to other sites since the start.
+    given_pieces: int
+
 
 _NOTES = Codec("", {0x12B: Contained})
 Handlers = Mapping[type[Event], Callable[[Any, float], list[Effect]]]
@@ -231,6 +249,13 @@ class SiteState:
         """When `expire` must be called (s); None when nothing is on its way."""
         dues = [due for due in (self.taker.deadline(), self.giver.deadline()) if due is not None]
         return min(dues, default=None)
+
+    def statistics(self) -> StateStatistics:
+        """How far a state has come."""
+        taker = self.taker
+        site = taker.provider[0] if taker.busy and taker.provider is not None else ""
+        arrived, total = taker.arrived
+        return StateStatistics(site, arrived, total, taker.restarts, self.outcome, self.giver.given_pieces)
 
     def levels(self) -> dict[str, Level]:
         """Bytes of the state that is given, and of the one that arrives."""
