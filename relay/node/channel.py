@@ -275,7 +275,7 @@ class RelayChannel(Channel[BetweenSites]):
     def _log_state(self, event: StateProgress) -> None:
         facts = {"site": event.site, "arrived_bytes": event.arrived_bytes, "state_bytes": event.state_bytes}
         if event.outcome in ("", "taken"):
-            log.info("state of another site" if event.outcome else "state of another site is arriving", **facts)
+            log.info("state of another site taken" if event.outcome else "state of another site is arriving", **facts)
         else:
             log.warning("no state came from another site: the application goes on with its own", why=event.outcome, **facts)
 

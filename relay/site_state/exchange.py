@@ -185,7 +185,8 @@ class SiteState:
         return [*([] if order is None else [Up(order)]), *self._send([] if answer is None else [answer])]
 
     def _given(self, event: SnapshotGiven, now: float) -> list[Effect]:
-        return [] if self.giver.given(event) else [Dropped("state_of_an_old_view")]
+        answers = self.giver.given(event)
+        return [Dropped("state_of_an_old_view")] if answers is None else self._send(answers)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

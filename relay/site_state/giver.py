@@ -36,8 +36,9 @@ class _Snapshot:
     data: bytes | None = None
     #: Why the application has given none.
     refusal: StateRefusal | None = None
-    #: When each taker has asked last.
+    #: When each taker has asked last, and the questions of those that wait for the application.
     takers: dict[Address, float] = field(default_factory=dict)
+    waiting: dict[Address, StateAsk] = field(default_factory=dict)
 
 
 class Giver:
@@ -70,21 +71,25 @@ class Giver:
         if lacking(contents, floor):
             return self._refuse(ask, StateRefusal.BEHIND), None
         self._tokens += 1
-        self._snapshot = _Snapshot(self._tokens, contents, takers={ask.member: now})
+        self._snapshot = _Snapshot(self._tokens, contents, takers={ask.member: now}, waiting={ask.member: ask})
         return self._refuse(ask, before or StateRefusal.PENDING), GiveSnapshot(self._tokens)
 
-    def given(self, event: SnapshotGiven) -> bool:
-        """Take the snapshot from the application; False when nobody waits for it any more."""
+    def given(self, event: SnapshotGiven) -> list[StateFrame] | None:
+        """Take the snapshot from the application, and answer who waits; None when nobody waits for it any more."""
         snapshot = self._snapshot
         if snapshot is None or snapshot.token != event.token:
-            return False
+            return None
         if event.data is None:
             snapshot.refusal = StateRefusal.FAILED
         elif len(event.data) > self._config.transfer.state_bytes_max:
             snapshot.refusal = StateRefusal.TOO_LARGE
         else:
             snapshot.data = event.data
-        return True
+        waiting, snapshot.waiting = snapshot.waiting, {}
+        answers = [
+            self._give(snapshot, ask, snapshot.takers[taker]) for taker, ask in waiting.items() if taker in snapshot.takers
+        ]
+        return [answer for answer in answers if answer is not None]
 
     def withdraw(self) -> None:
         """The application's state is being replaced: what it has not given yet would contain more than was said."""
@@ -95,8 +100,12 @@ class Giver:
         snapshot.takers.pop(ask.member, None)
         snapshot.takers[ask.member] = now
         if len(snapshot.takers) > TAKERS_MAX:
-            del snapshot.takers[next(iter(snapshot.takers))]
+            oldest = next(iter(snapshot.takers))
+            del snapshot.takers[oldest]
+            snapshot.waiting.pop(oldest, None)
         data, at = snapshot.data, ask.offset_bytes
+        if data is None and snapshot.refusal is None:
+            snapshot.waiting[ask.member] = ask
         if data is None:
             return self._refuse(ask, snapshot.refusal or StateRefusal.PENDING)
         if at == len(data) > 0:  # the taker has it all

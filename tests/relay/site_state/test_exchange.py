@@ -170,7 +170,10 @@ def test_who_has_one_gives_it_as_of_a_mark() -> None:
     effects = hear(layer, QUESTION)
     assert said(effects) == [GiveSnapshot(1)]
     assert answer(effects).refusal is StateRefusal.PENDING
-    assert layer.down(SnapshotGiven(1, b"state"), 0.0) == []
+    [piece] = layer.down(SnapshotGiven(1, b"state"), 0.0)
+    assert isinstance(piece, Down)
+    assert isinstance(piece.event, Frame)
+    assert isinstance(piece.event.headers[-1], StatePiece)
     assert layer.down(SnapshotGiven(7, b"state"), 0.0) == [Dropped("state_of_an_old_view")]
 
 

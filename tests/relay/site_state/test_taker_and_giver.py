@@ -94,14 +94,13 @@ def test_the_first_question_has_the_application_give_its_state_and_the_next_one_
     assert isinstance(answer, StateAnswer)
     assert (answer.refusal, order) == (PENDING, GiveSnapshot(1))
     assert refusal(found, ask()) is PENDING
-    found.given(SnapshotGiven(1, STATE))
-    piece, order = found.ask(ask(), 0.0)
+    [piece] = found.given(SnapshotGiven(1, STATE)) or []
     assert isinstance(piece, StatePiece)
-    assert (piece.snapshot, piece.offset_bytes, piece.total_bytes, piece.data, order) == (1, 0, 10, b"012", None)
+    assert (piece.snapshot, piece.offset_bytes, piece.total_bytes, piece.data) == (1, 0, 10, b"012")
     assert piece.contains["NYC"].origins == {A: 7}, "as of the mark"
-    piece, _ = found.ask(ask(1, 9), 0.0)
-    assert isinstance(piece, StatePiece)
-    assert (piece.data, piece.contains) == (b"9", {})
+    last, _ = found.ask(ask(1, 9), 0.0)
+    assert isinstance(last, StatePiece)
+    assert (last.data, last.contains) == (b"9", {})
 
 
 def test_a_provider_that_lacks_what_the_taker_has_lost_says_so() -> None:
@@ -141,7 +140,7 @@ def test_a_state_that_is_not_given_or_too_large_is_refused_and_asked_for_again(d
     answer, order = found.ask(ask(), 0.0)
     assert isinstance(answer, StateAnswer)
     assert (answer.refusal, order) == (why, GiveSnapshot(2))
-    assert not found.given(SnapshotGiven(1, STATE))
+    assert found.given(SnapshotGiven(1, STATE)) is None
     found.given(SnapshotGiven(2, STATE))
     assert isinstance(found.ask(ask(), 0.0)[0], StatePiece)
 
@@ -162,7 +161,7 @@ def test_what_is_not_given_yet_is_withdrawn_when_the_application_gets_another_st
     found = giver()
     found.ask(ask(), 0.0)
     found.withdraw()
-    assert not found.given(SnapshotGiven(1, STATE))
+    assert found.given(SnapshotGiven(1, STATE)) is None
 
 
 def test_offsets_that_make_no_sense_get_no_answer() -> None:
