@@ -131,7 +131,7 @@ class SlowSite(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateProgress(ShellEffect):
-    """How far the state of another site has come: a tenth more; or the end, with an `outcome`: taken, too_large or none."""
+    """How far the state of another site has come: a tenth more; or the end, with an `outcome`: taken, or why not."""
 
     site: str
     arrived_bytes: int

@@ -13,8 +13,8 @@ class SiteStateSettings:
 
     #: The sites to take it from, tried in turn. Empty: the first member of a site begins with the state that it has.
     sites: tuple[str, ...] = ()
-    #: Seconds without a piece of it after which the application goes on with the state that it has. Must exceed the time that
-    #: the other site's application takes to give its state.
+    #: Seconds for which nobody answers who has a state, after which the application goes on with its own. Should be longer than
+    #: a failover of the other site.
     give_up_s: float = 60.0
     #: Pieces asked for at a time (`protocols.state_transfer.chunk_bytes_max` each): more on a link with a long round trip.
     window_pieces: int = 8

@@ -52,7 +52,7 @@ class StateStatistics:
     state_bytes: int
     #: How often the fetch has begun anew: its provider was gone, or its snapshot lacked what was lost here meanwhile.
     restarts: int
-    #: How the last fetch has ended: taken, too_large or none; empty before.
+    #: How the last fetch has ended: taken, or why there is no state, as the last provider said (silent: it said nothing).
     outcome: str
     #: Pieces given to other sites since the start.
     given_pieces: int
@@ -201,7 +201,7 @@ class SiteState:
             effects.append(Up(self._progress(arrived, total, "")))
         if end is None or not taker.sites:
             return effects
-        self.outcome = "taken" if end.data is not None else "too_large" if end.too_large else "none"
+        self.outcome = "taken" if end.data is not None else "too_large" if end.too_large else taker.refusal
         size = end.too_large or len(end.data or b"")
         effects.append(Up(self._progress(len(end.data or b""), size, self.outcome)))
         taker.sites, self._told_tenth = (), 0

@@ -21,8 +21,10 @@ from sitestack.model.state_events import Contents
 NEWER_MAX = 3
 #: Seconds after which a provider that says nothing is given up for another one: longer than a failover of either site.
 SILENT_S = 30.0
-#: Refusals that are another provider's chance; the rest may be over soon.
-ELSEWHERE = frozenset(StateRefusal) - {StateRefusal.PENDING, StateRefusal.BEHIND}
+#: Refusals that may be over soon: the provider is asked again. All others are another provider's chance.
+SOON = frozenset({StateRefusal.PENDING, StateRefusal.BEHIND})
+#: Refusals of those that have a state: while one of them answers so, a fetch is not given up.
+HAVE_ONE = SOON | {StateRefusal.BUSY}
 
 
 @dataclass(slots=True)
@@ -41,7 +43,7 @@ class _Arriving:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The end: a state, or None; what of the floor it lacks; and the sizes, when it was refused as too large."""
+    """The end: a state, or None; what of the floor it lacks; and the size, when it was refused as too large."""
 
     data: bytes | None
     contents: Contents
@@ -57,6 +59,8 @@ class Taker:
         self.sites: tuple[str, ...] = ()
         self.provider: tuple[str, Address] | None = None
         self.restarts = 0
+        #: Why the last provider gave nothing.
+        self.refusal = ""
         self._site = site
         self._me = address
         self._config = config.transfer
@@ -76,6 +80,7 @@ class Taker:
         self.restarts = self._unmet = 0
         self._progressed = now
         self._tried = []
+        self.refusal = "silent"
         return self._turn_to_next(now)
 
     @property
@@ -189,12 +194,15 @@ class Taker:
         if answer.snapshot != number:
             return None
         self._heard = now
+        self.refusal = answer.refusal.value
+        if answer.refusal in HAVE_ONE:
+            self._progressed = now
         if answer.refusal is StateRefusal.WAITS and self._site in answer.waits_for and self._site < answer.site:
             # Both wait for each other, so neither has a state: the one with the lower name begins.
             return self._finish(Taken(None, {}, {}))
         if answer.refusal is StateRefusal.BEHIND:
             self._unmet += 1
-        if answer.refusal not in ELSEWHERE:
+        if answer.refusal in SOON:
             return []
         self.restarts += self._arriving is not None
         return self._turn_to_next(now)

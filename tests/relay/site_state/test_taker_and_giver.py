@@ -263,15 +263,16 @@ def test_a_silent_provider_is_kept_for_as_long_as_failovers_take() -> None:
     assert found.expire(now)[0].dest == C
 
 
-def test_without_a_piece_for_long_it_gives_up() -> None:
+def test_when_nobody_answers_who_has_a_state_it_gives_up() -> None:
     found, _ = taker()
-    for second in range(1, 60):
-        found.expire(float(second))
-        found.answer(no(PENDING, B), float(second))
-        assert found.busy
-    found.expire(60.0)
+    found.answer(no(PENDING), 50.0)
+    found.expire(109.0)
+    assert found.busy, "somebody's application is about to give one"
+    assert found.provider is not None
+    found.answer(no(StateRefusal.NO_STATE, found.provider[1]), 109.5)
+    found.expire(110.0)
     assert found.end is not None
-    assert (found.end.data, found.deadline()) == (None, None)
+    assert (found.end.data, found.deadline(), found.refusal) == (None, None, "no_state")
 
 
 def test_a_gap_during_the_transfer_asks_for_a_newer_snapshot_and_in_the_end_is_told() -> None:

@@ -208,7 +208,7 @@ def test_without_the_other_site_it_begins_with_its_own_after_a_while() -> None:
     story.start("D")
     story.script.until(lambda: not story.applications["D"].waits, "a beginning", 7.0)
     assert story.script.world.now > 5.0
-    assert story.script.relay("D").relay.site_state.outcome == "none"
+    assert story.script.relay("D").relay.site_state.outcome == "silent"
 
 
 def cut_off() -> Story:
