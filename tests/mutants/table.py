@@ -18,6 +18,7 @@ from tests.mutants.relay_mutants import RELAY
 from tests.mutants.router_mutants import ROUTERS
 from tests.mutants.seal_mutants import SEAL
 from tests.mutants.site_mutants import PLACES_OF_MEMBERS, SEQUENCER, STRANGERS, UNICAST
+from tests.mutants.site_state_mutants import SITE_STATE
 from tests.mutants.stranger_mutants import STRANGER
 from tests.mutants.turn_mutants import TURN
 
@@ -33,6 +34,7 @@ MUTANTS = (
     *MEMBERSHIP,
     *PATH_MTU,
     *HANDOVER,
+    *SITE_STATE,
     *RELAY,
     *TURN,
     *BRIDGE,

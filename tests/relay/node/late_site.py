@@ -124,11 +124,14 @@ class Run:
                 await channel.send(b"%d %s" % (self.written, b"x" * 100))
                 await trio.sleep_until(max(began + self.written / rate, trio.current_time()))
 
+    def kill(self, name: str) -> None:
+        """A process that is killed keeps no memory."""
+        self.replicas.pop(name).scope.cancel()
+
     def arrived(self, name: str) -> float:
         """How much of the state has come to a member, of 1."""
         channel = self.replicas[name].channel
-        assert channel is not None
-        if self.replicas[name].has_state:
+        if channel is None or self.replicas[name].has_state:
             return 1.0
         arrived, total = channel.state_arrived
         return arrived / total if total else 0.0
@@ -162,11 +165,11 @@ async def tell(run: Run, rate: float, kills: bool) -> dict[str, Any]:
         taker = "D"
         if kills:
             await run.until(lambda: run.arrived("D") > 0.3, "D")
-            run.replicas["A"].scope.cancel()
+            run.kill("A")
             await run.until(lambda: run.arrived("D") > 0.6, "D")
             run.seconds["relay of NYC killed, 60 % at"] = trio.current_time() - began
             await nursery.start(run.member, "E", b"")
-            run.replicas["D"].scope.cancel()
+            run.kill("D")
             taker = "E"
         await run.until(lambda: run.replicas[taker].has_state, taker)
         run.seconds["state taken"] = trio.current_time() - began

@@ -177,6 +177,14 @@ def test_who_has_one_gives_it_as_of_a_mark() -> None:
     assert layer.down(SnapshotGiven(7, b"state"), 0.0) == [Dropped("state_of_an_old_view")]
 
 
+def test_what_is_not_given_yet_is_withdrawn_when_another_state_is_fetched() -> None:
+    """The application comes to the mark with that state, which contains more than was said of the snapshot."""
+    layer = founded()
+    hear(layer, QUESTION)
+    layer.down(FetchState(("NYC",)), 0.0)
+    assert layer.down(SnapshotGiven(1, b"state"), 0.0) == [Dropped("state_of_an_old_view")]
+
+
 def test_frames_find_no_way_where_there_is_none() -> None:
     """A member that does not relay hands on nothing of others; and nobody knows a member that is not in the view."""
     lost = [Dropped("site_state_no_way")]

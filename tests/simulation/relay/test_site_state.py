@@ -177,15 +177,44 @@ def test_a_joiner_of_the_late_site_gets_what_its_first_member_fetched_and_nothin
     verdict(story.script)
 
 
-def test_messages_that_a_state_contains_and_that_come_later_are_not_shown() -> None:
-    """The pieces overtake the stream: its frames wait for credit, as D takes nothing."""
+def test_what_a_state_contains_and_comes_later_is_not_shown() -> None:
+    """NYC has what LON wrote, and SFO gets it from LON itself only after it has the state of NYC."""
+    story = Story({"NYC": "AB", "SFO": "D", "LON": "G"})
+    story.form("A", "B", "G")
+    story.script.linked("A", "B", "G")
+    ends = story.script.stall("G", "D"), story.script.stall("D", "G")
+    say(story.script, "G", "1", "2", "3")
+    story.start("D")
+    story.script.until(lambda: story.has_state("D"), "a state")
+    assert story.applications["D"].has("1", "2", "3")
+    for end in ends:
+        end()
+    story.script.linked("A", "B", "G", "D")
+    say(story.script, "G", "4")
+    story.script.run(5.0)
+    assert story.applications["D"].lines == story.applications["G"].lines
+    assert story.applications["D"].shown == 1
+    verdict(story.script)
+
+
+def test_the_next_member_founds_with_a_state_in_which_is_what_it_has_missed() -> None:
+    """E joins D, which had its bridge cut after it wrote; NYC is reached again when only E is left."""
     story = late()
-    story.write_until(lambda: story.pieces("D") > 0, "A")
-    story.applications["D"].busy = True
-    story.write_until(lambda: not story.applications["D"].waits, "A", "B")
-    story.applications["D"].busy = False
-    story.applications["D"].take()
-    story.agree("A", "B", "C", "D")
+    story.script.until(lambda: story.script["D"].view is not None, "a view")
+    story.script.linked(*"ABCD")
+    ends = story.script.stall("D", "ABC"), story.script.stall("ABC", "D")
+    story.script.send("D", "from D")
+    story.script.run(0.5)
+    story.start("E")
+    story.script.until(lambda: (view := story.script["E"].view) is not None and len(view.members) == 2, "a view of both")
+    story.script.run(0.5)
+    story.script.kill("D")
+    story.write_until(lambda: story.has_state("E"), "A", within=90.0)
+    for end in ends:
+        end()
+    story.agree("A", "B", "C", "E")
+    assert story.applications["E"].has("from D")
+    verdict(story.script)
 
 
 def test_sites_that_wait_for_each_other_begin_with_what_they_have() -> None:
