@@ -56,7 +56,7 @@ SITE_STATE = (
         "STATE-begun",
         "what was before a member's first view need not be in the state",
         (Edit("relay/layer/layer.py", "            self.site_state.begin()\n", "            pass\n"),),
-        (f"{STORIES}::test_the_next_member_founds_with_a_state_in_which_is_what_it_has_missed",),
+        (f"{EXCHANGE}::test_what_was_before_the_first_view_of_a_member_has_to_be_in_its_state",),
     ),
     Mutant(
         "STATE-own",
@@ -74,7 +74,7 @@ SITE_STATE = (
         "STATE-resume",
         "with each silence the transfer begins anew",
         (Edit("relay/site_state/taker.py", "SILENT_S = 30.0", "SILENT_S = 1.0"),),
-        (f"{STORIES}::test_both_relays_die",),
+        (f"{STORIES}::test_a_bridge_that_is_cut_for_a_while_costs_nothing",),
     ),
     Mutant(
         "STATE-again",

@@ -85,6 +85,18 @@ def test_without_sources_a_founder_is_told_at_once_and_with_them_it_asks_first()
     assert not any(vector.origins for vector in question.floor.values())
 
 
+def test_what_was_before_the_first_view_of_a_member_has_to_be_in_its_state() -> None:
+    """D had the state, and has died before E got it."""
+    layer = RelayLayer(replace(local_of("E"), site="SFO"), RelayConfig(site_state=SiteStateConfig(SiteStateSettings(("NYC",)))))
+    other = layer_of("D")
+    other.up(multicast(D, 1), 0.0)
+    other.state.remotes["NYC"].admitted[A] = 3
+    layer.take_state(other.state.give())
+    layer.up(ViewInstalled(ONE, None), 0.0)
+    [question] = asks(layer.up(StateArrived(ONE.id, None), 0.0))
+    assert {site: vector.origins for site, vector in question.floor.items()} == {"SFO": {D: 1}, "NYC": {A: 3}}
+
+
 def test_what_is_lost_before_the_state_is_there_has_to_be_in_it() -> None:
     """Gaps and baselines, also those that came while it waited for a member of its own site."""
     layer = layer_of("E", "NYC")

@@ -18,7 +18,7 @@ from tests.harness.stories import say, verdict
 pytestmark = pytest.mark.conforms("REL-32")
 
 #: Before SFO starts, far more than the other site holds for it.
-HISTORY = [f"h{n}" for n in range(200)]
+HISTORY = [f"h{n}" for n in range(120)]
 #: So little is held for another site that a late one gets hardly anything of the history.
 BUDGET = BufferConfig(budget_entries=16)
 
@@ -78,7 +78,7 @@ class Story:
 
     def agree(self, *names: str, gaps: bool = False) -> None:
         """In the end all have the same, the history in it."""
-        self.script.run(10.0)
+        self.script.run(4.0)
         first, *others = [self.applications[name] for name in names]
         assert first.has(*HISTORY)
         for name, other in zip(names[1:], others, strict=True):
@@ -162,6 +162,20 @@ def test_both_relays_die() -> None:
     assert story.script.relay("F").relay.site_state.taker.restarts == 0
     story.agree("B", "C", "E", "F")
     verdict(story.script)
+
+
+def test_a_bridge_that_is_cut_for_a_while_costs_nothing() -> None:
+    story = late()
+    story.write_until(lambda: story.pieces("D") > 4, "A")
+    ends = story.script.stall("ABC", "D"), story.script.stall("D", "ABC")
+    story.script.run(10.0)
+    pieces = story.pieces("D")
+    for end in ends:
+        end()
+    story.write_until(lambda: story.pieces("D") > pieces, "A")
+    story.write_until(lambda: story.has_state("D"), "A")
+    assert story.script.relay("D").relay.site_state.taker.restarts == 0
+    story.agree("A", "B", "C", "D")
 
 
 def test_a_joiner_of_the_late_site_gets_what_its_first_member_fetched_and_nothing_twice() -> None:
