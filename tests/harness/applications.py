@@ -24,7 +24,7 @@ from tests.harness.transcript import texts
 
 EVENTS = get_args(StateEvent)
 #: Pieces of a few bytes, so that a state takes many.
-SMALL = StateTransferConfig(chunk_bytes_max=256, ask_interval_s=0.5)
+SMALL = StateTransferConfig(chunk_bytes_max=128, ask_interval_s=0.5)
 
 
 class Heard(list[Event | Frame]):
