@@ -92,7 +92,7 @@ SITE_STATE = (
         "STATE-rank",
         "the relay provides, and its death costs the snapshot",
         (Edit("relay/site_state/taker.py", "(*members[1:], *members[:1])", "members"),),
-        (f"{STORIES}::test_the_relay_or_a_member_of_the_providing_site_dies_half_way[A]",),
+        (f"{SIDES}::test_the_second_in_rank_is_asked_first_and_the_relay_last",),
     ),
     Mutant(
         "STATE-both",
