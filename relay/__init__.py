@@ -15,8 +15,8 @@ Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` 
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
                  `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
 Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySettings` (`BridgeConfig`, `BudgetSettings`,
-                 `LinkConfig`, `RemoteUnicastConfig`), `SecuritySettings`, `JournalSettings`, `HttpSettings`,
-                 `LogSettings`, and all of `sitestack.SiteConfig`: `TransportConfig`, `DiscoveryConfig`,
+                 `LinkConfig`, `RemoteUnicastConfig`, `SiteStateSettings`), `SecuritySettings`, `JournalSettings`,
+                 `HttpSettings`, `LogSettings`, and all of `sitestack.SiteConfig`: `TransportConfig`, `DiscoveryConfig`,
                  `MembershipConfig` (`LeaderTimes`, `MergeTimes`, `QuarantineTimes`), `ChannelConfig`, and `ProtocolsConfig`
                  with `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
                  `PathMtuConfig`, `ResolverConfig`, `SequencerConfig`, `StabilityConfig`, `StateTransferConfig`,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         RelaySettings as RelaySettings,
         SecuritySettings as SecuritySettings,
     )
+    from relay.site_state.config import SiteStateSettings as SiteStateSettings
     from relay.unicast.sender import RemoteUnicastConfig as RemoteUnicastConfig
     from sitestack import (
         Address as Address,
@@ -137,6 +138,7 @@ _MODULES = {
         "RelaySettings",
         "SecuritySettings",
     ),
+    "relay.site_state.config": ("SiteStateSettings",),
     "relay.unicast.sender": ("RemoteUnicastConfig",),
 }
 #: What a program that uses one site alone needs instead of what is here.

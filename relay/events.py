@@ -130,6 +130,16 @@ class SlowSite(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StateProgress(ShellEffect):
+    """How far the state of another site has come: a tenth more; or the end, with an `outcome`: taken, or why not."""
+
+    site: str
+    arrived_bytes: int
+    state_bytes: int
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
 class Misconfigured(Event):
     """A peer's configuration or this member's is wrong, which trying again does not mend. `sentence` is for the operator."""
 

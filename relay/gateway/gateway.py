@@ -26,7 +26,7 @@ from relay.gateway.peering import Arrived, GatewayConfig, Peering, Piece
 from relay.gateway.retention import Retention
 from relay.gateway.routes import ROUTES_MAX, Broken, Came, Ended, Opened, RouteEvent, Routes, RoutesConfig, Written
 from relay.gateway.watermarks import Admitted, Watermarks
-from relay.gateway.wire import RemoteUnicast
+from relay.gateway.wire import ForOne
 from relay.replica.entries import (
     Configured,
     HeldFor,
@@ -37,7 +37,6 @@ from relay.replica.entries import (
     SiteDown,
     Trim,
     UnicastRefusal,
-    UnicastReply,
 )
 from relay.replica.outcome import Outcome
 from relay.replica.pace import Pace
@@ -242,7 +241,7 @@ class Gateway:
         self._peering.call_failed(event.site, event.address, now)
         return []
 
-    def send_unicast(self, site: str, member: Address, frame: RemoteUnicast | UnicastReply) -> UnicastRefusal | None:
+    def send_unicast(self, site: str, member: Address, frame: ForOne) -> UnicastRefusal | None:
         """Queue a unicast, or an answer, on the link to the part of `site` that `member` is in; returns why not, or None."""
         remote = self._state.remotes.get(site)
         return self._table.send_unicast(site, [] if remote is None else remote.lineages_of(member), frame)

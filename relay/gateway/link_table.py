@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from relay.gateway.connections import Close, ConnectionId, LinkEffect, Place, RouteId, Send
 from relay.gateway.session import LinkConfig, LinkSession, Overdue
 from relay.gateway.watermarks import Admitted, Watermarks
-from relay.gateway.wire import VERSION, Hello, RemoteUnicast, Routed
-from relay.replica.entries import SiteVector, UnicastRefusal, UnicastReply
+from relay.gateway.wire import VERSION, ForOne, Hello, Routed
+from relay.replica.entries import SiteVector, UnicastRefusal
 from relay.replica.state import ReplicatedState
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
@@ -129,7 +129,7 @@ class LinkTable:
             self.connections[connection].session.report_hole()
             self.touch(connection)
 
-    def send_unicast(self, site: str, parts: Sequence[ViewId], frame: RemoteUnicast | UnicastReply) -> UnicastRefusal | None:
+    def send_unicast(self, site: str, parts: Sequence[ViewId], frame: ForOne) -> UnicastRefusal | None:
         """Queue a unicast, or an answer, on the link to the first linked of these `parts` (lineages), else on any to the site.
 
         Returns why that is not possible, or None.

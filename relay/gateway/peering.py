@@ -22,8 +22,8 @@ from relay.gateway.link_table import Connection, Key, LinkTable
 from relay.gateway.receiver import LinkReceiver
 from relay.gateway.session import LinkConfig
 from relay.gateway.watermarks import Watermarks
-from relay.gateway.wire import Ack, Bye, Hello, RemoteUnicast, Routed
-from relay.replica.entries import LinkUp, SiteDown, UnicastReply
+from relay.gateway.wire import Ack, Bye, ForOne, Hello, Routed
+from relay.replica.entries import LinkUp, SiteDown
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Physical
@@ -57,9 +57,9 @@ class GatewayConfig:
 
 
 class Arrived(NamedTuple):
-    """A unicast, or the answer to one, has come over a link."""
+    """A unicast, the answer to one, or a frame about a state has come over a link."""
 
-    frame: RemoteUnicast | UnicastReply
+    frame: ForOne
 
 
 class Piece(NamedTuple):
@@ -207,7 +207,7 @@ class Peering:
             for frame in found.session.receive(data, now):
                 if isinstance(frame, Routed):
                     arrived.append(Piece(_peer(found).site, frame))
-                elif isinstance(frame, RemoteUnicast | UnicastReply):
+                elif isinstance(frame, ForOne):
                     arrived.append(Arrived(frame))
                 else:
                     effects += self._handle(connection, found, frame, now)

@@ -22,15 +22,15 @@ from relay.gateway.wire import (
     HELLO_BYTES_MAX,
     Ack,
     Bye,
+    ForOne,
     FrameParser,
     Heartbeat,
     Hello,
-    RemoteUnicast,
     Routed,
     State,
     encode,
 )
-from relay.replica.entries import SiteVector, UnicastRefusal, UnicastReply
+from relay.replica.entries import SiteVector, UnicastRefusal
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later, raise_to
 from sitestack.model.address import Address
@@ -233,8 +233,8 @@ class LinkSession:
             self._hole, self._resynced = False, now
             self._answers.append(self._state_frame(admitted))
 
-    def send_unicast(self, frame: RemoteUnicast | UnicastReply) -> UnicastRefusal | None:
-        """Queue a unicast or an answer; returns why not, or None. TOO_LARGE is final for as long as this link lives."""
+    def send_unicast(self, frame: ForOne) -> UnicastRefusal | None:
+        """Queue a frame for one member; returns why not, or None. TOO_LARGE is final for as long as this link lives."""
         data = encode(frame)
         if len(data) > self._frame_bytes_max:
             return UnicastRefusal.TOO_LARGE

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from relay.gateway.wire import HOPS_MAX, Ack, Data, RemoteUnicast, Routed, State
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, UnicastReply
+from relay.replica.site_state import StateFrame
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Scope
@@ -30,6 +31,8 @@ def _has_standing(peer: str, site: str, frame: Header) -> bool:
             return of == peer and 0 < first <= last
         case RemoteUnicast(_, _, batch):
             return batch.site == peer and batch.target_site == site and batch.target is not None
+        case StateFrame():
+            return (frame.site, frame.dest_site) == (peer, site)
         case UnicastReply():
             return (frame.target_site, frame.site) == (peer, site)
         case State(vectors) | Ack(vectors):

@@ -8,8 +8,10 @@ in its HELLO.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
+from relay.replica.site_state import STATE_FRAMES, StateFrame
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
@@ -122,7 +124,11 @@ FRAMES: dict[int, type[Header]] = {
     0x125: Heartbeat,
     0x126: Bye,
     0x127: Routed,
+    **STATE_FRAMES,
 }
+
+#: The frames that are for one member of the receiver's site.
+ForOne: TypeAlias = RemoteUnicast | UnicastReply | StateFrame
 
 _CODEC = Codec("", FRAMES)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from relay.events import (
     BridgeClosed,
@@ -21,11 +21,8 @@ from relay.events import (
     BridgeReceived,
     BridgeWritten,
     Budget,
-    Certainty,
     DialFailed,
-    Failure,
     Pacing,
-    Unreachable,
 )
 from relay.gateway.connections import Ending
 from relay.gateway.gateway import Gateway, GatewayConfig
@@ -50,7 +47,10 @@ from relay.replica.known import Known, completed, runs_of
 from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
 from relay.replica.replica import ENTRIES, Replica
-from relay.unicast.forwarding import UnicastRoutes
+from relay.replica.site_state import STATE_FRAMES, StateFrame
+from relay.site_state.config import SiteStateConfig
+from relay.site_state.exchange import SiteState
+from relay.unicast.forwarding import UnicastRoutes, unacknowledged
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import Address, ProxyUUID
@@ -61,7 +61,6 @@ from sitestack.model.events import (
     Held,
     Left,
     Stable,
-    StateAwaited,
     Unblocked,
     Undeliverable,
     ViewInstalled,
@@ -69,7 +68,7 @@ from sitestack.model.events import (
 from sitestack.model.frame import Frame, Header
 from sitestack.model.handover_events import Fetched, Fetching, Offered
 from sitestack.model.level import Level
-from sitestack.model.message import Batch, Scope
+from sitestack.model.message import Scope
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.schema import ITEMS_MAX
 
@@ -82,6 +81,7 @@ class RelayConfig:
     buffer: BufferConfig = field(default_factory=BufferConfig)
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
     routes: RoutesConfig = field(default_factory=RoutesConfig)
+    site_state: SiteStateConfig = field(default_factory=SiteStateConfig)
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class RelayLayer(Layer):
     """The layer (traps R1 to R29). Bounds: those of the replica, the gateway, and the sender and receiver of unicasts."""
 
     name = "relay"
-    HEADERS = HEADERS
+    HEADERS: ClassVar[dict[int, type[Header]]] = {**HEADERS, **STATE_FRAMES}
     FRAMES_DOWN = "unicasts"
 
     def __init__(self, local: Local, config: RelayConfig) -> None:
@@ -108,6 +108,7 @@ class RelayLayer(Layer):
         self._giver = Giver(self.state.buffer, local.rng)
         self._taker = Taker(config.buffer.budget_bytes + ON_THEIR_WAY_BYTES)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
+        self.site_state = SiteState(local, config.site_state, self.state, self.gateway)
         #: Proxies as which senders of other sites are delivered, one object per sender and view, to spare one per batch.
         self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
         self._leaving = False
@@ -119,6 +120,7 @@ class RelayLayer(Layer):
         self._waiting_since: float | None = None
         #: Handlers of events from above: the application's, and the shell's about its connections.
         self._from_above: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
+            **self.site_state.from_above,
             Disconnect: self._disconnect,
             Budget: self._change_budget,
             BridgeConnected: self.gateway.connected,
@@ -129,12 +131,12 @@ class RelayLayer(Layer):
         }
         #: Handlers of events from below: views, how far the stream is held and stable, and the end.
         self._from_below: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
+            **self.site_state.from_below,
             ViewInstalled: self.view_installed,
             Blocked: self._blocked,
             Unblocked: self._unblocked,
             Held: self._held,
             Stable: self._stable,
-            StateAwaited: self._state_awaited,
             Offered: self._offered,
             Undeliverable: self._undeliverable,
             Left: self._left,
@@ -146,6 +148,7 @@ class RelayLayer(Layer):
             ForwardUnicast: self._unicast,
             DeliverUnicast: self._unicast,
             UnicastReply: self._unicast,
+            **dict.fromkeys(STATE_FRAMES.values(), self.site_state.up),
             Configured: self._configured,
             HeldRequest: self._handover,
             HeldChunk: self._handover,
@@ -193,6 +196,8 @@ class RelayLayer(Layer):
         elif type(entry) is Relayed and frame.batch is not None:
             source = self._proxy(frame.batch.site, frame.batch.origin)
             effects.append(Up(Frame(source, None, (), frame.batch, False, frame.seqno, frame.stream)))
+        if outcome.events:
+            self.site_state.told(outcome.events)
         return [*effects, *[Up(event) for event in outcome.events]]
 
     def _proxy(self, site: str, origin: Address) -> ProxyUUID:
@@ -227,11 +232,16 @@ class RelayLayer(Layer):
     def _bridge_received(self, event: BridgeReceived, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for each in self.gateway.received(event, now):
-            effects += self.unicasts.arrived(each.frame, now) if isinstance(each, Arrived) else [each]
+            if not isinstance(each, Arrived):
+                effects.append(each)
+            elif isinstance(each.frame, StateFrame):
+                effects += self.site_state.step(each.frame, now)
+            else:
+                effects += self.unicasts.arrived(each.frame, now)
         return effects
 
     def _undeliverable(self, event: Undeliverable, now: float) -> list[Effect]:
-        return [Up(_unreachable(batch)) for batch in own_unicasts(event, self._site, self._me)]
+        return [Up(unacknowledged(batch)) for batch in own_unicasts(event, self._site, self._me)]
 
     # -- views of this site --------------------------------------------------------------------------------------------
 
@@ -241,9 +251,12 @@ class RelayLayer(Layer):
         effects: list[Effect] = []
         begun = self._replica.merge(view, now)
         if begun is not None:
+            self.site_state.told(begun)
             effects += [Up(baseline) for baseline in begun]
             effects += self.gateway.merged(now)
         effects += [Up(baseline) for baseline in self._replica.install(view, event.previous is None, now)]
+        if old is None:
+            self.site_state.begin()
         self._proxies.clear()
         self._taker.clear()
         coordinates = view.coordinator == self._me and not self._leaving
@@ -297,7 +310,7 @@ class RelayLayer(Layer):
         """End a turn: acknowledge unicasts, fill the links, cast entries, and leave if a leave has waited long enough."""
         self._now, self._waiting_since = now, None
         leaves = self._leave_due is not None
-        effects = [*self.unicasts.acknowledge(now, at_once=leaves), *self.gateway.turn(now)]
+        effects = [*self.unicasts.acknowledge(now, at_once=leaves), *self.site_state.flush(), *self.gateway.turn(now)]
         if self._leave_due is not None and (now >= self._leave_due or self.unicasts.deadline() is None):
             effects += self._leave(now)
         waiting_for = self.pace.waits_for()
@@ -310,23 +323,24 @@ class RelayLayer(Layer):
         """Forward unicasts again or give them up. Deadlines of the links are met in `flush`, so that runs too."""
         if self.state.view is not None and self._taker.expire(now):
             return [Down(Fetched((self._known(),)))]
-        return [*self.unicasts.expire(now), *self.flush(now)]
+        return [*self.unicasts.expire(now), *self.site_state.expire(now), *self.flush(now)]
 
     def deadline(self) -> float | None:
         """Time (s) at which links, unicasts or a leave are due, the first of them; at once when `flush` has work."""
         unicasts = self.unicasts
         dues = [self._waiting_since, self.gateway.deadline(), unicasts.deadline(), unicasts.reply_due, self._leave_due]
+        dues.append(self.site_state.deadline())
         if self.state.view is not None:
             dues.append(self._taker.deadline())
         return min([due for due in dues if due is not None], default=None)
 
     def statistics(self) -> RelayStatistics:
         """How the other sites are doing, for the status of this member."""
-        return relay_statistics(self.state, self.gateway, self._waiting_for, self._now)
+        return relay_statistics(self.state, self.gateway, self._waiting_for, self.site_state, self._now)
 
     def levels(self) -> dict[str, Level]:
         """How full each bounded queue and table of this layer is."""
-        handover = {"fetched_bytes": self._taker.bytes, "handovers": self._giver.level()}
+        handover = {"fetched_bytes": self._taker.bytes, "handovers": self._giver.level(), **self.site_state.levels()}
         return {**relay_levels(self.state, self.gateway, self.unicasts), **handover}
 
     # -- joiners -------------------------------------------------------------------------------------------------------
@@ -379,14 +393,3 @@ class RelayLayer(Layer):
 
     def _say(self, to: Address, header: Header) -> Effect:
         return Down(Frame(self._me, to, (header,)))
-
-    def _state_awaited(self, event: StateAwaited, now: float) -> list[Effect]:
-        self.state.inherit(event.provider, self._me)
-        return []
-
-
-def _unreachable(batch: Batch) -> Unreachable:
-    """A batch of unicasts inside this site that was not acknowledged in time, reported like one to another site."""
-    assert batch.target is not None, "a unicast has a target"
-    target = ProxyUUID(batch.target, batch.target_site)
-    return Unreachable(target, batch.first, batch.last, Failure.UNACKNOWLEDGED, Certainty.UNKNOWN, batch.scope)

@@ -12,6 +12,7 @@ from relay.gateway.gateway import Gateway
 from relay.replica.remote_site import LINEAGES_MAX
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import ORIGINS_MAX
+from relay.site_state.exchange import SiteState, StateStatistics
 from relay.unicast.forwarding import UnicastRoutes
 from relay.unicast.receiver import SENDERS_MAX
 from sitestack.model.level import Level
@@ -48,12 +49,15 @@ class RelayStatistics:
     """How the other sites are doing, in order of their names."""
 
     sites: tuple[SiteStatistics, ...]
+    state: StateStatistics
 
 
-def relay_statistics(state: ReplicatedState, gateway: Gateway, waited_for: Collection[str], now: float) -> RelayStatistics:
+def relay_statistics(
+    state: ReplicatedState, gateway: Gateway, waited_for: Collection[str], site_state: SiteState, now: float
+) -> RelayStatistics:
     """Statistics of every other site that is configured or known. `waited_for`: the sites that senders wait for."""
     names = sorted({*gateway.sites, *state.sites, *state.remotes})
-    return RelayStatistics(tuple([_site(name, state, gateway, waited_for, now) for name in names]))
+    return RelayStatistics(tuple([_site(name, state, gateway, waited_for, now) for name in names]), site_state.statistics())
 
 
 def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRoutes) -> dict[str, Level]:

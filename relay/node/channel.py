@@ -11,7 +11,18 @@ from typing import Any
 import structlog
 import trio
 
-from relay.events import BRIDGE_EFFECTS, BridgeEffect, Budget, GlobalView, Misconfigured, Pacing, Role, SlowSite, Unreachable
+from relay.events import (
+    BRIDGE_EFFECTS,
+    BridgeEffect,
+    Budget,
+    GlobalView,
+    Misconfigured,
+    Pacing,
+    Role,
+    SlowSite,
+    StateProgress,
+    Unreachable,
+)
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayLayer
 from relay.node.bridge import Bridge, BridgeStatistics
@@ -44,6 +55,7 @@ from sitestack.model.errors import LocalError, unwrapped
 from sitestack.model.events import Event, OtherParameters, Unreached
 from sitestack.model.level import Level
 from sitestack.model.path_events import NarrowPath
+from sitestack.model.state_events import FetchState
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
@@ -91,11 +103,15 @@ class RelayChannel(Channel[BetweenSites]):
             Misconfigured: self._log_misconfigured,
             Pacing: self._pace,
             SlowSite: self._log_slow,
+            StateProgress: self._log_state,
         }
         shown = frozenset[type[Event]]({GlobalView, Unreachable})
         [self._flow_control] = [layer for layer in stack.layers if isinstance(layer, FlowControl)]
+        [self._relay] = [layer for layer in stack.layers if isinstance(layer, RelayLayer)]
         super().__init__(local, stack, transport, config, recorder, state, Extension(handlers, shown, self._bridged))
         self._bridge_config = config.relay.bridge
+        self._known_sites = config.peer_sites()
+        self._fetched_sites = tuple([site for site in config.relay.state.sites if site != local.site])
         self._credentials = credentials
         self._site_keys = site_keys
         self._foreign = ForeignDatagrams()
@@ -112,6 +128,11 @@ class RelayChannel(Channel[BetweenSites]):
     def role(self) -> Role | None:
         """The duty of this member in its site; None until it has coordinated."""
         return self._role
+
+    @property
+    def state_arrived(self) -> tuple[int, int]:
+        """Bytes that have arrived of another site's state, and its size; 0 and 0 while none arrives."""
+        return self._relay.site_state.taker.arrived
 
     def problems(self) -> dict[str, str]:
         """By configuration key or drop reason, a sentence on what does not work at present; empty where nothing is wrong."""
@@ -149,6 +170,21 @@ class RelayChannel(Channel[BetweenSites]):
     def change_budget(self, entries: int, size: int) -> None:
         """Hold so many batches and views, and so many bytes, for other sites from now on."""
         self.hand_in(Budget(entries, size))
+
+    def fetch_state(self, *sites: str) -> None:
+        """Replace the application's state by that of another site, as after a gap: the first of these that gives it.
+
+        Until it is there nothing is taken from this channel; then `set_state` is called, and only what the state does not
+        contain follows. Without sites those of `relay.state.sites` are asked. Does nothing while one is on its way. Messages
+        of scope SITE, which other sites do not get, are not in a state of theirs. Raises LocalError for an application without
+        state, or a site that is not configured.
+        """
+        wanted = sites or self._fetched_sites
+        unknown = [site for site in wanted if site not in self._known_sites or site == self.site]
+        if unknown or not wanted:
+            raise LocalError(f"no other site that is configured: {', '.join(unknown) or 'none is named'}")
+        if self._state.withhold():
+            self.hand_in(FetchState(wanted))
 
     def _reread_certificates(self) -> None:
         if self._bridge is not None and self._bridge.reread_certificates():
@@ -236,6 +272,13 @@ class RelayChannel(Channel[BetweenSites]):
             log.warning("site is too slow to be waited for: what exceeds the budget becomes a gap there", site=event.site)
         else:
             log.info("site keeps up again: senders wait for it when it lags", site=event.site)
+
+    def _log_state(self, event: StateProgress) -> None:
+        facts = {"site": event.site, "arrived_bytes": event.arrived_bytes, "state_bytes": event.state_bytes}
+        if event.outcome in ("", "taken"):
+            log.info("state of another site taken" if event.outcome else "state of another site is arriving", **facts)
+        else:
+            log.warning("no state came from another site: the application goes on with its own", why=event.outcome, **facts)
 
     def _log_stranger(self, event: OtherParameters) -> None:
         if self.has_joined:  # else it is this process that stays outside, and `open_channel` says so

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from relay.gateway.gateway import GatewayConfig
@@ -15,6 +15,7 @@ from relay.layer import RelayConfig
 from relay.node.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.replica.buffer import BufferConfig
 from relay.replica.held_entries import ENTRIES_MAX
+from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack import config as site_config
 from sitestack.config import ANY_INTERFACE, UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
@@ -82,6 +83,9 @@ class RelaySettings:
     link: LinkConfig = field(default_factory=LinkConfig)
     #: Messages to one member of another site.
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
+    #: The application's state, taken from another site by a member that has nobody to get it from in its own site. For
+    #: applications that open their channel with `get_state` and `set_state`; `protocols.state_transfer` bounds the state.
+    state: SiteStateSettings = field(default_factory=SiteStateSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,14 @@ class NodeConfig(SiteConfig):
             buffer=BufferConfig(relay.budget.entries, self.held_bytes_max(), relay.budget.age_s),
             unicast=relay.unicast,
             routes=RoutesConfig(via, relay.bridge.forward),
+            site_state=self._site_state(),
         )
+
+    def _site_state(self) -> SiteStateConfig:
+        state, transfer, link = self.relay.state, self.protocols.state_transfer, self.relay.link
+        sites = tuple([site for site in state.sites if site != self.site])
+        piece_bytes_max = min(transfer.chunk_bytes_max, link.frame_bytes_max // 2)
+        return SiteStateConfig(replace(state, sites=sites), transfer, piece_bytes_max)
 
 
 def find_problems(config: NodeConfig) -> list[str]:
@@ -289,6 +300,9 @@ def _route_problems(config: NodeConfig) -> Iterator[str]:
     for site in config.relay.when_down:
         if site not in bridge.peers and site not in bridge.via:
             yield f"relay.when_down: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."
+    for site in config.relay.state.sites:
+        if site != config.site and site not in bridge.peers and site not in bridge.via:
+            yield f"relay.state.sites: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."
     for site in bridge.forward:
         if site not in bridge.peers and site not in bridge.via:
             yield f"relay.bridge.forward: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from relay.events import Unreachable
+from relay.events import Certainty, Failure, Unreachable
 from relay.gateway.gateway import Gateway
 from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, UnicastRefusal, UnicastReply
@@ -187,3 +187,10 @@ def _refusal(unicast: RemoteUnicast, refusal: UnicastRefusal) -> UnicastReply:
     batch = unicast.batch
     assert batch.target is not None
     return UnicastReply(batch.site, batch.origin, batch.target_site, batch.target, batch.last, unicast.attempt, refusal)
+
+
+def unacknowledged(batch: Batch) -> Unreachable:
+    """A batch of unicasts inside this site that was not acknowledged in time, reported like one to another site."""
+    assert batch.target is not None, "a unicast has a target"
+    target = ProxyUUID(batch.target, batch.target_site)
+    return Unreachable(target, batch.first, batch.last, Failure.UNACKNOWLEDGED, Certainty.UNKNOWN, batch.scope)

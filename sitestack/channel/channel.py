@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args
 
 import trio
 
@@ -21,7 +21,7 @@ from sitestack.channel.message_keys import MessageKeys
 from sitestack.channel.receive_end import ReceiveEnd
 from sitestack.channel.rendezvous import find_rendezvous
 from sitestack.channel.sending import Sending
-from sitestack.channel.state_handover import SharedState, StateHandover
+from sitestack.channel.state_handover import SharedState, StateEvent, StateHandover
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.channel.version import installed_version
 from sitestack.config import SiteConfig
@@ -39,14 +39,10 @@ from sitestack.model.events import (
     Connect,
     Disconnect,
     Event,
-    GiveState,
     Left,
     OtherParameters,
     SetInitialHosts,
     ShellEffect,
-    StateArrived,
-    StateNotGiven,
-    StateRefused,
     ViewInstalled,
     WatchAt,
 )
@@ -127,7 +123,7 @@ class Channel(Sending, Generic[X_co]):
             OtherParameters: self._refuse,
             WatchAt: self._watch,
             Left: self._end,
-            **dict.fromkeys((GiveState, StateArrived, StateRefused, StateNotGiven), self._state.handle),
+            **dict.fromkeys(get_args(StateEvent), self._state.handle),
         }
         #: What is known of messages with keys.
         self.keys = MessageKeys()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from sitestack.model.address import Address
 from sitestack.model.fast_frozen import fast_frozen
@@ -13,6 +13,7 @@ from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Message, Scope, make_messages
 from sitestack.model.roster import NOBODY, Roster
+from sitestack.model.state_events import Contents
 from sitestack.model.view import View, ViewId
 
 E = TypeVar("E")
@@ -53,9 +54,9 @@ def cost_bytes(item: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The place right before a view, at which the application's state is given or taken."""
+    """A place at which the application's state is given or taken: right before a view, or one that has a token."""
 
-    view: ViewId
+    at: ViewId | int
 
 
 def _gap_of(item: object) -> Gap | None:
@@ -137,3 +138,39 @@ class Inbox(Generic[E]):
             self.backlog_bytes.now += cost_bytes(kept)
         self._items.appendleft(view)
         self._items.appendleft(item)
+
+    def begin_with(self, mark: Mark, contains: Contents, gaps: Sequence[Gap]) -> None:
+        """The state at this mark, the next item to be taken, contains these numbers of scope ALL: drop what it contains.
+
+        `gaps` come right after the mark, in the place of those of them that wait here.
+        """
+        if self._abandoned:
+            return
+        self.leave_out(contains)
+        told = {(gap.site, gap.origin): gap.last for gap in gaps}
+        rest = [
+            each for each in self._items if not (isinstance(each, Gap) and each.last <= told.get((each.site, each.origin), 0))
+        ]
+        self._items = deque([cast(E, mark), *gaps, *rest])
+
+    def leave_out(self, contains: Contents) -> None:
+        """Drop all that contains no number of scope ALL above these; of a gap the numbers above them stay."""
+        kept: deque[Delivery | E | Gap] = deque()
+        for item in self._items:
+            rest = _above(item, contains)
+            if rest is None:
+                self.backlog_bytes.now -= cost_bytes(item)
+            else:
+                kept.append(rest)
+        self._items = kept
+
+
+def _above(item: Any, contains: Contents) -> Any:
+    """The item without what the state contains; None when that is all of it."""
+    if isinstance(item, Delivery) and item.batch.scope is Scope.ALL:
+        batch = item.batch
+        return None if batch.last <= contains.get(batch.site, {}).get(batch.origin, 0) else item
+    if isinstance(item, Gap) and item.scope is Scope.ALL:
+        reached = contains.get(item.site, {}).get(item.origin, 0)
+        return None if item.last <= reached else replace(item, first=max(item.first, reached + 1))
+    return item

@@ -20,6 +20,7 @@ from tests.mutants.seal_mutants import SEAL
 from tests.mutants.shared_mutants import SHARED_TRANSPORT
 from tests.mutants.short_id_mutants import SHORT_IDS
 from tests.mutants.site_mutants import PLACES_OF_MEMBERS, SEQUENCER, STRANGERS, UNICAST
+from tests.mutants.site_state_mutants import SITE_STATE
 from tests.mutants.stranger_mutants import STRANGER
 from tests.mutants.turn_mutants import TURN
 
@@ -36,6 +37,7 @@ MUTANTS = (
     *PATH_MTU,
     *SHORT_IDS,
     *HANDOVER,
+    *SITE_STATE,
     *RELAY,
     *TURN,
     *BRIDGE,

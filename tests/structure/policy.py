@@ -21,7 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("relay/events.py",),
     ("relay/replica", "relay/journal", "relay/keys"),
     ("relay/gateway",),
-    ("relay/unicast",),
+    ("relay/unicast", "relay/site_state"),
     ("relay/layer",),
     ("relay/node",),
     ("relay/router",),

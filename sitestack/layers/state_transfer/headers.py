@@ -67,6 +67,8 @@ class StateChunk(Header):
     offset_bytes: int
     total_bytes: int
     data: bytes
+    #: With the last part: `StateGiven.note`.
+    note: bytes = b""
 
     @property
     def payload_bytes(self) -> int:

@@ -30,19 +30,10 @@ from sitestack.layers.state_transfer.headers import (
 )
 from sitestack.layers.state_transfer.holders import StateHolders
 from sitestack.model.address import Address
-from sitestack.model.events import (
-    Event,
-    GiveState,
-    StateArrived,
-    StateAwaited,
-    StateGiven,
-    StateNotGiven,
-    StateRefused,
-    Unblocked,
-    ViewInstalled,
-)
+from sitestack.model.events import Event, Unblocked, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
+from sitestack.model.state_events import GiveState, StateArrived, StateAwaited, StateGiven, StateNotGiven, StateRefused
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
@@ -100,6 +91,7 @@ class StateTransfer(Layer):
         #: At the provider: the state before this view, and the offset from which each joiner wants it that asked before it was
         #: there.
         self._snapshot: bytes | None = None
+        self._note = b""
         self._failed = False
         self._asked: dict[Address, int] = {}
         #: At a joiner: the pieces that have arrived, bounded by `state_bytes_max`, and when to ask again.
@@ -227,7 +219,7 @@ class StateTransfer(Layer):
         """Take the application's state before this view, and answer the joiners that asked before it was there."""
         if self._view is None or state.point != self._view.id or self._holders.provider != self._me:
             return [Dropped("state_of_an_old_view")]
-        self._snapshot, self._failed = state.data, state.data is None
+        self._snapshot, self._note, self._failed = state.data, state.note, state.data is None
         asked, self._asked = self._asked, {}
         return [effect for member, offset in asked.items() for effect in self._answer(member, offset)]
 
@@ -252,9 +244,10 @@ class StateTransfer(Layer):
             return [Dropped("state_request_astray")]
         too_large = len(state) > self._config.state_bytes_max
         data = b"" if too_large else state[offset : offset + self._config.chunk_bytes_max]
-        chunk = StateChunk(self._view.id, offset, len(state), data)
+        is_last = not too_large and offset + len(data) == len(state)
+        chunk = StateChunk(self._view.id, offset, len(state), data, self._note if is_last else b"")
         self._given_chunks += 1
-        self._given_states += not too_large and offset + len(data) == len(state)
+        self._given_states += is_last
         dropped: list[Effect] = [Dropped("state_too_large")] if too_large else []
         return [*dropped, Down(Frame(self._me, member, (chunk,)))]
 
@@ -288,7 +281,7 @@ class StateTransfer(Layer):
         self._pieces, self._arrived_bytes, self._ask_at = [], 0, None
         self._complete = True
         self._taken_states += 1
-        return [Up(StateArrived(view.id, state)), *self._say_standing()]
+        return [Up(StateArrived(view.id, state, chunk.note)), *self._say_standing()]
 
     def _refusal(self, source: Address, refusal: StateRefusal) -> list[Effect]:
         """Tell the application that no state comes in this view, so that it does not wait in vain."""

@@ -20,6 +20,7 @@ from relay.replica.entries import (
     UnicastRefusal,
     UnicastReply,
 )
+from relay.replica.site_state import StateAnswer, StateAsk, StatePiece, StateRefusal
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.gap import GapReason
@@ -46,6 +47,9 @@ EXAMPLES: list[Header] = [
     RemoteGap("SFO", D, 3, 9, GapReason.BUDGET),
     RemoteBaseline("SFO", {D: 4}),
     Routed("NYC", "SFO", D, 3, 14, ("LON",), False, b"\x00" * 300),
+    StateAsk("NYC", D, "SFO", E, 0, 0, {"NYC": SiteVector({D: 4})}),
+    StatePiece("SFO", E, "NYC", D, 3, 0, 8, b"12345678", {"SFO": SiteVector({E: 9})}),
+    StateAnswer("SFO", E, "NYC", D, 3, StateRefusal.WAITS, ("NYC",)),
     Heartbeat(),
     Bye("leaving"),
 ]

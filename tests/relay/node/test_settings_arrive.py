@@ -81,6 +81,8 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "relay.dial_s_max": ("Dialer",),
     "relay.link": ("LinkTable", "LinkSession"),
     "relay.unicast": ("UnicastSender",),
+    "relay.state": ("Taker",),
+    "relay.state.sites": ("SiteState",),
 }
 #: What no part of a channel holds: each has a test below.
 SHOWN_BELOW = ("agreement", "security", "journal", "http", "log")
@@ -106,6 +108,7 @@ OTHERS: dict[str, Any] = {
     "relay.bridge.via": {"OSL": "SFO"},
     "relay.bridge.forward": ["SFO"],
     "relay.when_down": {"SFO": "wait"},
+    "relay.state.sites": ["SFO"],
     "relay.budget.bytes": 1_234_567,
     "journal.retained_bytes_max": 1 << 30,
     "journal.retained_s_max": 86_400.5,

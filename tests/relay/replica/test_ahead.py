@@ -7,9 +7,9 @@ import pytest
 from relay.events import Baseline
 from relay.replica.entries import RemoteGap
 from sitestack.model.address import Address
-from sitestack.model.events import StateAwaited
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
+from sitestack.model.state_events import StateAwaited
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, Puppet, data
 from tests.harness.relay.site import FakeSite

@@ -10,8 +10,9 @@ import pytest
 from relay.replica.buffer import BufferConfig
 from sitestack.layers.state_transfer import StateTransfer
 from sitestack.layers.state_transfer.headers import StateChunk
-from sitestack.model.events import Event, GiveState, StateArrived, StateGiven, ViewInstalled
+from sitestack.model.events import Event, ViewInstalled
 from sitestack.model.frame import Frame
+from sitestack.model.state_events import GiveState, StateArrived, StateGiven
 from tests.harness.linked_sites import Sites
 from tests.harness.stories import layer, say, verdict
 from tests.harness.transcript import texts

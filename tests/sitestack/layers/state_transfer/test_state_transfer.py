@@ -15,17 +15,9 @@ from sitestack.layers.state_transfer.headers import (
     StateStanding,
 )
 from sitestack.model.address import Address
-from sitestack.model.events import (
-    GiveState,
-    StateArrived,
-    StateAwaited,
-    StateGiven,
-    StateNotGiven,
-    StateRefused,
-    Unblocked,
-    ViewInstalled,
-)
+from sitestack.model.events import Unblocked, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.model.state_events import GiveState, StateArrived, StateAwaited, StateGiven, StateNotGiven, StateRefused
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of

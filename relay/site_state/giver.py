@@ -1,0 +1,141 @@
+"""The provider's side: one snapshot of the application's state, given piece by piece to the members of other sites that ask.
+
+    taker      StateAsk(snapshot 0, floor)      ---->  provider    GiveSnapshot: a mark in the application's inbox
+    provider   StateAnswer(pending)             ---->  taker       ... until its application has come to the mark
+    provider   StatePiece(snapshot, 0, contains) ---->  taker
+    taker      StateAsk(snapshot, offset) ...   ---->  provider
+
+The snapshot's contents are those of the stream at the mark. It stays while somebody asks for it, whichever relays carry the
+frames; a provider has one at a time, which serves all takers that it helps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from relay.replica.entries import SiteVector
+from relay.replica.site_state import StateAnswer, StateAsk, StateFrame, StatePiece, StateRefusal
+from relay.replica.state import ReplicatedState
+from relay.site_state.config import SiteStateConfig
+from relay.site_state.contents import contents_of, from_vectors, lacking, to_vectors
+from sitestack.model.address import Address
+from sitestack.model.level import Level
+from sitestack.model.state_events import Contents, GiveSnapshot, SnapshotGiven
+
+#: Seconds after which a taker that asked for nothing more is gone, and a snapshot that nobody asks for is dropped.
+KEPT_S = 45.0
+#: Takers remembered at a time; beyond, the one that asked longest ago does not keep the snapshot any more.
+TAKERS_MAX = 1_024
+
+
+@dataclass(slots=True)
+class _Snapshot:
+    token: int
+    contents: Contents
+    #: None while the application has not given it.
+    data: bytes | None = None
+    #: Why the application has given none.
+    refusal: StateRefusal | None = None
+    #: When each taker has asked last, and the questions of those that wait for the application.
+    takers: dict[Address, float] = field(default_factory=dict)
+    waiting: dict[Address, StateAsk] = field(default_factory=dict)
+
+
+class Giver:
+    """Bound: one snapshot of `state_bytes_max`, kept `KEPT_S` after it was last asked for."""
+
+    def __init__(self, site: str, address: Address, config: SiteStateConfig, state: ReplicatedState) -> None:
+        self.given_pieces = 0
+        self._site = site
+        self._me = address
+        self._config = config
+        self._state = state
+        self._tokens = 0
+        self._snapshot: _Snapshot | None = None
+
+    def ask(self, ask: StateAsk, now: float) -> tuple[StateFrame | None, GiveSnapshot | None]:
+        """Answer a taker; the second is what the application has to do first."""
+        snapshot = self._snapshot
+        if ask.snapshot:
+            if snapshot is None or snapshot.token != ask.snapshot:
+                return self._refuse(ask, StateRefusal.GONE), None
+            return self._give(snapshot, ask, now), None
+        floor = from_vectors(ask.floor)
+        before = None if snapshot is None else snapshot.refusal
+        if snapshot is not None and before is None:
+            if not lacking(snapshot.contents, floor):
+                return self._give(snapshot, ask, now), None
+            if any(taker != ask.member for taker in snapshot.takers):
+                return self._refuse(ask, StateRefusal.BUSY), None
+        contents = contents_of(self._state, self._me)
+        if lacking(contents, floor):
+            return self._refuse(ask, StateRefusal.BEHIND), None
+        self._tokens += 1
+        self._snapshot = _Snapshot(self._tokens, contents, takers={ask.member: now}, waiting={ask.member: ask})
+        return self._refuse(ask, before or StateRefusal.PENDING), GiveSnapshot(self._tokens)
+
+    def given(self, event: SnapshotGiven) -> list[StateFrame] | None:
+        """Take the snapshot from the application, and answer who waits; None when nobody waits for it any more."""
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.token != event.token:
+            return None
+        if event.data is None:
+            snapshot.refusal = StateRefusal.FAILED
+        elif len(event.data) > self._config.transfer.state_bytes_max:
+            snapshot.refusal = StateRefusal.TOO_LARGE
+        else:
+            snapshot.data = event.data
+        waiting, snapshot.waiting = snapshot.waiting, {}
+        answers = [
+            self._give(snapshot, ask, snapshot.takers[taker]) for taker, ask in waiting.items() if taker in snapshot.takers
+        ]
+        return [answer for answer in answers if answer is not None]
+
+    def withdraw(self) -> None:
+        """The application's state is being replaced: what it has not given yet would contain more than was said."""
+        if self._snapshot is not None and self._snapshot.data is None:
+            self._snapshot = None
+
+    def _give(self, snapshot: _Snapshot, ask: StateAsk, now: float) -> StateFrame | None:
+        snapshot.takers.pop(ask.member, None)
+        snapshot.takers[ask.member] = now
+        if len(snapshot.takers) > TAKERS_MAX:
+            oldest = next(iter(snapshot.takers))
+            del snapshot.takers[oldest]
+            snapshot.waiting.pop(oldest, None)
+        data, at = snapshot.data, ask.offset_bytes
+        if data is None and snapshot.refusal is None:
+            snapshot.waiting[ask.member] = ask
+        if data is None:
+            return self._refuse(ask, snapshot.refusal or StateRefusal.PENDING)
+        if at == len(data) > 0:  # the taker has it all
+            del snapshot.takers[ask.member]
+            self._snapshot = snapshot if snapshot.takers else None
+            return None
+        if not 0 <= at <= len(data):
+            return None
+        self.given_pieces += 1
+        piece = data[at : at + self._config.piece_bytes_max]
+        contains: dict[str, SiteVector] = {} if at else to_vectors(snapshot.contents)
+        return StatePiece(self._site, self._me, ask.site, ask.member, snapshot.token, at, len(data), piece, contains)
+
+    def _refuse(self, ask: StateAsk, refusal: StateRefusal) -> StateAnswer:
+        return StateAnswer(self._site, self._me, ask.site, ask.member, ask.snapshot, refusal, ())
+
+    def expire(self, now: float) -> None:
+        """Forget takers that ask no more, and the snapshot after the last of them."""
+        snapshot = self._snapshot
+        if snapshot is not None:
+            snapshot.takers = {taker: asked for taker, asked in snapshot.takers.items() if now < asked + KEPT_S}
+            if not snapshot.takers:
+                self._snapshot = None
+
+    def deadline(self) -> float | None:
+        """When `expire` has something to forget; None without a snapshot."""
+        snapshot = self._snapshot
+        return None if snapshot is None else min(snapshot.takers.values()) + KEPT_S
+
+    def level(self) -> Level:
+        """Bytes of the snapshot."""
+        data = None if self._snapshot is None else self._snapshot.data
+        return Level.of(0 if data is None else len(data), self._config.transfer.state_bytes_max)

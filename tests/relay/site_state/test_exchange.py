@@ -1,0 +1,219 @@
+"""A state across sites at one member: frames on their way, what waits for the own stream, what goes on to a joiner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from relay.events import Baseline, StateProgress
+from relay.layer import RelayConfig, RelayLayer
+from relay.replica.site_state import StateAnswer, StateAsk, StatePiece, StateRefusal
+from relay.site_state.config import SiteStateConfig, SiteStateSettings
+from relay.site_state.contents import to_vectors
+from sitestack.model.address import Address
+from sitestack.model.events import Event, ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.model.gap import Gap, GapReason
+from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.state_events import (
+    Contents,
+    FetchState,
+    GiveSnapshot,
+    SiteStateArrived,
+    SnapshotGiven,
+    StateArrived,
+    StateGiven,
+    StateRefused,
+)
+from sitestack.model.view import View
+from sitestack.stack.layer import Down, Dropped, Effect, Up
+from tests.harness.addresses import address, local_of, view_of
+
+A, B, D, E, F = map(address, "ABDEF")
+ONE = view_of(1, "DE")
+
+
+def layer_of(name: str = "E", *sources: str, view: View = ONE) -> RelayLayer:
+    """A member of SFO, which by default E does not relay; NYC is known there."""
+    config = SiteStateConfig(SiteStateSettings(sources))
+    config = replace(config, transfer=replace(config.transfer, state_bytes_max=100))
+    layer = RelayLayer(replace(local_of(name), site="SFO"), RelayConfig(site_state=config))
+    layer.state.sites = ("NYC",)
+    layer.up(ViewInstalled(view, None), 0.0)
+    layer.state.remote("NYC").show(view_of(1, "AB"))
+    return layer
+
+
+def founded(name: str = "E") -> RelayLayer:
+    """Its application has a state."""
+    layer = layer_of(name)
+    assert layer.up(StateArrived(ONE.id, None), 0.0) == [Up(StateArrived(ONE.id, None))]
+    return layer
+
+
+def asks(effects: list[Effect]) -> list[StateAsk]:
+    frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
+    return [frame.headers[-1] for frame in frames if isinstance(frame.headers[-1], StateAsk)]
+
+
+def hear(layer: RelayLayer, header: StateAsk | StatePiece | StateAnswer) -> list[Effect]:
+    return layer.up(Frame(D, E, (header,)), 0.0)
+
+
+def arrives(layer: RelayLayer, contains: Contents, data: bytes = b"state") -> list[Effect]:
+    """The whole state comes in one piece, from B, which is asked first."""
+    return hear(layer, StatePiece("NYC", B, "SFO", E, 1, 0, len(data), data, to_vectors(contains)))
+
+
+def said(effects: list[Effect]) -> list[Event]:
+    events = [each.event for each in effects if isinstance(each, Up)]
+    return [each for each in events if not isinstance(each, StateProgress | Frame)]
+
+
+def multicast(origin: Address, n: int) -> Frame:
+    batch = Batch("SFO", origin, Scope.ALL, n, 1, pack_body([b"x"]))
+    return Frame(origin, None, (), batch)
+
+
+def test_without_sources_a_founder_is_told_at_once_and_with_them_it_asks_first() -> None:
+    founded()
+    layer = layer_of("E", "NYC")
+    effects = layer.up(StateArrived(ONE.id, None), 0.0)
+    [question] = asks(effects)
+    assert (question.dest, said(effects)) == (B, [])
+    assert not any(vector.origins for vector in question.floor.values())
+
+
+def test_what_was_before_the_first_view_of_a_member_has_to_be_in_its_state() -> None:
+    """D had the state, and has died before E got it."""
+    layer = RelayLayer(replace(local_of("E"), site="SFO"), RelayConfig(site_state=SiteStateConfig(SiteStateSettings(("NYC",)))))
+    other = layer_of("D")
+    other.up(multicast(D, 1), 0.0)
+    other.state.remotes["NYC"].admitted[A] = 3
+    layer.take_state(other.state.give())
+    layer.up(ViewInstalled(ONE, None), 0.0)
+    [question] = asks(layer.up(StateArrived(ONE.id, None), 0.0))
+    assert {site: vector.origins for site, vector in question.floor.items()} == {"SFO": {D: 1}, "NYC": {A: 3}}
+
+
+def test_what_is_lost_before_the_state_is_there_has_to_be_in_it() -> None:
+    """Gaps and baselines, also those that came while it waited for a member of its own site."""
+    layer = layer_of("E", "NYC")
+    layer.site_state.told([Gap("NYC", A, 1, 7, GapReason.BUDGET), Baseline("NYC", {B: 3})])
+    [question] = asks(layer.up(StateArrived(ONE.id, None), 0.0))
+    assert question.floor["NYC"].origins == {A: 7, B: 3}
+    layer.site_state.told([Gap("NYC", A, 8, 9, GapReason.BUDGET)])
+    effects = arrives(layer, {"NYC": {A: 8, B: 3}})
+    assert [each.floor["NYC"].origins for each in asks(effects) if not each.snapshot] == [{A: 9, B: 3}]
+    assert said(effects) == []
+    arrived = said(hear(layer, StatePiece("NYC", B, "SFO", E, 2, 0, 1, b"s", asks(effects)[-1].floor)))
+    assert isinstance(arrived[0], SiteStateArrived)
+
+
+def test_a_state_waits_until_the_own_stream_has_come_to_what_it_contains() -> None:
+    """The message of D came back in the state before it came here; that of F, which is gone, never will."""
+    layer = layer_of("E", "NYC")
+    layer.up(StateArrived(ONE.id, None), 0.0)
+    effects = arrives(layer, {"SFO": {D: 1, F: 4}, "NYC": {A: 5}})
+    assert said(effects) == said(layer.flush(0.0)) == []
+    layer.up(multicast(D, 1), 0.0)
+    [arrived] = said(layer.flush(0.0))
+    assert isinstance(arrived, SiteStateArrived)
+    assert (arrived.data, arrived.contains["NYC"]) == (b"state", {A: 5})
+    assert layer.state.remotes["NYC"].inherited == {A: 5}, "what comes of it later is not delivered"
+
+
+def test_what_a_state_contains_goes_on_to_a_joiner() -> None:
+    giver, taker = founded(), layer_of("D")
+    [down] = giver.down(StateGiven(ONE.id, b"state", {"NYC": {A: 5}}), 0.0)
+    assert isinstance(down, Down)
+    assert isinstance(down.event, StateGiven)
+    [arrived] = said(taker.up(StateArrived(ONE.id, b"state", down.event.note), 0.0))
+    assert arrived == StateArrived(ONE.id, b"state", b"", {"NYC": {A: 5}})
+    assert taker.state.remotes["NYC"].inherited == {A: 5}
+
+
+def test_a_note_that_is_none_is_refused() -> None:
+    assert layer_of("D").up(StateArrived(ONE.id, b"state", b"\xff"), 0.0) == [Dropped("relay_malformed")]
+
+
+def test_a_running_member_fetches_a_state_that_contains_all_that_it_has_been_delivered() -> None:
+    layer = founded()
+    layer.up(multicast(D, 1), 0.0)
+    layer.state.remotes["NYC"].admitted[A] = 3
+    [question] = asks(layer.down(FetchState(("NYC",)), 0.0))
+    assert (question.floor["SFO"].origins, question.floor["NYC"].origins) == ({D: 1}, {A: 3})
+    assert layer.down(FetchState(("NYC",)), 0.0) == [Dropped("state_fetched_already")]
+
+
+def test_a_founder_is_refused_a_state_that_is_too_large_and_a_running_member_goes_on() -> None:
+    large = StatePiece("NYC", B, "SFO", E, 1, 0, 101, b"s", {})
+    layer = layer_of("E", "NYC")
+    layer.up(StateArrived(ONE.id, None), 0.0)
+    assert said(hear(layer, large)) == [StateRefused(101, 100)]
+    layer = founded()
+    layer.down(FetchState(("NYC",)), 0.0)
+    assert said(hear(layer, large)) == [SiteStateArrived(None, {}, {})]
+    assert layer.site_state.outcome == "too_large"
+
+
+QUESTION = StateAsk("NYC", A, "SFO", E, 0, 0, {})
+
+
+def answer(effects: list[Effect]) -> StateAnswer:
+    [effect] = [each for each in effects if isinstance(each, Down)]
+    assert isinstance(effect.event, Frame)
+    header = effect.event.headers[-1]
+    assert isinstance(header, StateAnswer)
+    return header
+
+
+def test_who_has_no_state_or_waits_for_one_says_so() -> None:
+    assert answer(hear(layer_of(), QUESTION)).refusal is StateRefusal.NO_STATE
+    layer = layer_of("E", "NYC")
+    layer.up(StateArrived(ONE.id, None), 0.0)
+    reply = answer(hear(layer, QUESTION))
+    assert (reply.refusal, reply.waits_for) == (StateRefusal.WAITS, ("NYC",))
+
+
+def test_who_has_one_gives_it_as_of_a_mark() -> None:
+    layer = founded()
+    effects = hear(layer, QUESTION)
+    assert said(effects) == [GiveSnapshot(1)]
+    assert answer(effects).refusal is StateRefusal.PENDING
+    [piece] = layer.down(SnapshotGiven(1, b"state"), 0.0)
+    assert isinstance(piece, Down)
+    assert isinstance(piece.event, Frame)
+    assert isinstance(piece.event.headers[-1], StatePiece)
+    assert layer.down(SnapshotGiven(7, b"state"), 0.0) == [Dropped("state_of_an_old_view")]
+
+
+def test_what_is_not_given_yet_is_withdrawn_when_another_state_is_fetched() -> None:
+    """The application comes to the mark with that state, which contains more than was said of the snapshot."""
+    layer = founded()
+    hear(layer, QUESTION)
+    layer.down(FetchState(("NYC",)), 0.0)
+    assert layer.down(SnapshotGiven(1, b"state"), 0.0) == [Dropped("state_of_an_old_view")]
+
+
+def test_frames_find_no_way_where_there_is_none() -> None:
+    """A member that does not relay hands on nothing of others; and nobody knows a member that is not in the view."""
+    lost = [Dropped("site_state_no_way")]
+    assert hear(layer_of(), StateAsk("SFO", D, "NYC", A, 0, 0, {})) == lost
+    assert hear(layer_of(), replace(QUESTION, dest=D)) == lost
+    relay = layer_of("D")
+    assert relay.gateway.active
+    assert hear(relay, replace(QUESTION, dest=F)) == lost
+    assert hear(relay, StateAsk("SFO", E, "NYC", A, 0, 0, {})) == lost, "no link"
+    assert hear(relay, QUESTION) == [Down(Frame(D, E, (QUESTION,)))]
+    alone = RelayLayer(local_of("E"), RelayConfig())
+    assert hear(alone, QUESTION) == lost
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [StatePiece("NYC", A, "SFO", E, 1, 0, 1, b"s", {}), StateAnswer("NYC", A, "SFO", E, 1, StateRefusal.GONE, ())],
+)
+def test_what_nobody_waits_for_is_dropped(frame: StatePiece | StateAnswer) -> None:
+    assert hear(founded(), frame) == [Dropped("site_state_astray")]

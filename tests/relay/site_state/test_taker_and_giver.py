@@ -1,0 +1,310 @@
+"""The two sides of a state that crosses between sites, alone: who asks whom, from where on, and when either stops."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from relay.replica.buffer import BufferConfig
+from relay.replica.site_state import StateAnswer, StateAsk, StatePiece, StateRefusal
+from relay.replica.state import ReplicatedState
+from relay.site_state.config import SiteStateConfig, SiteStateSettings
+from relay.site_state.giver import KEPT_S, Giver
+from relay.site_state.taker import NEWER_MAX, SILENT_S, Taker
+from sitestack.layers.state_transfer import StateTransferConfig
+from sitestack.model.address import Address
+from sitestack.model.state_events import Contents, GiveSnapshot, SnapshotGiven
+from tests.harness.addresses import address, view_of
+
+A, B, C, D, E = map(address, "ABCDE")
+WAITS, PENDING, BEHIND, GONE = StateRefusal.WAITS, StateRefusal.PENDING, StateRefusal.BEHIND, StateRefusal.GONE
+SMALL = StateTransferConfig(state_bytes_max=20, ask_interval_s=2.0)
+CONFIG = SiteStateConfig(SiteStateSettings(("NYC",), give_up_s=60.0, window_pieces=2), SMALL, piece_bytes_max=3)
+STATE = b"0123456789"
+
+
+def state_of(site: str, **views: str) -> ReplicatedState:
+    """What a member knows; `views`: the other sites and their members."""
+    state = ReplicatedState(site, BufferConfig(), tuple(views))
+    for other, names in views.items():
+        state.remote(other).show(view_of(1, names))
+    return state
+
+
+def taker(members: str = "ABC", name: str = "D") -> tuple[Taker, list[StateAsk]]:
+    found = Taker("SFO", address(name), CONFIG, state_of("SFO", NYC=members))
+    return found, found.begin(("NYC",), {}, 0.0)
+
+
+def giver(produced: dict[Address, int] | None = None) -> Giver:
+    state = state_of("NYC", SFO="DE")
+    state.produced = produced or {}
+    return Giver("NYC", B, CONFIG, state)
+
+
+def ask(snapshot: int = 0, offset: int = 0, floor: Contents | None = None, member: Address = D) -> StateAsk:
+    found = Taker("SFO", member, CONFIG, state_of("SFO", NYC="B"))
+    [first] = found.begin(("NYC",), floor or {}, 0.0)
+    return StateAsk("SFO", member, "NYC", B, snapshot, offset, first.floor)
+
+
+def ready(data: bytes | None = STATE) -> Giver:
+    """A provider whose application has given its state to D."""
+    found = giver()
+    found.ask(ask(), 0.0)
+    assert found.given(SnapshotGiven(1, data))
+    return found
+
+
+def refusal(found: Giver, question: StateAsk, now: float = 0.0) -> StateRefusal:
+    answer, _ = found.ask(question, now)
+    assert isinstance(answer, StateAnswer)
+    return answer.refusal
+
+
+def transfer(found: Taker, provider: Giver, questions: list[StateAsk], lost: float = 0.0) -> int:
+    """Carry frames to and fro, some of which are lost, until the taker is done; returns how many were under way at most."""
+    rng, now, most = random.Random(1), 0.0, 0
+    while found.busy:
+        most = max(most, len(questions))
+        later: list[StateAsk] = []
+        for question in questions:
+            answer, order = provider.ask(question, now)
+            if order is not None:
+                provider.given(SnapshotGiven(order.token, STATE))
+            if answer is None or rng.random() < lost:
+                continue
+            news = found.piece(answer, now) if isinstance(answer, StatePiece) else found.answer(answer, now)  # type: ignore[arg-type]
+            later += news or []
+        questions = later
+        if not questions and (due := found.deadline()) is not None:
+            now = due
+            questions = found.expire(now)
+        assert now < 1_000
+    return most
+
+
+# -- the provider ------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_question_has_the_application_give_its_state_and_the_next_one_gets_a_piece() -> None:
+    found = giver({A: 7})
+    answer, order = found.ask(ask(), 0.0)
+    assert isinstance(answer, StateAnswer)
+    assert (answer.refusal, order) == (PENDING, GiveSnapshot(1))
+    assert refusal(found, ask()) is PENDING
+    [piece] = found.given(SnapshotGiven(1, STATE)) or []
+    assert isinstance(piece, StatePiece)
+    assert (piece.snapshot, piece.offset_bytes, piece.total_bytes, piece.data) == (1, 0, 10, b"012")
+    assert piece.contains["NYC"].origins == {A: 7}, "as of the mark"
+    last, _ = found.ask(ask(1, 9), 0.0)
+    assert isinstance(last, StatePiece)
+    assert (last.data, last.contains) == (b"9", {})
+
+
+def test_a_provider_that_lacks_what_the_taker_has_lost_says_so() -> None:
+    found = giver({A: 7})
+    assert refusal(found, ask(floor={"NYC": {A: 8}})) is BEHIND
+    assert refusal(found, ask(floor={"NYC": {A: 7}})) is PENDING
+
+
+def test_one_snapshot_serves_all_whom_it_helps_and_the_others_wait_for_its_end() -> None:
+    found = giver({A: 7})
+    found.ask(ask(), 0.0)
+    found.given(SnapshotGiven(1, STATE))
+    found._state.produced[A] = 9
+    piece, _ = found.ask(ask(floor={"NYC": {A: 7}}, member=E), 0.0)
+    assert isinstance(piece, StatePiece)
+    assert refusal(found, ask(floor={"NYC": {A: 9}}, member=C)) is StateRefusal.BUSY
+    assert found.ask(ask(1, 10), 0.0) == (None, None), "D has it all"
+    assert found.level().now == 10
+    found.ask(ask(1, 10, member=E), 0.0)
+    assert found.level().now == 0
+    assert refusal(found, ask(floor={"NYC": {A: 9}}, member=C)) is PENDING
+
+
+def test_the_one_taker_gets_a_newer_snapshot_when_it_needs_one() -> None:
+    found = ready()
+    found._state.produced[A] = 9
+    answer, order = found.ask(ask(floor={"NYC": {A: 9}}), 0.0)
+    assert isinstance(answer, StateAnswer)
+    assert (answer.refusal, order) == (PENDING, GiveSnapshot(2))
+    assert refusal(found, ask(1, 3)) is GONE
+
+
+@pytest.mark.parametrize(("data", "why"), [(None, StateRefusal.FAILED), (b"x" * 21, StateRefusal.TOO_LARGE)])
+def test_a_state_that_is_not_given_or_too_large_is_refused_and_asked_for_again(data: bytes | None, why: StateRefusal) -> None:
+    found = ready(data)
+    assert found.level().now == 0
+    answer, order = found.ask(ask(), 0.0)
+    assert isinstance(answer, StateAnswer)
+    assert (answer.refusal, order) == (why, GiveSnapshot(2))
+    assert found.given(SnapshotGiven(1, STATE)) is None
+    found.given(SnapshotGiven(2, STATE))
+    assert isinstance(found.ask(ask(), 0.0)[0], StatePiece)
+
+
+def test_a_snapshot_that_nobody_asks_for_is_dropped() -> None:
+    found = ready()
+    found.ask(ask(1, 3), 5.0)
+    assert found.deadline() == 5.0 + KEPT_S
+    found.expire(4.0 + KEPT_S)
+    assert found.level().now == 10
+    found.expire(5.0 + KEPT_S)
+    assert (found.level().now, found.deadline()) == (0, None)
+    assert refusal(found, ask(1, 6)) is GONE
+
+
+def test_what_is_not_given_yet_is_withdrawn_when_the_application_gets_another_state() -> None:
+    """It would contain more than was said of it."""
+    found = giver()
+    found.ask(ask(), 0.0)
+    found.withdraw()
+    assert found.given(SnapshotGiven(1, STATE)) is None
+
+
+def test_offsets_that_make_no_sense_get_no_answer() -> None:
+    found = ready()
+    assert found.ask(ask(1, -1), 0.0) == found.ask(ask(1, 11), 0.0) == (None, None)
+
+
+# -- the taker ---------------------------------------------------------------------------------------------------------
+
+
+def piece(at: int, data: bytes, snapshot: int = 1, total: int = 10, member: Address = B) -> StatePiece:
+    return StatePiece("NYC", member, "SFO", D, snapshot, at, total, data, {})
+
+
+def no(why: StateRefusal, member: Address = B, snapshot: int = 0, waits_for: tuple[str, ...] = ()) -> StateAnswer:
+    return StateAnswer("NYC", member, "SFO", D, snapshot, why, waits_for)
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.3])
+def test_a_state_arrives_whole_with_at_most_a_window_under_way(lost: float) -> None:
+    found, questions = taker()
+    assert transfer(found, giver(), questions, lost) == 2
+    assert found.end is not None
+    assert (found.end.data, found.end.missing) == (STATE, {})
+
+
+def test_the_second_in_rank_is_asked_first_and_the_relay_last() -> None:
+    found, [first] = taker()
+    assert first.dest == B
+    [second] = found.answer(no(StateRefusal.NO_STATE), 0.0) or []
+    [third] = found.answer(no(StateRefusal.BUSY, C), 0.0) or []
+    assert (second.dest, third.dest) == (C, A)
+    assert found.answer(no(StateRefusal.FAILED, A), 0.0) == []
+    [again] = found.expire(2.0)
+    assert again.dest == B
+
+
+def test_a_lost_piece_is_asked_for_again_and_one_that_comes_twice_changes_nothing() -> None:
+    found, _ = taker()
+    assert [each.offset_bytes for each in found.piece(piece(0, b"012"), 1.0) or []] == [3, 6]
+    assert [each.offset_bytes for each in found.piece(piece(6, b"678"), 1.5) or []] == [9]
+    assert found.piece(piece(6, b"678"), 1.6) is None
+    assert [each.offset_bytes for each in found.expire(3.0)] == [3]
+    found.piece(piece(9, b"9"), 3.1)
+    [done] = found.piece(piece(3, b"345"), 3.1) or []
+    assert (done.offset_bytes, found.end is not None and found.end.data) == (10, STATE)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [piece(0, b"012", member=C), piece(3, b"345"), piece(0, b""), piece(0, b"0123456789x"), piece(0, b"", total=-1)],
+)
+def test_a_first_piece_that_makes_no_sense_is_not_taken(wrong: StatePiece) -> None:
+    found, _ = taker()
+    assert found.piece(wrong, 0.0) is None
+
+
+@pytest.mark.parametrize("wrong", [piece(3, b"34"), piece(3, b"345", 2), piece(4, b"456"), piece(0, b"012"), piece(-3, b"789")])
+def test_a_later_piece_that_makes_no_sense_is_not_taken(wrong: StatePiece) -> None:
+    found, _ = taker()
+    found.piece(piece(0, b"012"), 0.0)
+    assert found.piece(wrong, 0.0) is None
+    assert found.arrived == (3, 10)
+
+
+def test_a_state_that_is_empty_is_one() -> None:
+    found, _ = taker()
+    found.piece(piece(0, b"", total=0), 0.0)
+    assert found.end is not None
+    assert found.end.data == b""
+
+
+def test_a_state_beyond_the_bound_is_refused_before_anything_is_kept() -> None:
+    found, _ = taker()
+    found.piece(piece(0, b"012", total=21), 0.0)
+    assert found.end is not None
+    assert (found.end.data, found.end.too_large, found.level().now) == (None, 21, 0)
+
+
+def test_when_the_provider_is_gone_from_its_view_another_one_is_asked_from_the_beginning() -> None:
+    found, _ = taker()
+    found.piece(piece(0, b"012"), 0.0)
+    found._state.remote("NYC").show(view_of(1, "ABC"))
+    assert found.expire(2.0)[0].dest == B, "it lives"
+    remote = found._state.remotes["NYC"]
+    [name] = remote.lineages
+    remote.lineages[name].view = view_of(1, "AC")
+    [again] = found.expire(4.0)
+    assert (again.dest, again.snapshot, again.offset_bytes, found.restarts) == (C, 0, 0, 1)
+
+
+def test_a_silent_provider_is_kept_for_as_long_as_failovers_take() -> None:
+    found, _ = taker()
+    found.piece(piece(0, b"012"), 0.0)
+    now = 2.0
+    while now < SILENT_S:
+        assert {each.dest for each in found.expire(now)} == {B}
+        now += 2.0
+    assert found.expire(now)[0].dest == C
+
+
+def test_when_nobody_answers_who_has_a_state_it_gives_up() -> None:
+    found, _ = taker()
+    found.answer(no(PENDING), 50.0)
+    found.expire(109.0)
+    assert found.busy, "somebody's application is about to give one"
+    assert found.provider is not None
+    found.answer(no(StateRefusal.NO_STATE, found.provider[1]), 109.5)
+    found.expire(110.0)
+    assert found.end is not None
+    assert (found.end.data, found.deadline(), found.refusal) == (None, None, "no_state")
+
+
+def test_a_gap_during_the_transfer_asks_for_a_newer_snapshot_and_in_the_end_is_told() -> None:
+    floor: Contents = {}
+    found = Taker("SFO", D, CONFIG, state_of("SFO", NYC="AB"))
+    questions = found.begin(("NYC",), floor, 0.0)
+    floor["NYC"] = {A: 5}
+    for number in range(1, NEWER_MAX + 2):
+        questions = found.piece(piece(0, b"abc", number, 3), 0.0) or []
+        assert found.busy
+        assert [(each.snapshot, each.offset_bytes) for each in questions] == [(number, 3), (0, 0)]
+    assert questions[1].floor == {}, "anything will do now"
+    found.piece(piece(0, b"abc", 9, 3), 0.0)
+    assert found.end is not None
+    assert (found.end.data, found.end.missing, found.restarts) == (b"abc", {"NYC": {A: 5}}, NEWER_MAX + 1)
+
+
+def test_when_both_sites_wait_for_each_other_the_one_with_the_lower_name_begins() -> None:
+    found, _ = taker()
+    assert found.answer(no(WAITS, B, waits_for=("SFO",)), 0.0) != []
+    assert found.busy, "SFO comes after NYC"
+    other = Taker("LAX", D, CONFIG, state_of("LAX", NYC="B"))
+    other.begin(("NYC",), {}, 0.0)
+    other.answer(no(WAITS, B, waits_for=("LON",)), 0.0)
+    assert other.busy, "NYC waits for somebody else"
+    other.expire(2.0)
+    other.answer(no(WAITS, B, waits_for=("LAX",)), 2.0)
+    assert other.end is not None
+
+
+def test_what_nobody_waits_for_is_not_taken() -> None:
+    found = Taker("SFO", D, CONFIG, state_of("SFO", NYC="AB"))
+    assert found.piece(piece(0, b"012"), 0.0) is None
+    assert found.answer(no(PENDING), 0.0) is None
+    assert found.deadline() is None
