@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
+from relay.replica.shares import MASTERS_MAX, WHOLE, Share
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
@@ -45,6 +46,18 @@ class Hello(Header):
     window_bytes: int
     #: Bytes of the largest frame that this relay takes.
     frame_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareHello(Hello):
+    """HELLO of one of several relays of its site: there are so many, and this one serves the share of this number."""
+
+    masters: int
+    share: int
+
+    def is_sound(self) -> bool:
+        """Whether there is such a share."""
+        return 0 <= self.share < self.masters <= MASTERS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +135,7 @@ FRAMES: dict[int, type[Header]] = {
     0x125: Heartbeat,
     0x126: Bye,
     0x127: Routed,
+    0x128: ShareHello,
 }
 
 _CODEC = Codec("", FRAMES)
@@ -131,6 +145,11 @@ def encode(frame: Header) -> bytes:
     """The bytes of a frame, its length included."""
     packed = _CODEC.pack(frame)
     return len(packed).to_bytes(_LENGTH_BYTES, "big") + packed
+
+
+def share_of(hello: Hello) -> Share:
+    """The share of its site's origins that the sender of a HELLO relays."""
+    return Share(hello.share, hello.masters) if isinstance(hello, ShareHello) else WHOLE
 
 
 class FrameParser:

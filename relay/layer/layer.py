@@ -21,9 +21,7 @@ from relay.events import (
     BridgeReceived,
     BridgeWritten,
     Budget,
-    Certainty,
     DialFailed,
-    Failure,
     Pacing,
     Unreachable,
 )
@@ -42,8 +40,10 @@ from relay.replica.entries import (
     HeldChunk,
     HeldRequest,
     HeldRuns,
+    Masters,
     Relayed,
     RelayState,
+    Through,
     UnicastReply,
 )
 from relay.replica.known import Known, completed, runs_of
@@ -69,7 +69,7 @@ from sitestack.model.events import (
 from sitestack.model.frame import Frame, Header
 from sitestack.model.handover_events import Fetched, Fetching, Offered
 from sitestack.model.level import Level
-from sitestack.model.message import Batch, Scope
+from sitestack.model.message import Scope
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.schema import ITEMS_MAX
 
@@ -143,6 +143,8 @@ class RelayLayer(Layer):
         self._frames: dict[type[Header] | None, Callable[[Frame, float], list[Effect]]] = {
             None: self.message,
             **dict.fromkeys(ENTRIES, self.entry),
+            Masters: self._masters,
+            Through: self._through,
             ForwardUnicast: self._unicast,
             DeliverUnicast: self._unicast,
             UnicastReply: self._unicast,
@@ -195,6 +197,18 @@ class RelayLayer(Layer):
             effects.append(Up(Frame(source, None, (), frame.batch, False, frame.seqno, frame.stream)))
         return [*effects, *[Up(event) for event in outcome.events]]
 
+    def _through(self, frame: Frame, now: float) -> list[Effect]:
+        """An entry that a master has brought which does not coordinate: on its way to the coordinator, or in the stream."""
+        through, headers = frame.headers[-1], frame.headers[:-1]
+        assert isinstance(through, Through)
+        brought = Frame(through.master, None, headers, frame.batch, False, frame.seqno, frame.stream)
+        return self.entry(brought, now) if frame.dest is None else self.gateway.bring(frame, now)
+
+    def _masters(self, frame: Frame, now: float) -> list[Effect]:
+        relay = self.state.relay
+        effects = self.entry(frame, now)
+        return effects if self.state.relay == relay else [*effects, *self.unicasts.relay_changed(now)]
+
     def _proxy(self, site: str, origin: Address) -> ProxyUUID:
         """RELAY's ProxyUUID(D, C): a member of another site, reached by way of this site's relay."""
         found = self._proxies.get((site, origin))
@@ -231,13 +245,13 @@ class RelayLayer(Layer):
         return effects
 
     def _undeliverable(self, event: Undeliverable, now: float) -> list[Effect]:
-        return [Up(_unreachable(batch)) for batch in own_unicasts(event, self._site, self._me)]
+        return [Up(Unreachable.unacknowledged(batch)) for batch in own_unicasts(event, self._site, self._me)]
 
     # -- views of this site --------------------------------------------------------------------------------------------
 
     def view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         """RELAY's "Local view changed", and becoming or ceasing to be coordinator. A merge of the site's parts comes first."""
-        old, view = self.state.view, event.view
+        relay, view = self.state.relay, event.view
         effects: list[Effect] = []
         begun = self._replica.merge(view, now)
         if begun is not None:
@@ -246,11 +260,10 @@ class RelayLayer(Layer):
         effects += [Up(baseline) for baseline in self._replica.install(view, event.previous is None, now)]
         self._proxies.clear()
         self._taker.clear()
-        coordinates = view.coordinator == self._me and not self._leaving
         # A quarantined member does not speak for its site: the part that excluded it does.
-        effects += self.gateway.installed(view, coordinates and not event.quarantined, event.blocked, now)
+        effects += self.gateway.installed(view, not self._leaving and not event.quarantined, event.blocked, now)
         effects += [Up(event) for event in self._replica.update()]
-        if old is None or old.coordinator != view.coordinator:
+        if self.state.relay != relay:
             effects += self.unicasts.relay_changed(now)
         return effects
 
@@ -260,10 +273,9 @@ class RelayLayer(Layer):
         return self.unicasts.acknowledge(now, at_once=True)
 
     def _unblocked(self, event: Unblocked, now: float) -> list[Effect]:
-        """The quarantine has ended without a merge: this member relays in the view in force, if it coordinates that."""
+        """The quarantine has ended without a merge: this member relays in the view in force, if that falls to it."""
         view = self.state.view
-        coordinates = view is not None and view.coordinator == self._me and not self._leaving
-        return self.gateway.unblocked(view, now) if view is not None and coordinates else []
+        return [] if view is None or self._leaving else self.gateway.unblocked(view, now)
 
     def _configured(self, frame: Frame, now: float) -> list[Effect]:
         entry = frame.headers[-1]
@@ -383,10 +395,3 @@ class RelayLayer(Layer):
     def _state_awaited(self, event: StateAwaited, now: float) -> list[Effect]:
         self.state.inherit(event.provider, self._me)
         return []
-
-
-def _unreachable(batch: Batch) -> Unreachable:
-    """A batch of unicasts inside this site that was not acknowledged in time, reported like one to another site."""
-    assert batch.target is not None, "a unicast has a target"
-    target = ProxyUUID(batch.target, batch.target_site)
-    return Unreachable(target, batch.first, batch.last, Failure.UNACKNOWLEDGED, Certainty.UNKNOWN, batch.scope)

@@ -15,13 +15,13 @@ pytestmark = pytest.mark.conforms("REL-14")
 
 def cast(injector: Injector) -> list[int]:
     """What it casts now."""
-    frames = [effect.event for effect in injector.take() if isinstance(effect, Down)]
+    frames = [effect.event for effect in injector.take(0.0) if isinstance(effect, Down)]
     return [frame.headers[0].position for frame in frames if isinstance(frame, Frame) and isinstance(frame.headers[0], Trim)]
 
 
 def opened(*positions: int) -> Injector:
     injector = Injector(D)
-    injector.reopen(blocked=False)
+    injector.reopen(False, D)
     for position in positions:
         injector.cast(Trim(position))
     return injector
@@ -38,9 +38,9 @@ def test_during_a_block_they_wait() -> None:
     injector.block()
     injector.cast(Trim(1))
     assert cast(injector) == []
-    injector.reopen(blocked=True)
+    injector.reopen(True, D)
     assert cast(injector) == []
-    injector.reopen(blocked=False)
+    injector.reopen(False, D)
     assert cast(injector) == [1]
 
 
@@ -50,7 +50,7 @@ def test_what_has_not_come_back_is_cast_again_before_what_is_new() -> None:
     injector.delivered()
     injector.block()
     injector.cast(Trim(4))
-    injector.reopen(blocked=False)
+    injector.reopen(False, D)
     assert cast(injector) == [2, 3, 4]
 
 
@@ -59,7 +59,7 @@ def test_bytes_that_wait_are_counted_until_they_are_back() -> None:
     injector.cast(Trim(1), batch(1))
     size = len(batch(1).body)
     assert injector.waiting_bytes == size
-    injector.take()
+    injector.take(0.0)
     assert injector.waiting_bytes == size
     injector.delivered()
     assert injector.waiting_bytes == 0
