@@ -41,7 +41,7 @@ class HelloRefusal(StrEnum):
     TWIN = "twin"
     #: The peer relays another share of the origins than this member: other relays of the two sites are meant for each other.
     SHARE = "share"
-    #: The relay of share 0 has not shown the view of the peer's lineage yet, without which its messages would come from nobody.
+    #: The relay of share 0 has not shown a view of the peer's site yet, without which its messages would come from nobody.
     EARLY = "early"
 
 
@@ -71,7 +71,7 @@ class Fence:
         if share != share_of(hello).number:
             return Refusal(HelloRefusal.SHARE)
         key = (hello.site, hello.lineage)
-        if share and not self._is_shown(key):
+        if share and not self._is_shown(hello.site):
             return Refusal(HelloRefusal.EARLY)
         epoch = self._known_epoch(key)
         if epoch is not None and hello.epoch < epoch:
@@ -86,10 +86,9 @@ class Fence:
         epoch = self._known_epoch((hello.site, hello.lineage))
         return epoch is None or epoch < hello.epoch
 
-    def _is_shown(self, key: Key) -> bool:
-        remote = self._state.remotes.get(key[0])
-        lineage = None if remote is None else remote.lineages.get(key[1])
-        return lineage is not None and lineage.view is not None
+    def _is_shown(self, site: str) -> bool:
+        remote = self._state.remotes.get(site)
+        return remote is not None and remote.view is not None
 
     def _known_epoch(self, key: Key) -> ViewId | None:
         remote = self._state.remotes.get(key[0])

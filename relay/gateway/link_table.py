@@ -14,7 +14,7 @@ from relay.gateway.session import LinkConfig, LinkSession, Overdue
 from relay.gateway.watermarks import Admitted, Watermarks
 from relay.gateway.wire import VERSION, Hello, RemoteUnicast, Routed, ShareHello
 from relay.replica.entries import SiteVector, UnicastRefusal, UnicastReply
-from relay.replica.shares import WHOLE
+from relay.replica.shares import WHOLE, Share
 from relay.replica.state import ReplicatedState
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
@@ -90,11 +90,17 @@ class LinkTable:
         self.touch(connection)
         session, stable = self.connections[connection].session, self._watermarks.stable_vector(*key)
         own = {origin: n for origin, n in stable.origins.items() if session.share.covers(origin)}
-        session.accept(self._admitted(key), SiteVector(own, stable.view))
+        session.accept(self._admitted(key, session.share), SiteVector(own, stable.view))
 
-    def _admitted(self, key: Key) -> SiteVector | None:
-        """What STATE says. A view that is about to be hidden is asked for again, to come before what follows it (G5)."""
-        vector = self._state.admitted_vector(*key)
+    def _admitted(self, key: Key, share: Share) -> SiteVector | None:
+        """What STATE says. A view that is about to be hidden is asked for again, to come before what follows it (G5).
+
+        A link that carries a share begins with the view that is named, hidden or not (`view_order.py`).
+        """
+        site, lineage = key
+        vector = self._state.admitted_vector(site, lineage)
+        if vector is not None and share != WHOLE:
+            return SiteVector(vector.origins, self._state.remote(site).newest(lineage))
         return vector if vector is None or key not in self._going_down else SiteVector(vector.origins)
 
     def farewell(self, connection: ConnectionId, reason: str) -> list[LinkEffect]:
@@ -177,6 +183,10 @@ class LinkTable:
         """True when the relay of some lineage of the site is linked."""
         return bool(self._linked(site))
 
+    def is_down(self, site: str) -> bool:
+        """True when the site was taken out of the global view."""
+        return self._state.remote(site).down
+
     def _linked(self, site: str) -> list[ConnectionId]:
         return [connection for (linked, _), connection in self.links.items() if linked == site]
 
@@ -211,7 +221,7 @@ class LinkTable:
                 continue
             key = link.key()
             if key is not None:
-                link.session.resync(self._admitted(key), now)
+                link.session.resync(self._admitted(key, link.session.share), now)
             data = link.session.take(now)
             if data:
                 effects.append(Send(connection, data))

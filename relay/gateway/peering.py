@@ -273,7 +273,8 @@ class Peering:
         """
         self._grace.settled(entry)
         if self.table.share.number:
-            return self._close_links([(entry.site, entry.lineage)], Ending.HIDDEN, now)
+            down = self.table.is_down(entry.site)
+            return self._close_links([key for key in self.table.links if down and key[0] == entry.site], Ending.HIDDEN, now)
         self.table.resync(entry.site)
         epoch = self.table.epoch((entry.site, entry.lineage))
         if entry.forget and epoch is not None:

@@ -78,7 +78,10 @@ class LinkSender:
         self._ahead.clear()
         self._cursor = self._state.buffer.first
         if self._views is not None:
-            self._views.begin(vector.view)
+            self._sent_view = None
+            again = self._views.begin(vector.view)
+            if again is not None:
+                self._send_view(again)
         self._bridge_holes(fresh)
 
     def acknowledged(self, vector: SiteVector) -> None:
@@ -177,7 +180,7 @@ class LinkSender:
         if base is not None and (self._sent_view is None or self._sent_view < base.id):
             self._send_view(base)
             if self._views is not None:
-                self._views.begin(base.id)
+                self._views.gone(base)
 
     def _skip_tail(self, origin: Address) -> None:
         """Tell an origin's hole at the end once the peer has its last held number.

@@ -5,6 +5,9 @@ way over another link, and would come to a site that knows that member no more. 
 everything before it is stable in the other site; what follows does not wait for it, but for the words of newcomers. A view that
 only adds members goes at once. Each link carries all views, so that it brings a newcomer's before the newcomer's words; what
 the other site has acknowledged already is left out, and what comes twice it drops.
+
+A link begins with the view that the other site knows, again: should that site have taken this one out of its global view, it is
+in it again at once. Else other shares, which wait for that (`fence.py`), and views, which wait for other shares, wait for ever.
 """
 
 from __future__ import annotations
@@ -29,18 +32,27 @@ class ViewOrder:
         self._passed: deque[tuple[int, View]] = deque()
         #: The members of the view that the other end has once all that was sent here arrives; None when it has none.
         self._members: frozenset[Address] | None = None
+        #: False when the other end knows a view that no member here has been in: then the site was split, and G5 is void.
+        self._holds = True
+        #: All batches before this position are stable at the other end.
+        self._at = 0
 
-    def begin(self, known: ViewId | None) -> None:
-        """The other end has this view: go on from there."""
+    def begin(self, known: ViewId | None) -> View | None:
+        """The other end knows this view. Returns it, to be sent first; None when it is not held any more, or there is none."""
         self._passed.clear()
-        self._members = None if known is None else frozenset(self._members_of(known))
-
-    def _members_of(self, known: ViewId) -> tuple[Address, ...]:
-        """The members of a view that is held, or was dropped last; none of one that only another part of this site knew."""
+        self._members = None
         buffer = self._state.buffer
-        held = [buffer.at(position).view for position in range(buffer.first, buffer.end)]
-        views = [buffer.base_view, *held]
-        return next((view.members for view in views if view is not None and view.id == known), ())
+        held = [buffer.at(position).view for position in range(buffer.first, buffer.end)] if known is not None else []
+        found = next((view for view in (buffer.base_view, *held) if view is not None and view.id == known), None)
+        is_dropped = known is None or (buffer.base_view is not None and known < buffer.base_view.id)
+        self._holds = found is not None or is_dropped
+        if found is not None:
+            self.gone(found)
+        return found
+
+    def gone(self, view: View) -> None:
+        """This view was sent."""
+        self._members = frozenset(view.members)
 
     def passed(self, position: int, view: View) -> None:
         """The cursor has passed a view at this position."""
@@ -60,12 +72,21 @@ class ViewOrder:
             if not is_there and not self._may_go(position, view, lineage):
                 return None
             self._passed.popleft()
-            self._members = frozenset(view.members)
+            self.gone(view)
             if not is_there:
                 return view
         return None
 
     def _may_go(self, position: int, view: View, lineage: Lineage | None) -> bool:
-        if self._members is None or self._members.issubset(view.members):
+        if not self._holds or self._members is None or self._members.issubset(view.members):
             return True
-        return lineage is not None and lineage.lacks_from(self._state.buffer) >= position
+        return lineage is not None and self._lacks_from(lineage) >= position
+
+    def _lacks_from(self, lineage: Lineage) -> int:
+        """The position of the oldest batch that is not stable at the other end; each call goes on where the last one stopped."""
+        buffer = self._state.buffer
+        at = max(self._at, buffer.first)
+        while at < buffer.end and (buffer.at(at).batch is None or lineage.has(buffer.at(at))):
+            at += 1
+        self._at = at
+        return at

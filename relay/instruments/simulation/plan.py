@@ -63,6 +63,8 @@ class Plan:
     backlog_bytes_max: int | None = None
     #: Whether members have settings of their own where members of a site may differ.
     uneven: bool = False
+    #: Sites with several relays, and with how many at most; the others have one.
+    masters: tuple[tuple[str, int], ...] = ()
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs of sites that are connected."""
