@@ -83,7 +83,7 @@ class ViewOrder:
         return lineage is not None and self._lacks_from(lineage) >= position
 
     def _lacks_from(self, lineage: Lineage) -> int:
-        """The position of the oldest batch that is not stable at the other end; each call goes on where the last one stopped."""
+        """The position of the oldest batch that is not stable at the other end; each call goes on where one stopped."""
         buffer = self._state.buffer
         at = max(self._at, buffer.first)
         while at < buffer.end and (buffer.at(at).batch is None or lineage.has(buffer.at(at))):

@@ -23,6 +23,7 @@ FAULTS: dict[str, str] = {
     "split one way": "F7",
     "kill coordinator": "F10",
     "kill member": "F11",
+    "relay of a share died": "F10",
     "relay died with entries on their way": "F13",
     "kill between steps, before transmit": "F14",
     "kill between steps, before act": "F14",
