@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.gateway.session import LinkSession
-from relay.gateway.wire import Ack, Bye, Data, ShareHello
+from relay.gateway.wire import Data, ShareHello
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import Masters, RemoteView
 from relay.replica.shares import Share
@@ -30,10 +30,16 @@ def shared(
     masters: tuple[int, int] = (2, 2),
     order: Order = "total",
     spare: str = "",
+    lost: str = "",
 ) -> Sites:
-    """Two sites with several relays, formed and linked; the transcript begins now. `spare`: hosts of NYC without a process."""
+    """Two sites with several relays, formed and linked; the transcript begins now.
+
+    `spare`: hosts of NYC without a process. `lost`: a third site, of which no process ever runs.
+    """
     counts = dict(zip(("NYC", "SFO"), masters, strict=True))
-    script = Sites({"NYC": nyc + spare, "SFO": sfo}, BufferConfig(), *shown, masters=counts, order=order)
+    script = Sites(
+        {"NYC": nyc + spare, "SFO": sfo, **({lost: "L"} if lost else {})}, BufferConfig(), *shown, masters=counts, order=order
+    )
     script.form(*nyc, *sfo)
     script.linked(*nyc, *sfo)
     script.run(SETTLED)
@@ -101,6 +107,7 @@ def test_a_death_moves_the_share_of_the_dead_one_to_the_next_in_line_and_leaves_
     script.view(*living)
     heard(script, living + SFO, *words)
     assert serving(script, living) == {heir: number, other: 1 - number}
+    assert script.relay("F").relay.statistics().masters == ("D", "E")
     assert sessions(script, other) == before != []
     say(script, heir, f"{heir.lower()}3")
     say(script, "F", "f1")
@@ -285,8 +292,15 @@ def test_a_site_whose_majority_died_is_shown_although_its_shares_wait_for_each_o
 
 
 def test_a_site_that_was_away_comes_back_by_the_first_share() -> None:
-    """Messages of a site that is out of the global view come from nobody: other shares wait until it is in it again."""
-    script = shared(Ack, Bye)
+    """Messages of a site that is out of the global view come from nobody: other shares wait until it is in it again.
+
+    Its views are still held, for a third site, and have long been acknowledged.
+    """
+    script = shared(nyc="ABCX", lost="LON")
+    script.kill("X")
+    script.view(*NYC)
+    script.linked(*NYC, *SFO)
+    script.run(1.0)
     mends = [script.stall(NYC, SFO), script.stall(SFO, NYC)]
     say(script, "A", "a1")
     say(script, "B", "b1")
