@@ -7,13 +7,15 @@ import pytest
 from relay.gateway.session import LinkSession
 from relay.gateway.wire import Data, ShareHello
 from relay.replica.buffer import BufferConfig
-from relay.replica.entries import Masters, RemoteView
+from relay.replica.entries import LinkUp, Masters, RemoteView, Through
 from relay.replica.shares import Share
 from sitestack.config import Order
 from sitestack.model.events import Event
-from sitestack.model.frame import Header
+from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 from sitestack.promises import History, check_introduced
+from sitestack.stack.layer import Dropped
 from sitestack.stack.turn import STEPS, Step
 from tests.harness.linked_sites import ACROSS, Sites
 from tests.harness.stories import SETTLED, numbered, say, told, verdict
@@ -312,3 +314,13 @@ def test_a_site_that_was_away_comes_back_by_the_first_share() -> None:
     heard(script, NYC + SFO, "a1", "b1", "c1")
     script.linked(*NYC, *SFO)
     verdict(script)
+
+
+def test_who_does_not_coordinate_puts_nothing_into_the_stream() -> None:
+    script = shared()
+    b, c, now = script["B"].local.address, script.relay("C"), script.world.now
+    entry = LinkUp("SFO", ViewId(1, b), ViewId(1, b))
+    assert c.relay.up(Frame(b, c.local.address, (entry, Through(b, 1))), now) == [Dropped("relay_not_coordinator")]
+    assert script.relay("A").relay.up(Frame(b, script["A"].local.address, (Through(b, 1),)), now) == [
+        Dropped("relay_malformed")
+    ]
