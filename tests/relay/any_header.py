@@ -11,10 +11,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from relay.gateway.wire import FRAMES
+from relay.gateway.wire import FRAMES, Hello, ShareHello
 from relay.layer import RelayLayer
 from relay.node.settings import NodeConfig
 from relay.replica.held_entries import HeldEntries, HeldEntry
+from relay.replica.shares import MASTERS_MAX
 from sitestack.assembly import build_stack
 from sitestack.config import lan
 from sitestack.model.address import Address, Physical, ProxyUUID
@@ -72,6 +73,14 @@ def batches(draw: st.DrawFn, members: st.SearchStrategy[Address] = addresses, si
     return Batch(draw(sites), draw(members), scope, first, len(payloads), pack_body(payloads), target, place)
 
 
+@st.composite
+def share_hellos(draw: st.DrawFn) -> ShareHello:
+    """Any HELLO of one of several relays."""
+    hello, masters = draw(values(Hello)), draw(st.integers(1, MASTERS_MAX))
+    said = {field.name: getattr(hello, field.name) for field in fields(Hello)}
+    return ShareHello(**said, masters=masters, share=draw(st.integers(0, masters - 1)))
+
+
 def values(kind: Any, known: Known | None = None) -> st.SearchStrategy[Any]:
     """Any value of a type that a field can have; `known` says what some types are made of."""
     known = KNOWN if known is None else known
@@ -119,6 +128,7 @@ KNOWN: dict[Any, st.SearchStrategy[Any]] = {
     Physical: st.builds(Physical, texts, st.integers(1, 65_535)),
     Batch: batches(),
     HeldEntries: held_entries(),
+    ShareHello: share_hellos(),
 }
 #: What stands for "any header" inside another one.
 SMALL = tuple([EVERY[number] for number in (0x73, 0x74, 0x102)])
