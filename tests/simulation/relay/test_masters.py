@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from relay.events import SlowSite
 from relay.gateway.session import LinkSession
 from relay.gateway.wire import Data, ShareHello
 from relay.replica.buffer import BufferConfig
@@ -18,7 +19,7 @@ from sitestack.promises import History, check_introduced
 from sitestack.stack.layer import Dropped
 from sitestack.stack.turn import STEPS, Step
 from tests.harness.linked_sites import ACROSS, Sites
-from tests.harness.stories import SETTLED, numbered, say, told, verdict
+from tests.harness.stories import SETTLED, SOON, numbered, say, told, verdict
 
 pytestmark = pytest.mark.conforms("REL-35")
 
@@ -33,15 +34,15 @@ def shared(
     order: Order = "total",
     spare: str = "",
     lost: str = "",
+    budget: BufferConfig | None = None,
 ) -> Sites:
     """Two sites with several relays, formed and linked; the transcript begins now.
 
     `spare`: hosts of NYC without a process. `lost`: a third site, of which no process ever runs.
     """
     counts = dict(zip(("NYC", "SFO"), masters, strict=True))
-    script = Sites(
-        {"NYC": nyc + spare, "SFO": sfo, **({lost: "L"} if lost else {})}, BufferConfig(), *shown, masters=counts, order=order
-    )
+    sites = {"NYC": nyc + spare, "SFO": sfo, **({lost: "L"} if lost else {})}
+    script = Sites(sites, budget or BufferConfig(), *shown, masters=counts, order=order)
     script.form(*nyc, *sfo)
     script.linked(*nyc, *sfo)
     script.run(SETTLED)
@@ -313,6 +314,27 @@ def test_a_site_that_was_away_comes_back_by_the_first_share() -> None:
         mend()
     heard(script, NYC + SFO, "a1", "b1", "c1")
     script.linked(*NYC, *SFO)
+    verdict(script)
+
+
+def test_a_site_is_as_slow_as_its_slowest_share_and_waited_for_no_longer_than_a_failover_takes() -> None:
+    """X11: one of two links carries nothing. Senders wait, the site is said to be slow, and the budget takes what it lacks."""
+    script = shared(budget=BufferConfig(budget_entries=24))
+    mend = script.stall("B", SFO)
+    cut, whole = of_share(script, NYC, 1)[0], of_share(script, NYC, 0)[0]
+    for number in range(1, 12):
+        say(script, cut, f"{cut.lower()}{number}")
+    while script[whole].send(b"more"):
+        script.run(SOON)
+    assert script[whole].held_back, "the buffer is full of what the other share has not brought"
+    script.run(12.0)
+    assert [event.is_slow for event in script["A"].events if isinstance(event, SlowSite)] == [True]
+    assert not script[whole].held_back
+    say(script, whole, *numbered(whole.lower(), 1, 30))
+    mend()
+    say(script, cut, "again")
+    script.everywhere(SFO, "again")
+    assert script.gaps("D") != []
     verdict(script)
 
 
