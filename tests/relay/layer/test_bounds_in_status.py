@@ -42,7 +42,7 @@ SHOWN = {
     "relay.taker.batches": "relay.fetched_bytes",
     "relay.gateway.injector.cast": "relay.waiting_bytes",
     "relay.gateway.injector.queued": "relay.waiting_bytes",
-    "relay.gateway.injector.brought": "relay.waiting_bytes of the masters that bring it, each",
+    "relay.gateway.injector.brought": "the waiting_bytes of each master that brings it",
     "relay.gateway.injector.reached": VIEW,
     "relay.gateway.watermarks.unheld": WINDOW,
     "relay.gateway.watermarks.held": VIEW,
