@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.events import Event, ShellEffect
-from sitestack.model.message import Scope
+from sitestack.model.message import Batch, Scope
 from sitestack.model.view import ViewId
 
 
@@ -92,21 +92,30 @@ class Unreachable(Event):
     #: UNICAST or OOB: the scope in which the unicasts are numbered.
     scope: Scope = Scope.UNICAST
 
+    @classmethod
+    def unacknowledged(cls, batch: Batch) -> Unreachable:
+        """A batch of unicasts inside this site that was not acknowledged in time, reported like one to another site."""
+        assert batch.target is not None, "a unicast has a target"
+        target = ProxyUUID(batch.target, batch.target_site)
+        return cls(target, batch.first, batch.last, Failure.UNACKNOWLEDGED, Certainty.UNKNOWN, batch.scope)
+
 
 class Duty(Enum):
     """The duty of a member in its site."""
 
     #: Neither coordinates nor relays.
     MEMBER = "member"
-    #: Coordinates, without a link to another site.
+    #: Without a link to another site: coordinates, or with several relays (`relay.masters`) is to relay the first share.
     COORDINATOR = "coord"
-    #: Coordinates, and has links to other sites.
+    #: The same with links to other sites.
     RELAY = "relay"
+    #: Is to relay another share than the first, and may coordinate as well.
+    SHARE = "share"
 
 
 @dataclass(frozen=True, slots=True)
 class Role(Event):
-    """The duty of this member has changed, or the sites that it is linked to. `epoch`: the view that it coordinates, or did."""
+    """The duty of this member has changed, or the sites that it is linked to. `epoch`: the view in which it relays, or did."""
 
     duty: Duty
     epoch: ViewId

@@ -60,8 +60,9 @@ def _who(status: dict[str, Any]) -> str:
 
 
 def _role(status: dict[str, Any]) -> str:
-    sites = status.get("relays_to") or ()
-    return f"{status.get('role')} to {', '.join(sites)}" if sites else str(status.get("role"))
+    sites, masters, name = status.get("relays_to") or (), status.get("masters") or [], status.get("name")
+    role = f"share {masters.index(name) + 1} of {len(masters)}" if name in masters else str(status.get("role"))
+    return f"{role} to {', '.join(sites)}" if sites else role
 
 
 def _view(status: dict[str, Any]) -> str:

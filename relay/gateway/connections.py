@@ -55,6 +55,10 @@ class Ending(StrEnum):
     SUPERSEDED = "superseded"
     #: A merge of the peer's site has ended the peer's lineage.
     ENDED = "ended"
+    #: The origins of this site are shared out in another way now (`relay.masters`).
+    SHARE = "share"
+    #: The peer's site has left the global view, and the relay of share 0 brings it back first.
+    HIDDEN = "hidden"
     #: More bytes wait to be sequenced in this site than `waiting_bytes_max`.
     OVERRUN = "overrun"
 

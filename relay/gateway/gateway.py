@@ -1,4 +1,5 @@
-"""Gateway: what the coordinator of a site does towards other sites. Every member has one, active at the coordinator only.
+"""Gateway: what a relay of a site does towards other sites. Every member has one, active where the member relays: at the
+coordinator, or with several relays (`relay.masters`) at each that a share of the origins was dealt to.
 
 The layer hands in what happens: views, entries of the stream, how far the stream is held and stable, and the shell's reports on
 its TCP connections. The gateway returns effects for the shell and for the layers below, most of them once a turn. It only reads
@@ -7,40 +8,37 @@ the replicated state; to change it, the gateway puts an entry into the stream, s
     Peering          connections, from HELLO to BYE: which to make, which to believe, what becomes of a frame
     Routes           connections over the links of other sites; `Peering` cannot tell them from TCP
     Watermarks       what may be sent, and what may be acknowledged
-    Retention        for which sites the stream is held
-    LeastPace        which of these sites are too slow to be waited for
+    Coordination     what only the coordinator says in the stream: for whom it is held, who is slow, who relays
     Injector         queue of entries on their way into the stream
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from relay.events import BridgeClose, BridgeClosed, BridgeConnected, BridgeReceived, BridgeSend, BridgeWritten, Dial, DialFailed
 from relay.gateway.connections import Call, Close, ConnectionId, Ending, LinkEffect, Place, RouteId, Send, Via
+from relay.gateway.coordination import Coordination
 from relay.gateway.injector import Injector
-from relay.gateway.least_pace import LeastPace
 from relay.gateway.link_table import Connection, Key
 from relay.gateway.peering import Arrived, GatewayConfig, Peering, Piece
-from relay.gateway.retention import Retention
 from relay.gateway.routes import ROUTES_MAX, Broken, Came, Ended, Opened, RouteEvent, Routes, RoutesConfig, Written
-from relay.gateway.watermarks import Admitted, Watermarks
+from relay.gateway.watermarks import Watermarks, admitted_by
 from relay.gateway.wire import ForOne
 from relay.replica.entries import (
     Configured,
     HeldFor,
+    Masters,
     Relayed,
-    RemoteBaseline,
-    RemoteGap,
     RemoteView,
     SiteDown,
-    Trim,
     UnicastRefusal,
 )
 from relay.replica.outcome import Outcome
 from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
+from relay.replica.shares import Share
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame, Header
@@ -63,14 +61,17 @@ class Gateway:
         self._me = local.address
         self._state = state
         self._watermarks = Watermarks(state)
-        self._retention = Retention(local.address, places, state)
         self._peering = Peering(local, config, places, state, self._watermarks, self._injector)
         self._table = self._peering.table
-        self._pace = pace
-        self._least_pace = LeastPace(state, pace, self._table, config.pace_min_bytes_s, config.grace_s)
+        self._coordination = Coordination(local.address, config, places, state, pace, self._table, self._injector)
         self._routes = Routes(local, routes, config.link, self._table)
-        #: The buffer position up to which a Trim was cast in this view; -1 for none.
-        self._trimming = -1
+        #: True when a share may fall to this member amid a view: then it keeps up what a relay knows of the view.
+        self._may_relay = config.masters > 1
+        #: Whether this member may speak for its site, and the view since the beginning of which it may.
+        self._fit = False
+        self._begun: View | None = None
+        #: True while a flush, or a quarantine, blocks the stream.
+        self._blocked = True
         #: Since when (s) something waits for the next `turn`; None when nothing does.
         self._waiting_since: float | None = None
 
@@ -115,100 +116,153 @@ class Gateway:
 
     # -- views of this site --------------------------------------------------------------------------------------------
 
-    def installed(self, view: View, coordinates: bool, blocked: bool, now: float) -> list[Effect]:
+    def installed(self, view: View, fit: bool, blocked: bool, now: float) -> list[Effect]:
         """RELAY's "Becoming coordinator" and "Ceasing to be coordinator": a view is installed, and this member relays or not.
 
-        `blocked`: the flush of the next view has begun already.
+        `fit`: it may speak for its site. `blocked`: the flush of the next view has begun already.
         """
-        if coordinates:
-            effects = self._begin(view, now)
-            self._injector.reopen(blocked)
-        else:
-            effects = self.resign(Ending.NOT_RELAY, now)
-            self._injector.close()
-        return [*effects, *self._retention.installed(view)]
+        self._fit, self._blocked = fit, blocked
+        effects = self._take_part(view, now) if fit else self._step_back(now)
+        return [*effects, *self._coordination.retention.installed(view)]
 
-    def _begin(self, view: View, now: float) -> list[Effect]:
-        if not self.active:
-            self._retention.start_over()
-            self._least_pace.start()
-        self._trimming = -1
+    def _take_part(self, view: View, now: float) -> list[Effect]:
+        """Begin with this view, as what this member is in it: a relay, the coordinator, as a rule both, or neither."""
+        self._begun = view
+        share, coordinates = self._state.share_of(self._me), view.coordinator == self._me
+        if share is not None or self._may_relay:
+            only = None if coordinates else self._me
+            self._table.acknowledge(self._watermarks.installed(len(view.members) == 1, only))
+        if share is None and not coordinates:
+            return self._step_back(now)
+        self._injector.reopen(self._blocked, view.coordinator)
+        if coordinates:
+            self._coordination.begin(view)
+        else:
+            self._coordination.end()
+        return self._serve(view, share, now)
+
+    def _serve(self, view: View, share: Share | None, now: float) -> list[Effect]:
+        """Relay this share from now on; None: only coordinate."""
+        effects = self._hang_up(Ending.NOT_RELAY, now) if share is None else self._peering.begin(view, share, now)
         self._waiting_since = now
-        self._table.acknowledge(self._watermarks.installed(len(view.members) == 1))
-        return self._carry(self._peering.begin(view, now), now)
+        return self._carry(effects, now)
+
+    def _step_back(self, now: float) -> list[Effect]:
+        """Neither relay nor coordinate."""
+        self._coordination.end()
+        effects = self._carry(self._hang_up(Ending.NOT_RELAY, now), now)
+        self._injector.close()
+        return effects
+
+    def _dealt(self, now: float) -> list[Effect]:
+        """The masters were dealt, in this view: take up a share, keep it, change it, or give it back."""
+        view, share = self._state.view, self._state.share_of(self._me)
+        if view is None or not self._fit:
+            return []
+        if share is None and not self._coordination.active:
+            return self._step_back(now)
+        if not self.active and not self._coordination.active:
+            self._injector.reopen(self._blocked, view.coordinator)
+        return self._serve(view, share, now)
 
     def resign(self, reason: Ending, now: float) -> list[Effect]:
-        """Stop relaying and close all connections, should this member relay."""
-        view = self._peering.view
+        """This member leaves: stop relaying and close all connections, should it relay."""
+        self._fit = False
+        self._coordination.end()
+        return self._carry(self._hang_up(reason, now), now)
+
+    def _hang_up(self, reason: Ending, now: float) -> list[LinkEffect]:
         self._waiting_since = None
-        return [] if view is None else self._carry(self._peering.resign(view, reason, now), now)
+        view = self._peering.view
+        return [] if view is None else self._peering.resign(view, reason, now)
 
     def merged(self, now: float) -> list[Effect]:
         """The parts of this site have merged; the merge view follows. Entries cast in a part are lost with its last view."""
         self._injector.close()
+        if self._coordination.active:
+            self._coordination.start_over()
         if not self.active:
             return []
-        self._retention.start_over()
-        self._least_pace.start()
         return self._carry(self._peering.start_over(now), now)
 
     def blocked(self) -> None:
         """A flush has begun: nothing may be put into the stream until the next view."""
+        self._blocked = True
         self._injector.block()
 
     def unblocked(self, view: View, now: float) -> list[Effect]:
-        """This member was in quarantine, and goes on to coordinate this view: it relays, unless it does so already."""
-        effects = [] if self._peering.view == view else self._begin(view, now)
-        self._injector.unblock()
+        """This member was in quarantine, and goes on in this view: it relays what falls to it, unless it does so already."""
+        self._fit, self._blocked = True, False
+        effects = [] if self._begun == view else self._take_part(view, now)
+        if self.active or self._coordination.active:
+            self._injector.unblock()
         return effects
 
     # -- the stream ----------------------------------------------------------------------------------------------------
 
     def on(self, frame: Frame, entry: Header, outcome: Outcome, now: float) -> list[Effect]:
         """Follow up an entry of this site's stream that the replica has applied, with this outcome."""
-        if frame.source == self._me:
-            self._injector.delivered()
-        effects = self._retention.compare() if isinstance(entry, HeldFor) else []
-        if not self.active:
-            return effects
+        mine = frame.source == self._me
+        effects = self._injector.delivered() if mine else []
+        if isinstance(entry, HeldFor):
+            effects += self._coordination.retention.compare()
+        if self.active or self._may_relay:
+            for admitted in admitted_by(frame, entry, outcome):
+                self._table.acknowledge(self._watermarks.admitted(admitted))
+        if type(entry) is Masters:
+            return [*effects, *self._dealt(now)]
+        return [*effects, *self._follow_up(frame, entry, outcome, mine, now)] if self.active else effects
+
+    def _follow_up(self, frame: Frame, entry: Header, outcome: Outcome, mine: bool, now: float) -> list[Effect]:
+        """What a relay does about an entry; `mine`: it has brought it itself."""
+        effects: list[Effect] = []
         self._waiting_since = now
-        for admitted in _admitted(frame, entry, outcome):
-            self._table.acknowledge(self._watermarks.admitted(admitted))
         match entry:
-            case Relayed() if outcome.admission is Admission.HOLE and frame.batch is not None:
+            case Relayed() if outcome.admission is Admission.HOLE and frame.batch is not None and mine:
                 self._peering.refused(frame.batch.site)
             case RemoteView(site, view) if outcome.admission is Admission.NEXT:
                 self._peering.shown((site, view.lineage), now)
                 effects += self._carry(self._peering.ended(site, outcome.ended, now), now)
             case SiteDown():
-                self._peering.went_down(entry)
+                effects += self._carry(self._peering.went_down(entry, now), now)
             case HeldFor() if outcome.position is not None:
                 self._watermarks.appended(frame.stream, frame.seqno, outcome.position)
         return effects
 
     def appended(self, frame: Frame, position: int, now: float) -> None:
         """A batch of this site was appended to the buffer at this position."""
-        if self.active:
+        if self.active or self._may_relay:
             self._watermarks.appended(frame.stream, frame.seqno, position)
+        if self.active:
             self._waiting_since = now
+
+    def bring(self, frame: Frame, now: float) -> list[Effect]:
+        """A master that does not coordinate has sent an entry for the stream."""
+        if not self._coordination.active:
+            return [Dropped("relay_not_coordinator")]
+        self._waiting_since = now
+        return self._injector.bring(frame)
 
     def held(self, vector: dict[Address, int], now: float) -> None:
         """At least one other member holds the streams of this view up to these numbers, per stream."""
-        if self.active and self._watermarks.held(vector):
+        if (self.active or self._may_relay) and self._watermarks.held(vector):
             self._waiting_since = now
 
     def stable(self, vector: dict[Address, int], now: float) -> None:
         """Every member has the streams of this view up to these numbers, per stream."""
-        if not self.active:
+        if not (self.active or self._may_relay):
             return
-        settled = self._watermarks.stable(vector.get(self._me, 0))
+        coordinator = self._me if self._state.view is None else self._state.view.coordinator
+        settled = self._watermarks.stable(vector.get(coordinator, 0))
+        if coordinator != self._me:
+            self.held(vector, now)
         if settled:
             self._table.acknowledge(settled)
             self._waiting_since = now
 
     def heard(self, member: Address, entry: Configured, now: float) -> None:
         """Another member's configuration names other sites than those that the stream is held for."""
-        self._retention.heard(member, entry)
+        self._coordination.retention.heard(member, entry)
         self._waiting_since = now
 
     # -- TCP connections: events of the shell --------------------------------------------------------------------------
@@ -224,7 +278,7 @@ class Gateway:
         while arrived:
             each = arrived.popleft()
             effects += self._take_piece(each, arrived, now) if isinstance(each, Piece) else [each]
-        return [*effects, *self._injector.take()]
+        return [*effects, *self._injector.take(now)]
 
     def written(self, event: BridgeWritten, now: float) -> list[Effect]:
         """The kernel has taken the last chunk: the next one may be sent, and is at once if there is more to say."""
@@ -251,58 +305,26 @@ class Gateway:
     def turn(self, now: float) -> list[Effect]:
         """End a turn, or act at a deadline: do what is due, fill the links, and cast what belongs into the stream."""
         self._waiting_since = None
-        if not self.active:
-            return self._injector.take()
-        effects = self._follow_routes(now)
-        wanted: list[LinkEffect] = [*self._peering.due(now)]
-        held_for = self._retention.due(now)
-        if held_for is not None:
-            self._injector.cast(held_for)
-        for slow in self._least_pace.due(now):
-            self._injector.cast(slow)
-        self._cast_trim(now)
-        self._table.touch_all()
-        wanted += self._table.fill(now)
+        effects: list[Effect] = []
+        wanted: list[LinkEffect] = []
+        if self.active:
+            effects = self._follow_routes(now)
+            wanted += self._peering.due(now)
+        if self._coordination.active:
+            self._coordination.due(now)
+        if self.active:
+            self._table.touch_all()
+            wanted += self._table.fill(now)
         while wanted:
             effects += self._carry(wanted, now)
             wanted = [*self._table.fill(now)]  # routes have put pieces on links that were filled before
-        return [*effects, *self._injector.take()]
-
-    def _cast_trim(self, now: float) -> None:
-        """Cast a Trim when the budget is exceeded, but never of what a waited-for site lacks: its senders wait instead."""
-        buffer = self._state.buffer
-        if not buffer.is_in_excess(now) or (floor := self._floor()) <= buffer.first:
-            return
-        position = buffer.excess(now)
-        if position is not None and min(position, floor - 1) > self._trimming:
-            self._trimming = min(position, floor - 1)
-            self._injector.cast(Trim(self._trimming))
-
-    def _floor(self) -> int:
-        """The position from which the budget takes nothing: the first one that a waited-for site lacks.
-
-        An overfull buffer is trimmed all the same, because a joiner is handed all of it.
-        """
-        buffer = self._state.buffer
-        return buffer.end if buffer.is_overfull else self._pace.floor()
+        return [*effects, *self._injector.take(now)]
 
     def deadline(self) -> float | None:
         """Time (s) at which `turn` must be called; None when nothing is due."""
-        if not self.active:
-            return self._waiting_since
-        dues = [self._waiting_since, self._peering.deadline(), self._least_pace.deadline(), self._retention.deadline()]
-        return self._age_due(min([due for due in dues if due is not None], default=None))
-
-    def _age_due(self, before: float | None) -> float | None:
-        """Time (s) at which the oldest entry that may be trimmed is too old, if that is `before`, which is returned otherwise.
-
-        A Trim on its way has dealt with the entries up to it.
-        """
-        buffer, after = self._state.buffer, self._trimming
-        due = buffer.age_due(after)
-        if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 1):
-            return before
-        return due
+        dues = [self._waiting_since, self._injector.deadline(), self._peering.deadline() if self.active else None]
+        before = min([due for due in dues if due is not None], default=None)
+        return self._coordination.deadline(before) if self._coordination.active else before
 
     # -- routes --------------------------------------------------------------------------------------------------------
 
@@ -374,16 +396,3 @@ class Gateway:
         for event in self._routes.retry():
             effects += self._on_route(event, now)
         return effects
-
-
-def _admitted(frame: Frame, entry: Header, outcome: Outcome) -> Iterator[Admitted]:
-    """The numbers and views of another site that this entry has admitted to this one."""
-    match entry:
-        case Relayed() if outcome.admission in (Admission.NEXT, Admission.DELIVERED) and frame.batch is not None:
-            batch = frame.batch
-            yield Admitted(frame.seqno, batch.site, batch.origin, batch.first - 1, batch.last, None, None)
-        case RemoteView(site, view) if outcome.admission is Admission.NEXT:
-            yield Admitted(frame.seqno, site, None, 0, 0, view.id, view.lineage)
-        case RemoteGap(site) | RemoteBaseline(site):
-            for origin, before, n in outcome.numbers:
-                yield Admitted(frame.seqno, site, origin, before, n, None, None)

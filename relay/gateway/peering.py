@@ -25,6 +25,7 @@ from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Ack, Bye, ForOne, Hello, Routed
 from relay.replica.entries import LinkUp, SiteDown
 from relay.replica.remote_site import Admission
+from relay.replica.shares import Share
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Physical
 from sitestack.model.errors import ProtocolError
@@ -54,6 +55,8 @@ class GatewayConfig:
     connections_max: int = 64
     #: Bytes from other sites that wait to be sequenced; a link that brings more is closed and replays later.
     waiting_bytes_max: int = 64 * 1024 * 1024
+    #: Members of this site that relay, each a share of the origins.
+    masters: int = 1
 
 
 class Arrived(NamedTuple):
@@ -82,7 +85,7 @@ class Peering:
         injector: Injector,
     ) -> None:
         """`places`: for each other site, those at which its relay may be."""
-        #: The view that this member coordinates; None while it does not relay.
+        #: The view in which this member relays; None while it does not.
         self.view: View | None = None
         self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
         self.table = LinkTable(local, config.link, state, watermarks, self._grace.going_down)
@@ -103,14 +106,18 @@ class Peering:
 
     # -- role ----------------------------------------------------------------------------------------------------------
 
-    def begin(self, view: View, now: float) -> list[LinkEffect]:
-        """This member coordinates this view, and perhaps has coordinated the one before."""
+    def begin(self, view: View, share: Share, now: float) -> list[LinkEffect]:
+        """This member relays this share in this view, and perhaps has relayed in the one before."""
         old, self.view = self.view, view
+        before, self.table.share = self.table.share, share
         effects: list[LinkEffect] = []
         if old is None:
             self._dialer.start(now)
             self._grace.start(now)
             effects.append(Up(Listen()))
+        elif before != share:
+            effects += self._close_all(Ending.SHARE, now)
+            self._grace.start(now)
         elif old.lineage != view.lineage:
             # HELLO named the old lineage on these links, and another part of this split site may continue that lineage.
             effects += self._close_all(Ending.LINEAGE, now)
@@ -125,7 +132,7 @@ class Peering:
         return effects
 
     def resign(self, view: View, reason: Ending, now: float) -> list[LinkEffect]:
-        """This member, which coordinated `view`, stops relaying: say BYE on every connection and close it.
+        """This member, which relayed in `view`, stops relaying: say BYE on every connection and close it.
 
         BYE only shortens detection: the next relay asks what is missing all the same (R8).
         """
@@ -139,7 +146,8 @@ class Peering:
     def _announce_role(self) -> list[LinkEffect]:
         assert self.view is not None
         sites = self.table.sites()
-        role = Role(Duty.RELAY if sites else Duty.COORDINATOR, self.view.id, sites)
+        duty = Duty.SHARE if self.table.share.number else Duty.RELAY if sites else Duty.COORDINATOR
+        role = Role(duty, self.view.id, sites)
         if role == self._role:
             return []
         self._role = role
@@ -257,16 +265,21 @@ class Peering:
         self._receiver.reset(site)
         self.table.resync(site)
 
-    def went_down(self, entry: SiteDown) -> None:
+    def went_down(self, entry: SiteDown, now: float) -> list[LinkEffect]:
         """A lineage was taken out of the global view. If its link has come up meanwhile, ask for its view to show it again.
 
-        A lineage that was forgotten also needs its epoch again, or nothing would be held for it.
+        A lineage that was forgotten also needs its epoch again, or nothing would be held for it. The relay of share 0, which
+        says so, is the one that shows it again; those of other shares link again afterwards.
         """
         self._grace.settled(entry)
+        if self.table.share.number:
+            down = self.table.is_down(entry.site)
+            return self._close_links([key for key in self.table.links if down and key[0] == entry.site], Ending.HIDDEN, now)
         self.table.resync(entry.site)
         epoch = self.table.epoch((entry.site, entry.lineage))
         if entry.forget and epoch is not None:
             self._injector.cast(LinkUp(entry.site, entry.lineage, epoch))
+        return []
 
     def shown(self, key: Key, now: float) -> None:
         """A view of this lineage was admitted."""
@@ -278,8 +291,11 @@ class Peering:
 
         A relay that still speaks for one has not installed the merge view. It links anew, and entries are held for it again.
         """
-        links = [self.table.links[site, name] for name in lineages if (site, name) in self.table.links]
-        return [effect for connection in links for effect in self._close(connection, Ending.ENDED, now)]
+        return self._close_links([(site, name) for name in lineages], Ending.ENDED, now)
+
+    def _close_links(self, keys: Sequence[Key], reason: Ending, now: float) -> list[LinkEffect]:
+        links = [self.table.links[key] for key in keys if key in self.table.links]
+        return [effect for connection in links for effect in self._close(connection, reason, now)]
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 
@@ -289,7 +305,7 @@ class Peering:
         for connection, reason in self.table.overdue(now):
             effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
         effects += [Call(site, place) for site, place in self._dialer.due(now)]
-        for down in self._grace.due(self.table.links, now):
+        for down in () if self.table.share.number else self._grace.due(self.table.links, now):
             self._injector.cast(down)
         for acked in self._acks.take():
             self._injector.cast(acked)
@@ -297,7 +313,8 @@ class Peering:
 
     def deadline(self) -> float | None:
         """Time (s) at which `due` must be called or the table be filled; None when nothing is to come."""
-        dues = [self._dialer.deadline(), self._grace.deadline(self.table.links), self.table.deadline()]
+        grace = None if self.table.share.number else self._grace.deadline(self.table.links)
+        dues = [self._dialer.deadline(), grace, self.table.deadline()]
         return min([due for due in dues if due is not None], default=None)
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 
+from relay.gateway.view_order import ViewOrder
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import DATA_OVERHEAD_BYTES, Data, encode
 from relay.replica.buffer import Run
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
+from relay.replica.shares import WHOLE, Share
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import raise_to
 from sitestack.model.address import Address
@@ -35,6 +37,9 @@ class LinkSender:
         self._site = site
         self._state = state
         self._watermarks = watermarks
+        #: The origins that this connection carries; with several relays, when the views go.
+        self._share = WHOLE
+        self._views: ViewOrder | None = None
         #: Position in the buffer of the next entry to look at; None before the peer's STATE.
         self._cursor: int | None = None
         #: What the peer has once all that was sent here arrives: the last number per origin, and the last view.
@@ -52,6 +57,11 @@ class LinkSender:
         """True once the peer's STATE has come: before, nothing of the stream is sent."""
         return self._cursor is not None
 
+    def restrict(self, share: Share, peer: tuple[str, ViewId]) -> None:
+        """Carry only the origins of this share to the peer, the relay of this site and lineage. Before its STATE."""
+        self._share = share
+        self._views = None if share == WHOLE else ViewOrder(self._state, *peer)
+
     # -- STATE and ACK of the peer -------------------------------------------------------------------------------------
 
     def rewind(self, vector: SiteVector | None) -> None:
@@ -67,6 +77,11 @@ class LinkSender:
         self.in_flight_bytes = sum(size for _, size in kept)
         self._ahead.clear()
         self._cursor = self._state.buffer.first
+        if self._views is not None:
+            self._sent_view = None
+            again = self._views.begin(vector.view)
+            if again is not None:
+                self._send_view(again)
         self._bridge_holes(fresh)
 
     def acknowledged(self, vector: SiteVector) -> None:
@@ -90,6 +105,9 @@ class LinkSender:
         while not self._ahead:
             if self.in_flight_bytes >= window_bytes:
                 return None
+            if self._views is not None and (view := self._views.ready()) is not None:
+                self._send_view(view)
+                continue
             if self._cursor < buffer.first:  # the entry at the cursor was dropped
                 self._cursor = buffer.first
                 self._bridge_holes(fresh=False)
@@ -97,12 +115,27 @@ class LinkSender:
             if self._cursor > self._watermarks.sendable or self._cursor >= buffer.end:
                 return None
             entry = buffer.at(self._cursor)
+            batch = entry.batch if entry.batch is None or self._lacks(entry.batch) else None
+            if batch is not None and self._views is not None and self._views.is_stranger(batch.origin):
+                return None
             self._cursor += 1
             if entry.view is not None:
-                self._send_view(entry.view)
-            elif entry.batch is not None and not _reaches(self._sent, entry.batch):
-                self._send(entry.batch, frame_bytes_max)
+                self._pass(entry.view)
+            elif batch is not None:
+                self._send(batch, frame_bytes_max)
         return self._ahead.popleft()
+
+    def _lacks(self, batch: Batch) -> bool:
+        """Whether the peer needs this batch from this connection."""
+        return self._share.covers(batch.origin) and not _reaches(self._sent, batch)
+
+    def _pass(self, view: View) -> None:
+        """The cursor passes a view: with one relay it goes now, with several when `ViewOrder` says so."""
+        assert self._cursor is not None
+        if self._views is None:
+            self._send_view(view)
+        elif self._sent_view is None or self._sent_view < view.id:
+            self._views.passed(self._cursor - 1, view)
 
     def _send_view(self, view: View) -> None:
         if self._sent_view is None or self._sent_view < view.id:
@@ -122,7 +155,10 @@ class LinkSender:
         self._skip_tail(batch.origin)
 
     def _bridge_holes(self, fresh: bool) -> None:
-        """Account for what is no longer held: by gaps, and by a baseline for a `fresh` peer, which knows nothing (R21, R29)."""
+        """Account for what is no longer held: by gaps, and by a baseline for a `fresh` peer, which knows nothing (R21, R29).
+
+        The baseline is about all origins, also those of other shares: the peer's next link says STATE, and is fresh no more.
+        """
         state = self._state
         runs = state.buffer.runs()
         if fresh:
@@ -133,14 +169,18 @@ class LinkSender:
                 self._sent.update(baseline)
         self._tails.clear()
         for origin, produced in state.produced.items():
+            if not self._share.covers(origin):
+                continue
             held = runs.get(origin)
             self._skip_to(origin, held[0].first if held else produced + 1)
             if held and held[-1].last < produced:
                 self._tails[origin] = held[-1].last, produced
                 self._skip_tail(origin)
         base = state.buffer.base_view
-        if base is not None:
+        if base is not None and (self._sent_view is None or self._sent_view < base.id):
             self._send_view(base)
+            if self._views is not None:
+                self._views.gone(base)
 
     def _skip_tail(self, origin: Address) -> None:
         """Tell an origin's hole at the end once the peer has its last held number.

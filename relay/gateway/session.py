@@ -29,8 +29,10 @@ from relay.gateway.wire import (
     Routed,
     State,
     encode,
+    share_of,
 )
 from relay.replica.entries import SiteVector, UnicastRefusal
+from relay.replica.shares import Share
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later, raise_to
 from sitestack.model.address import Address
@@ -134,6 +136,12 @@ class LinkSession:
         return self._sender.begun
 
     @property
+    def share(self) -> Share:
+        """The origins, of both sites, that this connection carries."""
+        own = share_of(self.local)
+        return own if self.peer is None else own.common(share_of(self.peer))
+
+    @property
     def _frame_bytes_max(self) -> int:
         """Bytes of the largest frame to send: the smaller limit of the two ends."""
         own = self._config.frame_bytes_max
@@ -210,7 +218,9 @@ class LinkSession:
 
         The first ACK says all that is `stable` here, since ACKs of earlier links may have been lost.
         """
+        assert self.peer is not None
         self.accepted = True
+        self._sender.restrict(self.share, (self.peer.site, self.peer.lineage))
         self._answers.append(self._state_frame(admitted))
         self.acknowledge(stable)
 

@@ -1,18 +1,23 @@
-"""Watermarks: up to where the coordinator may send to other sites, and acknowledge what they sent.
+"""Watermarks: up to where a relay may send to other sites, and acknowledge what they sent.
 
 Sending: an entry is sent once one more member of this site holds it (X4, R11), so that no other site knows what this site can
-still forget. Acknowledging: what another site sent is acknowledged once it is stable here (R5), so that the other site trims
-nothing that this site can still forget. `gseq` is a number in the coordinator's own stream; a view change settles all before.
+still forget; what another member has multicast, that one holds. Acknowledging: what another site sent is acknowledged once it
+is stable here (R5), so that the other site trims nothing that this site can still forget. `gseq` is a number in the
+coordinator's own stream; a view change settles all before.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from relay.replica.entries import SiteVector
+from relay.replica.entries import Relayed, RemoteBaseline, RemoteGap, RemoteView, SiteVector
+from relay.replica.outcome import Outcome
+from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
+from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
 
 
@@ -40,18 +45,20 @@ class Watermarks:
         self._state = state
         #: True when this member is the only one of its view.
         self._alone = False
+        #: At a relay that does not coordinate its own address: what others have multicast is held by two already.
+        self._only: Address | None = None
         #: Entries that no other member holds yet: their stream (each member's own in `order: fifo`), number in it, position.
         self._unheld: deque[tuple[Address | None, int, int]] = deque()
         self._held: dict[Address, int] = {}
         self._unstable: deque[Admitted] = deque()
 
-    def installed(self, alone: bool) -> list[Admitted]:
+    def installed(self, alone: bool, only: Address | None = None) -> list[Admitted]:
         """A view begins: all that was delivered before is held and stable. Returns what thereby became stable.
 
-        `alone`: this member is the only one of the view.
+        `alone`: this member is the only one of the view. `only`: the member whose multicasts alone wait to be held by another.
         """
         settled = list(self._unstable)
-        self._alone = alone
+        self._alone, self._only = alone, only
         self._unheld.clear()
         self._held = {}
         self._unstable.clear()
@@ -72,7 +79,7 @@ class Watermarks:
         before = self.sendable
         while self._unheld:
             stream, seqno, position = self._unheld[0]
-            if stream is None or seqno > vector.get(stream, 0):
+            if stream is None or (seqno > vector.get(stream, 0) and self._only in (None, stream)):
                 break
             self._unheld.popleft()
             self.sendable = position
@@ -102,3 +109,16 @@ class Watermarks:
             elif entry.site == site and entry.lineage == lineage:
                 view = None
         return SiteVector(origins, view)
+
+
+def admitted_by(frame: Frame, entry: Header, outcome: Outcome) -> Iterator[Admitted]:
+    """The numbers and views of another site that this entry has admitted to this one."""
+    match entry:
+        case Relayed() if outcome.admission in (Admission.NEXT, Admission.DELIVERED) and frame.batch is not None:
+            batch = frame.batch
+            yield Admitted(frame.seqno, batch.site, batch.origin, batch.first - 1, batch.last, None, None)
+        case RemoteView(site, view) if outcome.admission is Admission.NEXT:
+            yield Admitted(frame.seqno, site, None, 0, 0, view.id, view.lineage)
+        case RemoteGap(site) | RemoteBaseline(site):
+            for origin, before, n in outcome.numbers:
+                yield Admitted(frame.seqno, site, origin, before, n, None, None)

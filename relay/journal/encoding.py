@@ -239,7 +239,7 @@ _SPECIAL: dict[Any, Converter] = {
     str: Converter(_text, Schema({}, {}).converter(str).parse),
     Literal["local", "relay"]: _word("local", "relay"),
     Literal["view", "merge"]: _word("view", "merge"),
-    Literal["member", "coord", "relay"]: _word("member", "coord", "relay"),
+    Literal["member", "coord", "relay", "share"]: _word("member", "coord", "relay", "share"),
     Literal["not_delivered", "unknown"]: _word("not_delivered", "unknown"),
 }
 _HEADERS = Schema({}, {}).converter(Header)

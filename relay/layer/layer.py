@@ -30,19 +30,8 @@ from relay.gateway.peering import Arrived
 from relay.gateway.routes import RoutesConfig
 from relay.layer.handover import Giver, Taker
 from relay.layer.statistics import RelayStatistics, relay_levels, relay_statistics
+from relay.replica import entries as wire
 from relay.replica.buffer import ON_THEIR_WAY_BYTES, BufferConfig
-from relay.replica.entries import (
-    HEADERS,
-    Configured,
-    DeliverUnicast,
-    ForwardUnicast,
-    HeldChunk,
-    HeldRequest,
-    HeldRuns,
-    Relayed,
-    RelayState,
-    UnicastReply,
-)
 from relay.replica.known import Known, completed, runs_of
 from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
@@ -93,7 +82,7 @@ class RelayLayer(Layer):
     """The layer (traps R1 to R29). Bounds: those of the replica, the gateway, and the sender and receiver of unicasts."""
 
     name = "relay"
-    HEADERS: ClassVar[dict[int, type[Header]]] = {**HEADERS, **STATE_FRAMES}
+    HEADERS: ClassVar[dict[int, type[Header]]] = {**wire.HEADERS, **STATE_FRAMES}
     FRAMES_DOWN = "unicasts"
 
     def __init__(self, local: Local, config: RelayConfig) -> None:
@@ -145,13 +134,15 @@ class RelayLayer(Layer):
         self._frames: dict[type[Header] | None, Callable[[Frame, float], list[Effect]]] = {
             None: self.message,
             **dict.fromkeys(ENTRIES, self.entry),
-            ForwardUnicast: self._unicast,
-            DeliverUnicast: self._unicast,
-            UnicastReply: self._unicast,
+            wire.Masters: self._masters,
+            wire.Through: self._through,
+            wire.ForwardUnicast: self._unicast,
+            wire.DeliverUnicast: self._unicast,
+            wire.UnicastReply: self._unicast,
             **dict.fromkeys(STATE_FRAMES.values(), self.site_state.up),
-            Configured: self._configured,
-            HeldRequest: self._handover,
-            HeldChunk: self._handover,
+            wire.Configured: self._configured,
+            wire.HeldRequest: self._handover,
+            wire.HeldChunk: self._handover,
         }
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
@@ -193,12 +184,24 @@ class RelayLayer(Layer):
         effects = self.gateway.on(frame, entry, outcome, now)
         if outcome.admission is not Admission.NEXT:
             effects.append(Dropped(outcome.admission.value))
-        elif type(entry) is Relayed and frame.batch is not None:
+        elif type(entry) is wire.Relayed and frame.batch is not None:
             source = self._proxy(frame.batch.site, frame.batch.origin)
             effects.append(Up(Frame(source, None, (), frame.batch, False, frame.seqno, frame.stream)))
         if outcome.events:
             self.site_state.told(outcome.events)
         return [*effects, *[Up(event) for event in outcome.events]]
+
+    def _through(self, frame: Frame, now: float) -> list[Effect]:
+        """An entry that a master has brought which does not coordinate: on its way to the coordinator, or in the stream."""
+        through, headers = frame.headers[-1], frame.headers[:-1]
+        assert isinstance(through, wire.Through)
+        brought = Frame(through.master, None, headers, frame.batch, False, frame.seqno, frame.stream)
+        return self.entry(brought, now) if frame.dest is None else self.gateway.bring(frame, now)
+
+    def _masters(self, frame: Frame, now: float) -> list[Effect]:
+        relay = self.state.relay
+        effects = self.entry(frame, now)
+        return effects if self.state.relay == relay else [*effects, *self.unicasts.relay_changed(now)]
 
     def _proxy(self, site: str, origin: Address) -> ProxyUUID:
         """RELAY's ProxyUUID(D, C): a member of another site, reached by way of this site's relay."""
@@ -247,7 +250,7 @@ class RelayLayer(Layer):
 
     def view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         """RELAY's "Local view changed", and becoming or ceasing to be coordinator. A merge of the site's parts comes first."""
-        old, view = self.state.view, event.view
+        relay, view = self.state.relay, event.view
         effects: list[Effect] = []
         begun = self._replica.merge(view, now)
         if begun is not None:
@@ -255,15 +258,14 @@ class RelayLayer(Layer):
             effects += [Up(baseline) for baseline in begun]
             effects += self.gateway.merged(now)
         effects += [Up(baseline) for baseline in self._replica.install(view, event.previous is None, now)]
-        if old is None:
+        if event.previous is None:
             self.site_state.begin()
         self._proxies.clear()
         self._taker.clear()
-        coordinates = view.coordinator == self._me and not self._leaving
         # A quarantined member does not speak for its site: the part that excluded it does.
-        effects += self.gateway.installed(view, coordinates and not event.quarantined, event.blocked, now)
+        effects += self.gateway.installed(view, not self._leaving and not event.quarantined, event.blocked, now)
         effects += [Up(event) for event in self._replica.update()]
-        if old is None or old.coordinator != view.coordinator:
+        if self.state.relay != relay:
             effects += self.unicasts.relay_changed(now)
         return effects
 
@@ -273,14 +275,13 @@ class RelayLayer(Layer):
         return self.unicasts.acknowledge(now, at_once=True)
 
     def _unblocked(self, event: Unblocked, now: float) -> list[Effect]:
-        """The quarantine has ended without a merge: this member relays in the view in force, if it coordinates that."""
+        """The quarantine has ended without a merge: this member relays in the view in force, if that falls to it."""
         view = self.state.view
-        coordinates = view is not None and view.coordinator == self._me and not self._leaving
-        return self.gateway.unblocked(view, now) if view is not None and coordinates else []
+        return [] if view is None or self._leaving else self.gateway.unblocked(view, now)
 
     def _configured(self, frame: Frame, now: float) -> list[Effect]:
         entry = frame.headers[-1]
-        assert isinstance(entry, Configured)
+        assert isinstance(entry, wire.Configured)
         self.gateway.heard(frame.source, entry, now)
         return []
 
@@ -354,23 +355,23 @@ class RelayLayer(Layer):
         self._taker.keep(self._now)
         return self._known()
 
-    def _known(self) -> HeldRuns:
-        return HeldRuns((*runs_of(self.state.buffer.runs()).runs, *self._taker.known().runs)[:ITEMS_MAX])
+    def _known(self) -> wire.HeldRuns:
+        return wire.HeldRuns((*runs_of(self.state.buffer.runs()).runs, *self._taker.known().runs)[:ITEMS_MAX])
 
     def give_rest(self, known: tuple[Header, ...]) -> Header | None:
         """The replicated state, less the bodies that all have who are to take it."""
-        takers = [header for header in known if isinstance(header, HeldRuns)]
+        takers = [header for header in known if isinstance(header, wire.HeldRuns)]
         return self.state.give(Known(takers))
 
     def take_state(self, state: Header) -> None:
         """Begin with another member's replicated state."""
-        assert isinstance(state, RelayState)
+        assert isinstance(state, wire.RelayState)
         entries, dropped = completed(state.entries, self._taker.find)
         self.state.take(replace(state, first=state.first + dropped, entries=entries), self._now)
 
     def merge_state(self, state: Header) -> None:
         """Take the state of another part of this site, which was split until now; the merge view follows."""
-        assert isinstance(state, RelayState)
+        assert isinstance(state, wire.RelayState)
         self._replica.merge_with(state, self._taker.find)
 
     def _offered(self, event: Offered, now: float) -> list[Effect]:
@@ -380,10 +381,10 @@ class RelayLayer(Layer):
     def _handover(self, frame: Frame, now: float) -> list[Effect]:
         """A step of handing the buffer to a joiner, on either side."""
         header = frame.headers[-1]
-        if isinstance(header, HeldRequest):
+        if isinstance(header, wire.HeldRequest):
             chunk = None if self.state.view is None else self._giver.answer(frame.source, header)
             return [Dropped("relay_handover")] if chunk is None else [self._say(frame.source, chunk)]
-        assert isinstance(header, HeldChunk)
+        assert isinstance(header, wire.HeldChunk)
         if not self._taker.fetches_from(frame.source):
             return [Dropped("relay_handover")]
         request = self._taker.take(header, now)

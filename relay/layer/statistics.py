@@ -46,9 +46,11 @@ class SiteStatistics:
 
 @dataclass(frozen=True, slots=True)
 class RelayStatistics:
-    """How the other sites are doing, in order of their names."""
+    """How the other sites are doing, in order of their names, and who relays to them."""
 
     sites: tuple[SiteStatistics, ...]
+    #: With several relays the name of each, in order of their shares; else empty.
+    masters: tuple[str, ...]
     state: StateStatistics
 
 
@@ -57,7 +59,9 @@ def relay_statistics(
 ) -> RelayStatistics:
     """Statistics of every other site that is configured or known. `waited_for`: the sites that senders wait for."""
     names = sorted({*gateway.sites, *state.sites, *state.remotes})
-    return RelayStatistics(tuple([_site(name, state, gateway, waited_for, now) for name in names]), site_state.statistics())
+    masters = () if state.view is None else tuple([state.view.name_of(member) for member in state.masters])
+    sites = tuple([_site(name, state, gateway, waited_for, now) for name in names])
+    return RelayStatistics(sites, masters, site_state.statistics())
 
 
 def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRoutes) -> dict[str, Level]:

@@ -15,6 +15,7 @@ from relay.layer import RelayConfig
 from relay.node.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.replica.buffer import BufferConfig
 from relay.replica.held_entries import ENTRIES_MAX
+from relay.replica.shares import MASTERS_MAX
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack import config as site_config
@@ -81,6 +82,9 @@ class RelaySettings:
     #: Each link to the relay of another site. The two ends may differ: each says in HELLO what it takes, and the smaller window
     #: and frame count for both. Only `heartbeat_s` must be much shorter than the other end's `timeout_s`.
     link: LinkConfig = field(default_factory=LinkConfig)
+    #: Members of this site that relay to other sites, each a share of the senders; of a smaller site all. The same at all
+    #: members. Between sites with different numbers the smaller one counts.
+    masters: int = _GATEWAY.masters
     #: Messages to one member of another site.
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
     #: The application's state, taken from another site by a member that has nobody to get it from in its own site. For
@@ -161,6 +165,13 @@ class NodeConfig(SiteConfig):
         """Whether relays of other sites connect to this one, or are called."""
         return bool(self.peer_sites()) or self.relay.bridge.bind is not None
 
+    @property
+    def parameters(self) -> str:
+        """What all members must share: with several relays also how many, since each must know whom a share falls to."""
+        masters = self.relay.masters
+        shared = SiteConfig.parameters.__get__(self)
+        return shared if masters == 1 else f"{shared}, relay.masters {masters}"
+
     def held_bytes_max(self) -> int:
         """Bytes held for other sites at most: the configured ones, or the default."""
         given = self.relay.budget.bytes
@@ -182,6 +193,7 @@ class NodeConfig(SiteConfig):
                 dial_s=relay.dial_s,
                 dial_s_max=relay.dial_s_max,
                 connections_max=relay.bridge.connections_max,
+                masters=relay.masters,
             ),
             buffer=BufferConfig(relay.budget.entries, self.held_bytes_max(), relay.budget.age_s),
             unicast=relay.unicast,
@@ -246,6 +258,8 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
                 yield f"relay.bridge.peers.{site}[{index}]: the port cannot be 0."
             if why := unfit_host(place.host):
                 yield f"relay.bridge.peers.{site}[{index}]: {place.host!r} {why}"
+    if not 1 <= relay.masters <= MASTERS_MAX:
+        yield f"relay.masters: must be from 1 to {MASTERS_MAX}."
     if relay.unicast.give_up_s <= relay.unicast.retry_s:
         yield "relay.unicast.give_up_s: must be longer than relay.unicast.retry_s, or nothing is sent again."
 
@@ -297,6 +311,8 @@ def _route_problems(config: NodeConfig) -> Iterator[str]:
             yield f"relay.bridge.via.{site}: the site is among relay.bridge.peers, so it needs no route."
         if hop not in bridge.peers or hop == config.site:
             yield f"relay.bridge.via.{site}: {hop!r} is not among relay.bridge.peers."
+    if config.relay.masters > 1 and (bridge.via or bridge.forward):
+        yield "relay.masters: must be 1 in a site with relay.bridge.via or forward, since a route ends at one relay."
     for site in config.relay.when_down:
         if site not in bridge.peers and site not in bridge.via:
             yield f"relay.when_down: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."

@@ -96,6 +96,24 @@ class Trim(Header):
 
 
 @dataclass(frozen=True, slots=True)
+class Masters(Header):
+    """From this entry on these members relay, number k of them share k (`shares.py`). Empty: the coordinator relays alone."""
+
+    members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Through(Header):
+    """On top of an entry that a master has brought, which does not coordinate: to the coordinator, and then in the stream.
+
+    `number` counts what this master has brought in this view, from 1.
+    """
+
+    master: Address
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class RemoteGap(Header):
     """A site no longer holds these messages, `first` to `last`, of its member. The same frame crosses the bridge (R21).
 
@@ -276,6 +294,8 @@ HEADERS: dict[int, type[Header]] = {
     0x107: RemoteBaseline,
     0x108: HeldFor,
     0x109: LinkPace,
+    0x10A: Masters,
+    0x10B: Through,
     0x110: ForwardUnicast,
     0x111: DeliverUnicast,
     0x112: UnicastReply,

@@ -17,6 +17,7 @@ from relay.replica.entries import (
     HeldFor,
     LinkPace,
     LinkUp,
+    Masters,
     Relayed,
     RelayState,
     RemoteBaseline,
@@ -48,7 +49,10 @@ ENTRIES: tuple[type[Header], ...] = (
     Trim,
     RemoteGap,
     RemoteBaseline,
+    Masters,
 )
+#: Those of them that a master brings which does not coordinate (`Through`): what it has heard over its links.
+BROUGHT: tuple[type[Header], ...] = (Relayed, RemoteView, SiteDown, LinkUp, Acked, RemoteGap, RemoteBaseline)
 
 
 class Replica:
@@ -71,6 +75,7 @@ class Replica:
             Acked: self._acked,
             HeldFor: self._held_for,
             Trim: self._trim,
+            Masters: self._masters,
         }
 
     # -- views of this site --------------------------------------------------------------------------------------------
@@ -182,6 +187,10 @@ class Replica:
 
     def _held_for(self, entry: HeldFor, now: float) -> Outcome:
         return Outcome(position=self.state.apply_held_for(entry, now))
+
+    def _masters(self, entry: Masters, now: float) -> Outcome:
+        self.state.masters = entry.members
+        return APPLIED
 
     def _trim(self, entry: Trim, now: float) -> Outcome:
         self.state.buffer.trim(entry.position)

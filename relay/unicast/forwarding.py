@@ -75,10 +75,10 @@ class UnicastRoutes:
             if isinstance(step, Unreachable):
                 failures.append(Up(step))
                 continue
-            view = self._state.view
-            if view is not None and view.coordinator != self._me:
+            relay = self._state.relay
+            if relay is not None and relay != self._me:
                 header = ForwardUnicast(step.after, step.attempt)
-                effects.append(Down(Frame(self._me, view.coordinator, (header,), step.batch)))
+                effects.append(Down(Frame(self._me, relay, (header,), step.batch)))
                 continue
             refusal = self._send(step) if self._gateway.active else UnicastRefusal.NOT_RELAY
             if refusal is not None:
@@ -169,11 +169,12 @@ class UnicastRoutes:
             return [Dropped("relay_reply_no_relay")]
         if reply.site == self._site and relaying and view.rank(reply.origin) >= 0:
             return [Down(Frame(self._me, reply.origin, (reply,)))]
-        if reply.site != self._site and relaying:
+        relay = self._state.relay
+        if reply.site != self._site and relaying and (relay == self._me or self._gateway.linked(reply.site)):
             refusal = self._gateway.send_unicast(reply.site, reply.origin, reply)
             return [] if refusal is None else [Dropped(f"relay_reply_{refusal}")]
-        if reply.target == self._me and view.coordinator != self._me:
-            return [Down(Frame(self._me, view.coordinator, (reply,)))]
+        if reply.target == self._me and relay is not None and relay != self._me:
+            return [Down(Frame(self._me, relay, (reply,)))]
         return [Dropped("relay_reply_no_relay")]
 
 

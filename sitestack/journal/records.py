@@ -152,7 +152,7 @@ class Role:
 
     t: int
     w: int
-    role: Literal["member", "coord", "relay"]
+    role: Literal["member", "coord", "relay", "share"]
     epoch: ViewId | None
     to: tuple[str, ...] = ()
 

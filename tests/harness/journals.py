@@ -119,7 +119,7 @@ class Told(Journal):
         self.fails(batch_sent(self.name, self.site, UNICAST if target else ALL, first, count, target, site), certainty)
         return self
 
-    def role(self, role: Literal["member", "coord", "relay"], epoch: str) -> Told:
+    def role(self, role: Literal["member", "coord", "relay", "share"], epoch: str) -> Told:
         """A role and the view id that fences it."""
         return self.add(records.Role(0, 0, role, view_id(epoch)))
 

@@ -12,7 +12,7 @@ from relay.gateway.wire import FrameParser
 from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.layer import RelayConfig
 from relay.replica.buffer import BufferConfig
-from sitestack.config import SiteConfig
+from sitestack.config import Order, SiteConfig
 from sitestack.journal import records
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.events import Event
@@ -36,8 +36,12 @@ class Sites(Script):
         *shown: type[Header] | type[Event],
         routes: Mapping[str, RoutesConfig] = MappingProxyType({}),
         wait_for: str = "",
+        masters: Mapping[str, int] = MappingProxyType({}),
+        order: Order = "total",
     ) -> None:
-        """`routes`: for each site its routes to others; `wait_for`: a site that senders wait for without limit."""
+        """`routes`: for each site its routes to others; `wait_for`: a site that senders wait for without limit; `masters`:
+        for each site how many of its members relay, else one.
+        """
         self.hosts = {
             name: Physical(f"10.{number}.0.{rank}", 7800)
             for number, names in enumerate(sites.values(), 1)
@@ -50,8 +54,8 @@ class Sites(Script):
         for site in sites:
             way = routes.get(site, RoutesConfig())
             peers = {other: bridges[other] for other in sites if other != site and other not in way.via}
-            gateway = GatewayConfig(peers, when_down={wait_for: "wait"})
-            configs[site] = (one_each(site), RelayConfig(gateway, budget, routes=way))
+            gateway = GatewayConfig(peers, when_down={wait_for: "wait"}, masters=masters.get(site, 1))
+            configs[site] = (one_each(site, order), RelayConfig(gateway, budget, routes=way))
         super().__init__(World(1, relay_maker(configs)), *shown)
         self._shown_frames = shown
         self._parsers: dict[tuple[str, int], FrameParser] = {}

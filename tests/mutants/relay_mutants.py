@@ -111,8 +111,8 @@ RELAY = (
         (
             Edit(
                 "relay/layer/layer.py",
-                "        old, view = self.state.view, event.view\n",
-                "        old, view = self.state.view, event.view\n"
+                "        relay, view = self.state.relay, event.view\n",
+                "        relay, view = self.state.relay, event.view\n"
                 "        if view.id.creator not in view.members:\n"
                 "            self.state.buffer.drop_through(self.state.buffer.end - 1)\n",
             ),
@@ -195,7 +195,7 @@ RELAY = (
         (
             Edit(
                 "relay/gateway/sender.py",
-                "                self._send_view(entry.view)\n",
+                "                self._pass(entry.view)\n",
                 "                self.views.append(encode(RemoteView(self._site, entry.view)))\n",
             ),
             Edit(
@@ -340,7 +340,7 @@ RELAY = (
         "what a site lacks that senders wait for goes for the budget all the same",
         (
             Edit(
-                "relay/gateway/gateway.py",
+                "relay/gateway/coordination.py",
                 "        return buffer.end if buffer.is_overfull else self._pace.floor()",
                 "        return buffer.end",
             ),

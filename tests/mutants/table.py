@@ -11,6 +11,7 @@ from tests.mutants.bound_mutants import BOUNDS
 from tests.mutants.bridge_mutants import BRIDGE
 from tests.mutants.credit_mutants import CREDIT
 from tests.mutants.handover_mutants import HANDOVER
+from tests.mutants.masters_mutants import MASTERS
 from tests.mutants.membership_mutants import MEMBERSHIP
 from tests.mutants.node_mutants import NODE
 from tests.mutants.path_mutants import PATH_MTU
@@ -39,6 +40,7 @@ MUTANTS = (
     *HANDOVER,
     *SITE_STATE,
     *RELAY,
+    *MASTERS,
     *TURN,
     *BRIDGE,
     *SEAL,

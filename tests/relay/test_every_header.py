@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sitestack.model.address import Address
@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 A, B = ADDRESSES[:2]
 CODEC = Codec("NYC", EVERY)
+#: The largest states are drawn slowly, and often anew, as they exceed what is drawn at most.
+SLOW = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 #: What a decoder may say, with one word for each.
 REASONS = {"magic", "version", "malformed", "cluster", "header", "field", "batch", "body"}
 
@@ -59,7 +61,7 @@ def outcome(decode: Callable[[bytes], T], data: bytes) -> T | str:
 def test_every_class_comes_back_as_it_was_with_its_own_type(number: int) -> None:
     """A15: a view and a merge view are one class, and no header is read back as another one."""
 
-    @settings(max_examples=6, deadline=None, derandomize=True)
+    @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=SLOW)
     @given(values(EVERY[number]))
     def check(header: Header) -> None:
         back = CODEC.parse(CODEC.pack(header))
@@ -69,7 +71,7 @@ def test_every_class_comes_back_as_it_was_with_its_own_type(number: int) -> None
     check()
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=SLOW)
 @given(st.lists(frames, min_size=1, max_size=5))
 def test_frames_of_them_come_back_in_a_datagram(sent: list[Frame]) -> None:
     datagram = CODEC.decode(CODEC.encode_datagram(A, B, [CODEC.encode_frame(frame) for frame in sent]))
@@ -77,7 +79,7 @@ def test_frames_of_them_come_back_in_a_datagram(sent: list[Frame]) -> None:
 
 
 @pytest.mark.conforms("LA-22")
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=SLOW)
 @given(st.lists(frames, min_size=1, max_size=5), st.lists(addresses, unique=True))
 def test_frames_of_them_come_back_with_short_ids_in_whatever_field_an_address_is(
     sent: list[Frame], numbered: list[Address]
@@ -89,7 +91,7 @@ def test_frames_of_them_come_back_with_short_ids_in_whatever_field_an_address_is
     assert list(datagram.frames) == sent
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=SLOW)
 @given(st.sampled_from(sorted(EVERY)), st.lists(plain, max_size=8))
 def test_fields_that_mean_nothing_are_refused_or_are_what_they_say(number: int, fields: list[Any]) -> None:
     header = outcome(CODEC.parse, msgpack.packb([number, *fields], use_bin_type=True))
@@ -100,7 +102,7 @@ def test_fields_that_mean_nothing_are_refused_or_are_what_they_say(number: int, 
         assert header in REASONS
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=SLOW)
 @given(any_header, st.data())
 def test_one_field_too_many_too_few_or_of_another_kind_is_refused(header: Header, data: st.DataObject) -> None:
     """A15: what is left over is not passed over."""
@@ -114,7 +116,7 @@ def test_one_field_too_many_too_few_or_of_another_kind_is_refused(header: Header
             CODEC.schema.parse_header(value)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=SLOW)
 @given(st.lists(frames, min_size=1, max_size=2), st.randoms(use_true_random=False))
 def test_a_damaged_datagram_of_them_gives_frames_or_one_reason(sent: list[Frame], rng: random.Random) -> None:
     damaged = bytearray(CODEC.encode_datagram(A, B, [CODEC.encode_frame(frame) for frame in sent]))

@@ -158,6 +158,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
     },
     _FEW: {
+        "relay_not_coordinator": "simulation/relay/test_masters.py::test_who_does_not_coordinate_puts_nothing_into_the_stream",
         "flush_timeout": "sitestack/layers/membership/test_membership_refusals.py"
         "::test_who_does_not_answer_in_time_is_counted_and_left_out",
         "merge_request": "sitestack/layers/membership/test_membership_refusals.py"

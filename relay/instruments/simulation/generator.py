@@ -71,7 +71,7 @@ class _Draw:
             uneven=self._dice("uneven").random() < weights.uneven,
             short_ids=self._pick("short ids", weights.short_ids),
         )
-        plan = self._with_late_site(self._with_links(self._with_window(plan)))
+        plan = self._with_masters(self._with_late_site(self._with_links(self._with_window(plan))))
         faults = sorted([_tidy(self._with_step(fault)) for fault in self._faults(plan)], key=lambda fault: fault.at)
         return self._with_lasting(replace(plan, faults=tuple([fault for fault in faults if fault.at < LOAD_S])))
 
@@ -96,6 +96,13 @@ class _Draw:
         if rng.random() >= self._weights.late:
             return plan
         return replace(plan, late=(plan.sites[-1][0], round(rng.uniform(2.0, 12.0), 4)))
+
+    def _with_masters(self, plan: Plan) -> Plan:
+        rng = self._dice("masters")
+        if plan.connections or rng.random() >= self._weights.masters:
+            return plan
+        drawn = [(site, rng.choice((1, 2, 2, 2, 2, 3))) for site, _ in plan.sites]
+        return replace(plan, masters=tuple([(site, masters) for site, masters in drawn if masters > 1]))
 
     def _with_window(self, plan: Plan) -> Plan:
         """A small window: then a site has four members at least, and a few of its frames, unicasts too, fill the window."""

@@ -147,6 +147,8 @@ class Weights(NamedTuple):
     budget: Mapping[BufferConfig, float] = {BufferConfig(): 24, **dict.fromkeys(SMALL_BUDGETS, 1)}
     #: The share of plans whose last site starts only after the load has begun.
     late: float = 0.15
+    #: The share of plans whose sites have up to two relays, and some of them one; of those without routes.
+    masters: float = 0.125
     faults: tuple[Row, ...] = FAULTS
     #: The step of a turn before which a process is killed; None: between two datagrams. The first step is left out: a death
     #: before it is a death before the turn.

@@ -160,7 +160,7 @@ _SCHEMAS: dict[str, _Schema] = {
         {**_TIME, "site": _STRING, "view": {"type": "array"}, "members": _NAMES, "merged": {"type": "boolean"}},
     ),
     "GlobalView": _object({**_TIME, "sites": {"type": "object", "additionalProperties": _NAMES}, "down": _NAMES}),
-    "Role": _object({**_TIME, "role": _word("member", "coord", "relay"), "relays_to": _NAMES}),
+    "Role": _object({**_TIME, "role": _word("member", "coord", "relay", "share"), "relays_to": _NAMES}),
     "Gap": _object({"gap": {"anyOf": [_RUN, _MISSED, _object({"events": _NUMBER})]}, "reason": _STRING}, _TIME),
     "Unreachable": _object(
         {**_TIME, "target": _NAMES, "first": _NUMBER, "last": _NUMBER, "reason": _STRING, "certainty": _STRING}

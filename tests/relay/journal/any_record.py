@@ -108,7 +108,7 @@ any_record: st.SearchStrategy[records.Record] = st.one_of(
         records.Role,
         _clocks,
         _clocks,
-        st.sampled_from(["member", "coord", "relay"]),
+        st.sampled_from(["member", "coord", "relay", "share"]),
         st.none() | _vids,
         _sites,
     ),

@@ -34,21 +34,24 @@ QUICK = NodeConfig(
         failure_detection=FailureDetectionConfig(heartbeat_interval_s=0.1, timeout_s=0.5, verify_timeout_s=0.3)
     ),
 )
-SITES = {"NYC": ("A", "B"), "SFO": ("D", "E")}
+SITES: dict[str, tuple[str, ...]] = {"NYC": ("A", "B"), "SFO": ("D", "E")}
 
 
 class World:
     """Which member is where, and the journals of all."""
 
-    def __init__(self) -> None:
-        self.networks = {site: MemoryNetwork() for site in SITES}
-        self.ports = {name: free_port() for names in SITES.values() for name in names}
+    def __init__(self, sites: dict[str, tuple[str, ...]] = SITES, masters: int = 1) -> None:
+        self.sites = sites
+        self.masters = masters
+        self.networks = {site: MemoryNetwork() for site in sites}
+        self.ports = {name: free_port() for names in sites.values() for name in names}
         self.journals: dict[str, list[records.Record]] = {}
 
     def config(self, site: str, name: str) -> NodeConfig:
-        peers = {other: tuple([self._place(each) for each in names]) for other, names in SITES.items() if other != site}
+        peers = {other: tuple([self._place(each) for each in names]) for other, names in self.sites.items() if other != site}
         bridge = BridgeConfig(bind=self._place(name), peers=peers)
-        return replace(QUICK, site=site, name=name, relay=RelaySettings(bridge=bridge, dial_s=0.05, dial_s_max=0.2))
+        relay = RelaySettings(bridge=bridge, dial_s=0.05, dial_s_max=0.2, masters=self.masters)
+        return replace(QUICK, site=site, name=name, relay=relay)
 
     @asynccontextmanager
     async def member(self, site: str, name: str) -> AsyncIterator[RelayChannel]:

@@ -29,7 +29,7 @@ from relay.node.channel import RelayChannel, open_channel
 from relay.node.config_file import load_config
 from relay.node.config_keys import Key, find_keys
 from relay.node.settings import DERIVED, LogSettings, NodeConfig
-from sitestack.channel import open as site_open
+from sitestack.channel import sockets
 from sitestack.config import TransportConfig
 from sitestack.layers.uniform import Uniform
 from sitestack.model.address import Address, Physical
@@ -78,6 +78,7 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "relay.pace_min_bytes_s": ("LeastPace",),
     "relay.when_down": ("Pace",),
     "relay.dial_s": ("Dialer",),
+    "relay.masters": ("Coordination",),
     "relay.dial_s_max": ("Dialer",),
     "relay.link": ("LinkTable", "LinkSession"),
     "relay.unicast": ("UnicastSender",),
@@ -109,6 +110,7 @@ OTHERS: dict[str, Any] = {
     "relay.bridge.forward": ["SFO"],
     "relay.when_down": {"SFO": "wait"},
     "relay.state.sites": ["SFO"],
+    "relay.masters": 7,
     "relay.budget.bytes": 1_234_567,
     "journal.retained_bytes_max": 1 << 30,
     "journal.retained_s_max": 86_400.5,
@@ -178,7 +180,7 @@ def _nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(node_channel, "member", built)
     for kind in ("UdpTransport", "SeveralUdp", "TcpTransport"):
-        monkeypatch.setattr(site_open, kind, Sockets)
+        monkeypatch.setattr(sockets, kind, Sockets)
 
 
 async def build(config: NodeConfig) -> list[object]:

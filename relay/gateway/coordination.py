@@ -1,0 +1,110 @@
+"""Coordination: what the coordinator says in the stream about relaying, beside what its own links bring.
+
+Retention        for which sites the stream is held
+LeastPace        which of these sites are too slow to be waited for
+Trim             what the budget takes
+Masters          who relays which share
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from relay.gateway.injector import Injector
+from relay.gateway.least_pace import LeastPace
+from relay.gateway.link_table import LinkTable
+from relay.gateway.peering import GatewayConfig
+from relay.gateway.retention import Retention
+from relay.replica.entries import Masters, Trim
+from relay.replica.pace import Pace
+from relay.replica.shares import deal
+from relay.replica.state import ReplicatedState
+from sitestack.model.address import Address
+from sitestack.model.view import View
+
+
+class Coordination:
+    """Every member has one, active at the coordinator only. Bounds: those of its parts."""
+
+    def __init__(
+        self,
+        me: Address,
+        config: GatewayConfig,
+        sites: Iterable[str],
+        state: ReplicatedState,
+        pace: Pace,
+        table: LinkTable,
+        injector: Injector,
+    ) -> None:
+        self.active = False
+        self.retention = Retention(me, sites, state)
+        self._least_pace = LeastPace(state, pace, table, config.pace_min_bytes_s, config.grace_s)
+        self._masters = config.masters
+        self._state = state
+        self._pace = pace
+        self._injector = injector
+        #: The buffer position up to which a Trim was cast in this view; -1 for none.
+        self._trimming = -1
+
+    def begin(self, view: View) -> None:
+        """This member coordinates this view, and perhaps has coordinated the one before."""
+        if not self.active:
+            self.start_over()
+        self.active = True
+        self._trimming = -1
+        state = self._state
+        if self._masters > 1:
+            # Said in each view: whoever has just joined knows nothing of it yet.
+            self._injector.cast(Masters(deal(state.masters, view.members, self._masters)))
+
+    def start_over(self) -> None:
+        """This member begins to coordinate, or its site has merged."""
+        self.retention.start_over()
+        self._least_pace.start()
+
+    def end(self) -> None:
+        """This member does not coordinate, or leaves."""
+        self.active = False
+
+    def due(self, now: float) -> None:
+        """Cast what is due now."""
+        held_for = self.retention.due(now)
+        if held_for is not None:
+            self._injector.cast(held_for)
+        for slow in self._least_pace.due(now):
+            self._injector.cast(slow)
+        self._cast_trim(now)
+
+    def _cast_trim(self, now: float) -> None:
+        """Cast a Trim when the budget is exceeded, but never of what a waited-for site lacks: its senders wait instead."""
+        buffer = self._state.buffer
+        if not buffer.is_in_excess(now) or (floor := self._floor()) <= buffer.first:
+            return
+        position = buffer.excess(now)
+        if position is not None and min(position, floor - 1) > self._trimming:
+            self._trimming = min(position, floor - 1)
+            self._injector.cast(Trim(self._trimming))
+
+    def _floor(self) -> int:
+        """The position from which the budget takes nothing: the first one that a waited-for site lacks.
+
+        An overfull buffer is trimmed all the same, because a joiner is handed all of it.
+        """
+        buffer = self._state.buffer
+        return buffer.end if buffer.is_overfull else self._pace.floor()
+
+    def deadline(self, before: float | None) -> float | None:
+        """Time (s) at which `due` must be called, if that is before the given time, which is returned otherwise."""
+        dues = [before, self._least_pace.deadline(), self.retention.deadline()]
+        return self._age_due(min([due for due in dues if due is not None], default=None))
+
+    def _age_due(self, before: float | None) -> float | None:
+        """Time (s) at which the oldest entry that may be trimmed is too old, if that is `before`, which is returned otherwise.
+
+        A Trim on its way has dealt with the entries up to it.
+        """
+        buffer, after = self._state.buffer, self._trimming
+        due = buffer.age_due(after)
+        if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 1):
+            return before
+        return due
