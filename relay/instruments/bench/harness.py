@@ -122,6 +122,7 @@ def summarise(results: Sequence[dict[str, Any]]) -> dict[str, float]:
         "cpu_s_per_million": sum(result["cpu_s"] for result in results) / max(delivered, 1) * 1e6,
         "batch_messages": delivered / max(sum(result["batches"] for result in results), 1),
         "cores": sum(result["cpu_s"] / result["seconds"] for result in results),
+        "waiting": sum(result["queued_s"] / result["seconds"] for result in results),
         "turns_per_thousand": sum(result["turns"] for result in results) / max(delivered, 1) * 1e3,
         "rss_mb": max(result["rss_mb"] for result in results),
         "rss_sum_mb": sum(result["rss_mb"] for result in results),

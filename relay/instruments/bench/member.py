@@ -117,6 +117,7 @@ class BenchMember:
         self._latencies_ns = latencies
         self._last_delivery, self._longest_gap_s = time.monotonic(), 0.0
         turns = self._channel.statistics().driver.turns
+        queued_s = _queued_s()
         delivered, batches, used, started = self._delivered, self._batches, os.times(), time.perf_counter()
         await trio.sleep(window_s)
         seconds = time.perf_counter() - started
@@ -128,6 +129,7 @@ class BenchMember:
             "batches": self._batches - batches,
             "seconds": seconds,
             "cpu_s": now.user + now.system - used.user - used.system,
+            "queued_s": _queued_s() - queued_s,
             "turns": self._channel.statistics().driver.turns - turns,
             "longest_gap_s": max(self._longest_gap_s, time.monotonic() - self._last_delivery),
             "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -135,6 +137,14 @@ class BenchMember:
             "p99_us": _percentile_us(latencies, 99),
             "parts_s": {} if self._profile is None else self._profile.take(),
         }
+
+
+def _queued_s() -> float:
+    """Seconds that this process has waited for a core: who waits for one is not idle, and says nothing of the protocol."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
 
 
 def _percentile_us(ordered: list[int], percent: int) -> float | None:

@@ -13,6 +13,7 @@ FIGURES = {
     "rate": ("messages/s at each member", 0),
     "cpu_s_per_million": ("CPU s per million", 2),
     "cores": ("busy cores", 2),
+    "waiting": ("processes that wait for a core", 2),
     "turns_per_thousand": ("turns per 1,000", 2),
     "batch_messages": ("messages in a batch", 0),
     "rss_mb": ("peak memory of one, MB", 0),

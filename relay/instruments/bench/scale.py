@@ -12,7 +12,7 @@ from relay.instruments.bench.scenarios import MemberTask, Scenario, Workload
 from relay.instruments.drills.layout import draw_group
 
 MEMBERS = (2, 4, 8, 12)
-_SHOWN = ("rate", "cpu_s_per_million", "cores", "turns_per_thousand", "batch_messages", "rss_mb", "rss_sum_mb")
+_SHOWN = ("rate", "cpu_s_per_million", "cores", "waiting", "turns_per_thousand", "batch_messages", "rss_mb", "rss_sum_mb")
 
 
 async def measure_scale(
