@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_content_that_is_wrong_is_counted(first: int, payloads: list[bytes]) -> 
 
 
 def test_a_page_has_a_chart_and_a_table_for_each_scenario_and_loads_nothing() -> None:
-    results = {
+    results: dict[str, dict[str, dict[str, Any]]] = {
         "scale": {"100": {"2": {"rate": 5.0, "cores": 1.25}, "12": {"rate": 4.0, "cores": 1.75}}},
         "unicast-rtt": {"100": {"p50_us": 300.0, "echo": {"p50_us": 100.0}, "ratio": {"p50_us": 3.0}}},
     }
