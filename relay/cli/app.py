@@ -11,6 +11,7 @@ from typing import NoReturn
 import click
 
 from relay.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
+from sitestack.channel.version import installed_version, running_build
 from sitestack.model.errors import LocalError
 
 #: Name -> module with its `command`, in the order of the help text. A module is imported when its command is used, so that a
@@ -54,12 +55,20 @@ class CommandGroup(click.Group):
         return command
 
 
+def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"relay, version {installed_version()} ({running_build()})")
+        ctx.exit()
+
+
 @click.group(
     cls=CommandGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@click.version_option(package_name="sitestack")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version and exit."
+)
 @click.pass_context
 def relay(ctx: click.Context) -> None:
     """Reliable, ordered multicast inside a data centre, relayed without loss between data centres."""

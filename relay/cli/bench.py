@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,10 +13,11 @@ from rich.table import Table
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import json_option, print_json, progress_bar, stdout
 from relay.cli.running import run_until_signal
-from relay.instruments.bench.autonomy import measure_autonomy
-from relay.instruments.bench.harness import BenchFailed, Conditions, measure
-from relay.instruments.bench.latency import PERCENTILES, measure_latency
+from relay.instruments.bench.harness import BenchFailed, Conditions
+from relay.instruments.bench.latency import PERCENTILES
 from relay.instruments.bench.machine import describe_machine
+from relay.instruments.bench.report import FIGURES, draw_report, figure_rows
+from relay.instruments.bench.run import measure_scenario
 from relay.instruments.bench.scenarios import SCENARIOS
 
 #: A message carries the time at which it was sent.
@@ -32,7 +34,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 
 
 @click.command(name="bench")
-@click.argument("scenario", type=click.Choice(list(SCENARIOS)))
+@click.argument("scenario", type=click.Choice([*SCENARIOS, "all"]))
 @click.option("--seconds", type=click.FloatRange(0.1, 3600), default=5.0, show_default=True, help="The measured window.")
 @click.option(
     "--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="Windows of each size; the median counts."
@@ -46,6 +48,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     type=click.FloatRange(0.1, 1_000_000),
     help="Messages a second of each member, one at a time. [default: as fast as they may]",
 )
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write one HTML page with charts.")
 @json_option
 @click.pass_context
 def command(
@@ -58,6 +61,7 @@ def command(
     secured: bool,
     short_ids: bool,
     rate: float | None,
+    report: Path | None,
     as_json: bool,
 ) -> None:
     """Measure throughput or latency on this machine.
@@ -70,41 +74,68 @@ def command(
 
     unicast-rtt, own-delivery and relay-rtt: one member asks, one question at a time: another member, nobody (its own multicast
     comes back in the total order), or a member of another site. The ratios are to a bare UDP echo in the same run.
+
+    relay-flat-out: a member of one site sends, the members of another one deliver. local-failover, relay-failover: the
+    coordinator is killed; the longest time without a delivery at those that are left, or at the other site. scale: the load of
+    local-throughput with 2, 4, 8 and 12 members. All but round trips and failover say the CPU and the peak memory of all
+    processes, and what is delivered is checked: the order of each sender, the sizes and the bytes.
     """
-    chosen = SCENARIOS[scenario]
+    names = list(SCENARIOS) if scenario == "all" else [scenario]
     conditions = Conditions(journal, secured, short_ids, rate)
-    if (chosen.cuts_wan or chosen.trip) and conditions != Conditions():
+    if conditions != Conditions() and not all(SCENARIOS[name].is_plain for name in names):
         raise click.UsageError(f"{scenario} is measured without journals, keys and short ids, at its own rate.", ctx)
     machine = describe_machine()
+    results: dict[str, dict[str, Any]] = {}
     with progress_bar() as progress:
         task = progress.add_task("starting", total=None)
+        for name in names:
 
-        def observe(what: str) -> None:
-            progress.update(task, description=what)
+            def observe(what: str, name: str = name) -> None:
+                progress.update(task, description=f"{name}: {what}")
 
-        if chosen.cuts_wan:
-            body = partial(measure_autonomy, chosen, sizes, seconds, runs, observe)
-        elif chosen.trip:
-            body = partial(measure_latency, chosen, sizes, seconds, runs, observe)
-        else:
-            body = partial(measure, chosen, sizes, seconds, runs, conditions, observe)
-        try:
-            ours = run_until_signal(body)
-        except BenchFailed as error:
-            click.echo(str(error), err=True)
-            ctx.exit(EXIT_CHECK_FAILED)
-    answer = {"scenario": scenario, "machine": machine, **asdict(conditions), "ours": ours}
+            body = partial(measure_scenario, SCENARIOS[name], sizes, seconds, runs, conditions, observe)
+            try:
+                results[name] = run_until_signal(body)
+            except BenchFailed as error:
+                click.echo(str(error), err=True)
+                ctx.exit(EXIT_CHECK_FAILED)
+    if report is not None:
+        report.write_text(draw_report(machine, results), encoding="utf-8")
+    how = {"machine": machine, **asdict(conditions)}
+    answers = [{"scenario": name, **how, "ours": ours} for name, ours in results.items()]
     if as_json:
-        print_json(answer)
-    elif chosen.cuts_wan:
+        print_json(answers if scenario == "all" else answers[0])
+    else:
+        for answer in answers:
+            _print(answer)
+
+
+def _print(answer: dict[str, Any]) -> None:
+    chosen = SCENARIOS[answer["scenario"]]
+    if chosen.cuts_wan:
         stdout.print(_autonomy_table(answer))
     elif chosen.trip:
         stdout.print(_latency_table(answer))
-    else:
+    elif chosen.is_plain:
         stdout.print(_table(answer))
-        for size, numbers in ours.items():
-            parts = ", ".join(f"{part} {share:.0%}" for part, share in numbers["parts"].items() if share >= 0.005)
-            stdout.print(f"CPU time with {size} bytes: {parts}")
+        for size, numbers in answer["ours"].items():
+            parts = ", ".join(f"{part} {share:.0%}" for part, share in numbers.get("parts", {}).items() if share >= 0.005)
+            if parts:
+                stdout.print(f"CPU time with {size} bytes: {parts}")
+    else:
+        stdout.print(_plain_table(answer))
+
+
+def _plain_table(answer: dict[str, Any]) -> Table:
+    """Whatever figures there are, a row for each object."""
+    machine, rows = answer["machine"], dict(figure_rows(answer["ours"]))
+    table = Table(title=f"{answer['scenario']}, {machine['cpus']} x {machine['cpu']}", title_justify="left")
+    columns = [key for key in FIGURES if any(key in figures for figures in rows.values())]
+    for column in ("", *[FIGURES[key][0] for key in columns]):
+        table.add_column(column, justify="right")
+    for name, figures in rows.items():
+        table.add_row(name, *[f"{figures[key]:,.{FIGURES[key][1]}f}" if key in figures else "" for key in columns])
+    return table
 
 
 def _table(answer: dict[str, Any]) -> Table:

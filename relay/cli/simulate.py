@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TextIO, TypeAlias, get_args
 
 import click
 
@@ -17,13 +17,24 @@ from relay.cli.output import json_option, print_json, progress_bar
 from relay.instruments.simulation import Kind, Plan, SeedResult, draw, run_plan, shrink_plan
 from relay.instruments.simulation.coverage import find_missing
 from relay.instruments.simulation.plan_json import CHARS_MAX, StoredPlan, from_text, to_json, to_text
+from sitestack.channel.version import running_build
 
 
 class Case(NamedTuple):
-    """A plan to run, and the arguments that name it: `--seeds 7`, or its file."""
+    """A plan to run, and the arguments that name it: `--seeds 7`, or its file.
+
+    It goes to another process as text, like a plan that is stored: objects of compiled classes cannot be pickled.
+    """
 
     name: str
     plan: Plan
+
+    def __reduce__(self) -> tuple[Callable[[str, str], Case], tuple[str, str]]:
+        return _unpack, (self.name, to_text(StoredPlan("", self.plan)))
+
+
+#: A result, and the CPU seconds that it took.
+Timed: TypeAlias = tuple[SeedResult, float]
 
 
 def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> range | None:
@@ -89,8 +100,8 @@ def command(
         ctx.exit(_shrink(next(cases), saved, as_json))
     started = time.perf_counter()
     tally = Tally(kind)
-    for case, result in _run(cases, count) if count > 1 else _run_one(next(cases), trace, saved):
-        tally.add(case.name, result)
+    for case, (result, cpu_s) in _run(cases, count) if count > 1 else _run_one(next(cases), trace, saved):
+        tally.add(case.name, result, cpu_s)
     answer = tally.to_json(time.perf_counter() - started)
     if as_json:
         print_json(answer)
@@ -101,6 +112,10 @@ def command(
 
 def _draw(seed: int, kind: Kind) -> Case:
     return Case(f"--seeds {seed}{'' if kind == 'swarm' else f' --plan {kind}'}", draw(seed, kind))
+
+
+def _unpack(name: str, text: str) -> Case:
+    return Case(name, from_text(text).plan)
 
 
 def _read(file: Path) -> Case:
@@ -119,9 +134,11 @@ class Tally:
         self._violations: list[tuple[int, str, str]] = []
         self._covered: Counter[str] = Counter()
         self._traces: dict[tuple[int, str], str] = {}
+        self._cpu_s = 0.0
 
-    def add(self, name: str, result: SeedResult) -> None:
-        """Count one plan, by its name and seed."""
+    def add(self, name: str, result: SeedResult, cpu_s: float) -> None:
+        """Count one plan, by its name and seed, and the CPU seconds that it took."""
+        self._cpu_s += cpu_s
         self._violations += [(result.seed, name, what) for what in result.violations]
         self._covered.update(result.covered)
         self._traces[result.seed, name] = result.trace_hash
@@ -134,6 +151,8 @@ class Tally:
             "violations": [{"seed": seed, "again": name, "what": what} for seed, name, what in sorted(self._violations)],
             "seconds": round(seconds, 3),
             "seeds_per_s": round(len(traces) / seconds, 3),
+            "seeds_per_core_hour": round(len(traces) / max(self._cpu_s, 1e-9) * 3600),
+            "build": running_build(),
             "covered": dict(sorted(self._covered.items())),
             "missing": find_missing(self._covered, len(traces), self._kind),
             "trace_hash": traces[0] if len(traces) == 1 else hashlib.sha256("".join(traces).encode()).hexdigest(),
@@ -160,31 +179,35 @@ def _shrink(case: Case, saved: Path | None, as_json: bool) -> int:
     return EXIT_CHECK_FAILED
 
 
-def _run_one(case: Case, trace: Path | None, saved: Path | None) -> Iterator[tuple[Case, SeedResult]]:
+def _run_one(case: Case, trace: Path | None, saved: Path | None) -> Iterator[tuple[Case, Timed]]:
     """Run one plan. A plan saved although it breaks nothing says where it came from, for its reader to say why."""
     if trace is None:
-        result = run_plan(case.plan)
+        timed = _run_case(case)
     else:
         with open(trace, "w", encoding="utf-8") as stream:
-            result = run_plan(case.plan, stream)
+            timed = _run_case(case, stream)
+    result, _ = timed
     if saved is not None:
         why = result.violations[0] if result.violations else f"relay simulate {case.name}"
         saved.write_text(to_text(StoredPlan(why, case.plan)), encoding="utf-8")
-    yield case, result
+    yield case, timed
 
 
-def _run(cases: Iterator[Case], count: int) -> Iterator[tuple[Case, SeedResult]]:
+def _run(cases: Iterator[Case], count: int) -> Iterator[tuple[Case, Timed]]:
     with progress_bar() as progress:
         task = progress.add_task("simulating", total=count)
-        for case, result in run_all(_run_case, cases, count):
+        for case, timed in run_all(_run_case, cases, count):
+            result, _ = timed
             if result.violations:
                 progress.console.print(f"seed {result.seed}: {result.violations[0]}", markup=False, soft_wrap=True)
             progress.advance(task)
-            yield case, result
+            yield case, timed
 
 
-def _run_case(case: Case) -> SeedResult:
-    return run_plan(case.plan)
+def _run_case(case: Case, trace: TextIO | None = None) -> Timed:
+    began = time.thread_time()
+    result = run_plan(case.plan, trace)
+    return result, time.thread_time() - began
 
 
 def _print(answer: dict[str, Any]) -> None:
@@ -194,6 +217,7 @@ def _print(answer: dict[str, Any]) -> None:
     click.echo(
         f"{answer['seeds']} seeds in {answer['seconds']:.1f} s ({answer['seeds_per_s']:.1f} seeds/s), {len(failed)} failed"
     )
+    click.echo(f"{answer['seeds_per_core_hour']:,} seeds an hour a core ({answer['build']})")
     click.echo("Covered: " + ", ".join(f"{what} {times}" for what, times in answer["covered"].items()))
     if answer["missing"]:
         click.echo(f"Never happened, and should have: {', '.join(answer['missing'])}")

@@ -6,12 +6,13 @@ Pure: the daemon hands in what the application hears and the channel's statistic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal
 
 from relay.events import GlobalView, Role, Unreachable
 from sitestack.channel.inbox import Delivery
+from sitestack.channel.version import Build, running_build
 from sitestack.model.address import Address
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap
@@ -32,6 +33,7 @@ class Identity:
     version: str
     #: Whether the node authenticates whoever talks to it.
     secure: bool
+    build: Build = field(default_factory=running_build)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from sitestack.model.events import Event
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
+from sitestack.model.native import mypyc_attr
 from sitestack.model.short_ids import ShortIds
 
 
@@ -116,6 +117,8 @@ class Local:
     rng: random.Random
 
 
+# Tests, and whoever takes a stack apart, have layers of their own that are not compiled.
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Layer:
     """One protocol. Subclasses override what they need; the defaults let everything pass.
 

@@ -55,6 +55,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "docker": ("relay/instruments/drills/",),
     "hypercorn": ("relay/node/http/server.py",),
     "msgpack": ("sitestack/wire/codec.py", "relay/journal/"),
+    "mypy_extensions": ("sitestack/model/native.py",),  # seen by type checkers and the compiler only
     "prometheus_client": ("relay/node/http/metrics.py",),
     "py4j": ("relay/instruments/analytics/",),
     "pyarrow": ("relay/instruments/analytics/",),

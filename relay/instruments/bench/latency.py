@@ -75,11 +75,18 @@ def put_together(pairs: Sequence[tuple[dict[str, float], dict[str, float]]]) -> 
 @asynccontextmanager
 async def _members(scenario: Scenario) -> AsyncIterator[list[BenchProcess]]:
     """The members, the one that asks last. With `relay` there are as many in another site, which this one calls."""
-    here = MemberTask("", scenario.members, scenario.order, *draw_group(), "", site="HERE", trips=True)
-    if scenario.trip != "relay":
-        async with members_of(here) as members:
+    if scenario.trip == "relay":
+        async with two_sites(scenario, trips=True) as (near, far):
+            yield [*far, *near]
+    else:
+        async with members_of(_task(scenario, trips=True)) as members:
             yield members
-        return
+
+
+@asynccontextmanager
+async def two_sites(scenario: Scenario, *, trips: bool) -> AsyncIterator[tuple[list[BenchProcess], list[BenchProcess]]]:
+    """The members of this site and of another one, which this one calls."""
+    here = _task(scenario, trips=trips)
     reserved = await bind_streams("127.0.0.1")
     port = port_of(reserved.socket)
     await reserved.aclose()
@@ -87,4 +94,8 @@ async def _members(scenario: Scenario) -> AsyncIterator[list[BenchProcess]]:
     there = replace(here, site="THERE", multicast_group=group, multicast_port=group_port, bind_port=port)
     there = replace(there, peer="HERE", peer_port=1)  # where nobody listens: it is called
     async with members_of(there) as far, members_of(replace(here, peer="THERE", peer_port=port)) as near:
-        yield [*far, *near]
+        yield near, far
+
+
+def _task(scenario: Scenario, *, trips: bool) -> MemberTask:
+    return MemberTask("", scenario.members, scenario.order, *draw_group(), "", site="HERE", trips=trips)

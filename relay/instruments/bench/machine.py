@@ -7,6 +7,8 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from sitestack.channel.version import running_build
+
 
 def describe_machine() -> dict[str, Any]:
     """Processors, memory, system and interpreter."""
@@ -16,6 +18,7 @@ def describe_machine() -> dict[str, Any]:
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "build": running_build(),
         "load_before": round(os.getloadavg()[0], 2),
     }
 

@@ -19,6 +19,7 @@ from typing import Any
 import trio
 
 import relay
+from relay.instruments.bench.content import FILLER, Content
 from relay.instruments.bench.profile import Profile
 from relay.instruments.bench.round_trips import RoundTrips
 from relay.instruments.bench.scenarios import MemberTask, Workload
@@ -47,8 +48,9 @@ class BenchMember:
         self._trips = RoundTrips(channel) if trips else None
         self._members = members
         self._profile = profile
+        self._content = Content(_STAMP.size)
         self._delivered = self._batches = 0
-        self._last_delivery = 0.0
+        self._last_delivery = self._longest_gap_s = 0.0
         self._latencies_ns: list[int] | None = None
         self.complete = trio.Event()
 
@@ -59,12 +61,19 @@ class BenchMember:
                 await self._trips.take(item)
             elif isinstance(item, Delivery):
                 batch = item.batch
+                self._content.take(batch)
+                self._note_gap()
                 self._delivered += batch.count
                 self._batches += 1
                 if self._latencies_ns is not None:
                     self._latencies_ns.append(time.monotonic_ns() - _STAMP.unpack_from(batch.body, 4 * batch.count)[0])
             elif len(self._channel.view.members) == self._members:
                 self.complete.set()
+
+    def _note_gap(self) -> None:
+        now = time.monotonic()
+        self._longest_gap_s = max(self._longest_gap_s, now - self._last_delivery)
+        self._last_delivery = now
 
     async def carry(self, load: Workload) -> dict[str, Any]:
         """Send and deliver, measure the window, and wait until everything that was sent has come; or ask."""
@@ -84,10 +93,10 @@ class BenchMember:
         while self._delivered != before:
             before = self._delivered
             await trio.sleep(_QUIET_S)
-        return {**result, "total": self._delivered}
+        return {**result, "total": self._delivered, "wrong": self._content.wrong}
 
     async def _send(self, size: int) -> None:
-        send, filler = self._channel.send, bytes(size - _STAMP.size)
+        send, filler = self._channel.send, FILLER * (size - _STAMP.size)
         while True:
             payload = _STAMP.pack(time.monotonic_ns()) + filler
             for _ in range(_STAMP_MESSAGES):
@@ -95,7 +104,7 @@ class BenchMember:
 
     async def _send_steadily(self, size: int, rate: float) -> None:
         """Send one message at a time on a fixed schedule, however long sending takes."""
-        send, filler = self._channel.send, bytes(size - _STAMP.size)
+        send, filler = self._channel.send, FILLER * (size - _STAMP.size)
         started, sent = trio.current_time(), 0
         while True:
             await trio.sleep_until(started + sent / rate)
@@ -107,6 +116,9 @@ class BenchMember:
             self._profile.take()
         latencies: list[int] = []
         self._latencies_ns = latencies
+        self._last_delivery, self._longest_gap_s = time.monotonic(), 0.0
+        turns = self._channel.statistics().driver.turns
+        queued_s = _queued_s()
         delivered, batches, used, started = self._delivered, self._batches, os.times(), time.perf_counter()
         before = self._sent()
         await trio.sleep(window_s)
@@ -121,6 +133,9 @@ class BenchMember:
             "sent_bytes": sent.sent_bytes - before.sent_bytes,
             "sent_datagrams": sent.sent_datagrams - before.sent_datagrams,
             "cpu_s": now.user + now.system - used.user - used.system,
+            "queued_s": _queued_s() - queued_s,
+            "turns": self._channel.statistics().driver.turns - turns,
+            "longest_gap_s": max(self._longest_gap_s, time.monotonic() - self._last_delivery),
             "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "p50_us": _percentile_us(latencies, 50),
             "p99_us": _percentile_us(latencies, 99),
@@ -131,6 +146,14 @@ class BenchMember:
         transport = self._channel.statistics().transport
         assert isinstance(transport, UdpStatistics)
         return transport
+
+
+def _queued_s() -> float:
+    """Seconds that this process has waited for a core: who waits for one is not idle, and says nothing of the protocol."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
 
 
 def _percentile_us(ordered: list[int], percent: int) -> float | None:

@@ -22,6 +22,17 @@ class Scenario:
     cuts_wan: bool = False
     #: What round trips are measured, one at a time; none: throughput is.
     trip: Trip | None = None
+    #: Whether the number of members grows.
+    grows: bool = False
+    #: Whether the coordinator is killed, and deliveries are missed.
+    kills: bool = False
+    #: Whether another site takes part, to which messages are relayed.
+    relayed: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether members only send, and may do so with journals and keys."""
+        return not (self.cuts_wan or self.trip or self.grows or self.kills or self.relayed)
 
 
 SCENARIOS = {
@@ -31,6 +42,10 @@ SCENARIOS = {
     "unicast-rtt": Scenario(order="total", members=2, trip="unicast"),
     "own-delivery": Scenario(order="total", members=2, trip="own"),
     "relay-rtt": Scenario(order="total", members=2, trip="relay"),
+    "relay-flat-out": Scenario(order="total", members=2, relayed=True),
+    "local-failover": Scenario(order="total", kills=True),
+    "relay-failover": Scenario(order="total", kills=True, relayed=True),
+    "scale": Scenario(order="fifo", grows=True),
 }
 
 

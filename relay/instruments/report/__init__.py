@@ -1,5 +1,6 @@
 """Reports as one HTML file that needs nothing else: a page, its tables and tiles, and charts as inline SVG. Pure."""
 
+from relay.instruments.report.bars import draw_bars as draw_bars
 from relay.instruments.report.chart import Mark as Mark, Span as Span, draw_lines as draw_lines
 from relay.instruments.report.page import (
     Cell as Cell,

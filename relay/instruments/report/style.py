@@ -44,6 +44,7 @@ svg { display: block; width: 100%; height: auto; margin: 6px 0 0; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--quiet); }
 svg .grid { stroke: var(--rule); } svg .axis { stroke: var(--axis); } svg .span { fill: var(--span); }
 svg .line { fill: none; stroke: var(--line); stroke-width: 1.8; stroke-linejoin: round; } svg .dot { fill: var(--line); }
+svg .bar { fill: var(--line-0); }
 svg line.mark { stroke: var(--harm); stroke-dasharray: 3 3; } svg text.mark { fill: var(--harm); font-weight: 600; }
 .legend { margin: 2px 0 0; font-size: 13px; color: var(--quiet); } .legend span { margin-right: 18px; white-space: nowrap; }
 .legend i { display: inline-block; width: 14px; height: 4px; margin-right: 6px; vertical-align: middle;

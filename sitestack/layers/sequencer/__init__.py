@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from sitestack.layers.sequencer.layer import Forward, Sequenced, Sequencer, SequencerConfig, SequencerState
+from sitestack.layers.sequencer.headers import Forward, Sequenced, SequencerState
+from sitestack.layers.sequencer.layer import Sequencer, SequencerConfig
 
 __all__ = ["Forward", "Sequenced", "Sequencer", "SequencerConfig", "SequencerState"]

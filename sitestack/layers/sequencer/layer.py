@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from sitestack.layers.sequencer.forward_table import UNSTABLE_MAX, ForwardTable
-from sitestack.layers.sequencer.received_table import Missed, Numbers, Receipt, ReceivedTable
+from sitestack.layers.sequencer.headers import Forward, Sequenced, SequencerState
+from sitestack.layers.sequencer.received_table import Missed, Receipt, ReceivedTable
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Event, Stable, Unblocked, ViewInstalled, Waiting
 from sitestack.model.frame import Frame, Header
@@ -26,23 +27,6 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 #: The interval between two attempts to forward again grows up to this many times the configured one, while nothing comes back.
 RESEND_BACKOFF_MAX = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Forward(Header):
-    """Member to coordinator: multicast this batch of mine."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sequenced(Header):
-    """An entry of the ordered stream (the DATA header of JGroups' SEQUENCER). The batch names the original sender."""
-
-
-@dataclass(frozen=True, slots=True)
-class SequencerState(Header):
-    """For a joiner: the next number of every origin, in scope ALL and in scope SITE, as of the cut (S9)."""
-
-    numbers: dict[Address, Numbers]
 
 
 _FORWARD: tuple[Header, ...] = (Forward(),)

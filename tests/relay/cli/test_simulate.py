@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -39,11 +40,21 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_order_in_which_seeds_end_does_not_show() -> None:
     one, other = Tally(), Tally()
     for seed in range(5):
-        one.add(f"--seeds {seed}", result(seed, f"L1 of {seed}"))
-        other.add(f"--seeds {4 - seed}", result(4 - seed, f"L1 of {4 - seed}"))
+        one.add(f"--seeds {seed}", result(seed, f"L1 of {seed}"), 0.5)
+        other.add(f"--seeds {4 - seed}", result(4 - seed, f"L1 of {4 - seed}"), 0.5)
     assert one.to_json(2.0) == other.to_json(2.0)
     assert one.to_json(2.0)["seeds_per_s"] == 2.5
+    assert one.to_json(2.0)["seeds_per_core_hour"] == 7_200
+    assert one.to_json(2.0)["build"] == "pure"
     assert one.to_json(2.0)["covered"] == {"kill": 10}
+
+
+def test_a_case_reaches_another_process_as_it_is() -> None:
+    """As text: with compiled modules the objects of a plan cannot be pickled."""
+    case = Case("--seeds 7", draw(7, "swarm"))
+    packed = pickle.dumps(case)
+    assert pickle.loads(packed) == case
+    assert b"LinkConfig" not in packed
 
 
 def test_a_violation_fails_and_names_the_seed(run: Run, twice: None) -> None:
@@ -123,9 +134,7 @@ def test_a_large_campaign_fails_when_something_never_happened(run: Run, monkeypa
 
     def covers(*lacking: str) -> None:
         covered = {name: times for name, times in everything.items() if name not in lacking}
-        monkeypatch.setattr(
-            simulate, "_run", lambda cases, count: ((case, SeedResult(case.plan.seed, (), covered, "")) for case in cases)
-        )
+        monkeypatch.setattr(simulate, "_run", lambda cases, count: ((case, (meeting(case, covered), 1.0)) for case in cases))
 
     covers()
     code, out, _ = run("simulate", "--seeds", "0:1000")
@@ -141,9 +150,7 @@ def test_a_large_campaign_fails_when_something_never_happened(run: Run, monkeypa
 
 def test_a_campaign_of_routes_has_goals_of_its_own(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     covered = dict.fromkeys(GOALS["routed"], 1)
-    monkeypatch.setattr(
-        simulate, "_run", lambda cases, count: ((case, SeedResult(case.plan.seed, (), covered, "")) for case in cases)
-    )
+    monkeypatch.setattr(simulate, "_run", lambda cases, count: ((case, (meeting(case, covered), 1.0)) for case in cases))
     assert run("simulate", "--seeds", "0:300", "--plan", "routed").code == 0
     del covered["drop route_full"]
     assert "should have: drop route_full" in run("simulate", "--seeds", "0:300", "--plan", "routed").out
@@ -186,7 +193,7 @@ def test_processes_and_one_process_find_the_same(run: Run, monkeypatch: pytest.M
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
     alone = json.loads(run("simulate", "--seeds", "0:2", "--json").out)
     for answer in (shared, alone):
-        del answer["seconds"], answer["seeds_per_s"]
+        del answer["seconds"], answer["seeds_per_s"], answer["seeds_per_core_hour"]
     assert shared == alone
     assert shared["seeds"] == 2
 

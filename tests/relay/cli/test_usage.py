@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sitestack.channel.version import installed_version
 from tests.relay.cli.conftest import Run
 
 COMMANDS = ("demo", "node", "config", "status", "journal", "check", "simulate", "bench")
@@ -15,6 +16,10 @@ def test_without_a_command_there_is_help(run: Run) -> None:
     code, out, err = run()
     assert (code, out) == (2, "")
     assert all(f"  {command} " in err for command in COMMANDS)
+
+
+def test_the_version_says_which_build_it_is(run: Run) -> None:
+    assert run("--version") == (0, f"relay, version {installed_version()} (pure)\n", "")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

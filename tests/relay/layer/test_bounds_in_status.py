@@ -193,6 +193,7 @@ def _slots(kind: type) -> list[str]:
     return [slots] if isinstance(slots, str) else list(slots)
 
 
+@pytest.mark.inside
 def test_every_container_of_every_layer_is_accounted_for(stack: Stack) -> None:
     seen: set[int] = set()
     found = [path for layer in stack.layers for path in containers(layer, layer.name, seen)]

@@ -19,6 +19,8 @@ def measured(**changes: Any) -> dict[str, Any]:
         "sent_bytes": 60_000_000,
         "sent_datagrams": 2_000,
         "cpu_s": 1.0,
+        "turns": 500,
+        "queued_s": 3.0,
         "rss_mb": 30.0,
         "p50_us": 100.0,
         "p99_us": 200.0,
@@ -34,6 +36,7 @@ def test_the_rate_is_that_of_a_member_and_the_cost_that_of_all() -> None:
     assert summary["datagram_bytes"] == 30_000
     assert summary["datagrams_per_million"] == pytest.approx(4_000 / 3)
     assert summary["cpu_s_per_million"] == pytest.approx(1.0)
+    assert (summary["cores"], summary["waiting"], summary["rss_sum_mb"]) == (1.5, 3.0, 80.0)
     assert (summary["rss_mb"], summary["p50_us"], summary["p99_us"]) == (50.0, 100.0, 900.0)
 
 

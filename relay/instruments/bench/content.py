@@ -1,0 +1,28 @@
+"""What a member of a benchmark checks of what it is delivered: a rate of messages that are not the right ones is no rate."""
+
+from __future__ import annotations
+
+from sitestack.model.message import Batch
+
+#: The payloads of a benchmark end with as many of these as fit behind the time stamp.
+FILLER = b"\xa5"
+_SIZE_BYTES = 4
+
+
+class Content:
+    """Counts batches that do not follow the last one of their origin, or do not hold what was sent: a microsecond a batch."""
+
+    def __init__(self, stamp_bytes: int) -> None:
+        self._stamp_bytes = stamp_bytes
+        self._next: dict[tuple[bytes, object], int] = {}
+        self.wrong = 0
+
+    def take(self, batch: Batch) -> None:
+        """Look at a batch; the first one of an origin begins anywhere, since a member may join late."""
+        key = (batch.origin, batch.scope)
+        size, rest = divmod(len(batch.body), batch.count)
+        filled = size - _SIZE_BYTES - self._stamp_bytes
+        follows = self._next.get(key, batch.first) == batch.first
+        if not follows or rest or filled < 0 or not batch.body.endswith(FILLER * filled):
+            self.wrong += 1
+        self._next[key] = batch.last + 1

@@ -1,0 +1,26 @@
+"""Headers of Sequencer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sitestack.layers.sequencer.received_table import Numbers
+from sitestack.model.address import Address
+from sitestack.model.frame import Header
+
+
+@dataclass(frozen=True, slots=True)
+class Forward(Header):
+    """Member to coordinator: multicast this batch of mine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequenced(Header):
+    """An entry of the ordered stream (the DATA header of JGroups' SEQUENCER). The batch names the original sender."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequencerState(Header):
+    """For a joiner: the next number of every origin, in scope ALL and in scope SITE, as of the cut (S9)."""
+
+    numbers: dict[Address, Numbers]
