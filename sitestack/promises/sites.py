@@ -22,9 +22,10 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
     baseline + unreached.
 
     Of a crashed origin only those messages count as sent that some survivor of its site has delivered: the others died
-    with it. The same holds when the origin left and no member of its last view lives, and for messages that a leaver
-    reports it never saw delivered. A process owes no message that the members of its first view had dealt with before that
-    view. Sites without a journaled global view are not relayed.
+    with it. The same holds when the origin left and no member of its last view lives, or when that view fell apart, as who
+    lives may have gone with the other part; and for messages that a leaver reports it never saw delivered. A process owes no
+    message that the members of its first view had dealt with before that view. Sites without a journaled global view are not
+    relayed.
     """
     findings = Findings("X5")
     sites = by_site(histories)
@@ -82,10 +83,19 @@ def _sent(origin: History, stream: Stream, members: Sequence[History], left_behi
     for history in members:
         if history.survives and stream in history.receptions:
             delivered |= history.receptions[stream].delivered
-    last = origin.stays[-1].view
-    if origin.fate is Fate.STOPPED and last is not None and any(e.survives and last.vid in e.stay_in for e in members):
+    if origin.fate is Fate.STOPPED and _has_heirs(origin, members):
         delivered |= sent - left_behind
     return delivered
+
+
+def _has_heirs(leaver: History, members: Sequence[History]) -> bool:
+    """Whether somebody lives who was in its last view, whose members all went on to one and the same view."""
+    last = leaver.stays[-1].view
+    if last is None:
+        return False
+    there = [member for member in members if last.vid in member.stay_in]
+    followed = {following.vid for member in there if (following := member.next_view(last.vid)) is not None}
+    return len(followed) <= 1 and any(member.survives for member in there)
 
 
 def _unreached_sites(histories: Sequence[History]) -> dict[tuple[Stream, str], Ranges]:

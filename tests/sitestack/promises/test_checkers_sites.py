@@ -162,6 +162,20 @@ class TestConservation:
             each.deliver("B", 1, site="NYC")
         assert "X5" not in broken(check(a, b, d, e, stopped="B"))
 
+    def test_what_a_leaver_left_to_a_part_of_which_nobody_lives_is_not_owed(self) -> None:
+        """B left and C after it; what they had was not with A, which had parted from them."""
+        for parted in (False, True):
+            a, d, e = two_sites()
+            b, c = Told("NYC", "B"), Told("NYC", "C")
+            for each in (a, b, c):
+                each.view("2A", "ABC")
+            b.send(1).deliver("B", 1)
+            c.deliver("B", 1).view("3C", "C" if parted else "AC", lineage="3C" if parted else "1A")
+            a.view("3A" if parted else "3C", "A" if parted else "AC")
+            for each in (a, d, e):
+                each.global_view({"NYC": "3A" if parted else "3C", "SFO": "1D"}, "NYC:A SFO:DE")
+            assert ("X5" in broken(check(a, b, c, d, e, stopped="BC"))) is not parted
+
     def test_a_message_that_only_a_dead_relay_delivered_is_lost(self) -> None:
         """The relay of the other site dies between receiving and passing on, and nobody sends it again."""
         a, d, e = two_sites()

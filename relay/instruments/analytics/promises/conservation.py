@@ -81,12 +81,14 @@ def find_dealt_with(received: DataFrame, gaps: DataFrame, baselines: DataFrame) 
 
 def _find_lasting(stays: DataFrame, processes: DataFrame) -> DataFrame:
     """The fate of each origin, and whether what it has sent `lasts`: it lives, or it left and somebody lives who was in its
-    last view.
+    last view, unless that fell apart.
     """
     last = stays.groupBy("uuid").agg(F.max_by("vid", "stay").alias("vid"))
     survivors = processes.where("fate = 'running'").select(F.col("uuid").alias("heir"))
     heirs = stays.select("site", F.col("uuid").alias("heir"), "vid").join(F.broadcast(survivors), "heir")
-    inherited = heirs.select("site", "vid", F.lit(True).alias("has_heirs")).distinct()
+    followed = stays.groupBy("site", "vid").agg(F.count_distinct("next_vid").alias("followed"))
+    inherited = heirs.select("site", "vid").distinct().join(F.broadcast(followed.where("followed <= 1")), ["site", "vid"])
+    inherited = inherited.withColumn("has_heirs", F.lit(True)).drop("followed")
     known = processes.join(last, "uuid", "left").join(inherited, ["site", "vid"], "left")
     lasts = F.expr("fate = 'running' or (fate = 'stopped' and coalesce(has_heirs, false))")
     return known.select(F.col("uuid").alias("origin"), F.col("site").alias("origin_site"), "fate", lasts.alias("lasts"))

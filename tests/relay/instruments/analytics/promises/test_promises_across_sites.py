@@ -177,6 +177,26 @@ def test_relays_and_global_views_are_judged(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("parted", [False, True])
+def test_what_a_leaver_left_to_a_part_of_which_nobody_lives_is_not_owed(
+    spark: SparkSession, tmp_path: Path, parted: bool
+) -> None:
+    """A and then C left; what they had was not with B, which had parted from them, or else had it to tell."""
+    a, b, c = (Told("NYC", name).view("1A", "ABC") for name in "ABC")
+    d = Told("SFO", "D").view("1D", "D", lineage="1D")
+    for each in (a, b, c, d):
+        each.global_view(VECTOR, "NYC:ABC SFO:D")
+    a.send(1).deliver("A", 1).add(records.Stop(0, 0, "left"))
+    c.deliver("A", 1).view("2C", "C" if parted else "BC", lineage="2C" if parted else "1A").add(records.Stop(0, 0, "left"))
+    b.view("2B" if parted else "2C", "B" if parted else "BC")
+    for n in range(1, 5):  # after the leaves: A and C do not belong to those who are there at the end
+        b.send(n).deliver("B", n)
+        d.deliver("B", n, site="NYC")
+    store_told(tmp_path, [a, b, c, d], crashed="AC")
+    judged = judge_both(spark, tmp_path)
+    assert ("X5" in {invariant for invariant, where in judged.found if where.startswith("SFO")}) is not parted
+
+
 @pytest.mark.parametrize(
     ("reason", "reported", "reached_b", "owed"),
     [
