@@ -6,11 +6,14 @@ no more for it.
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from math import inf
 
 from relay.instruments.simulation.faults import CutStream, Fault, Flood, Reset, SlowWan, WanCut, sites_of
-from relay.instruments.simulation.grey_faults import LateLetters
+from relay.instruments.simulation.grey_faults import LateLetters, NarrowWire
 from relay.instruments.simulation.nemesis import Nemesis
 from relay.instruments.simulation.plan import Plan
 from sitestack.journal import records
@@ -36,6 +39,8 @@ WHOLE_S_MAX = 30.0
 HARMLESS = CutStream | Flood | Reset | SlowWan | WanCut | LateLetters
 
 Key = tuple[Address, Scope, int]
+#: One of the sizes in a record of what was sent.
+SIZE = struct.Struct("<I")
 
 
 class Liveness:
@@ -78,6 +83,7 @@ class Liveness:
     def _late(self, site: str, processes: Sequence[Process], now: float) -> Iterator[str]:
         """For each sender and receiver the first multicast that was late although both stayed in one part."""
         part = _Part(processes)
+        backlog = _WireBacklog(self._plan, self._nemesis.began, site, processes)
         delivered = {process: _delivered(process, site) for process in processes}
         for sender in processes:
             sends = _sent(sender)
@@ -87,7 +93,7 @@ class Liveness:
                     if at is not None and at - sent.t <= DELIVERY_S_MAX * 1e9:
                         continue
                     start = sent.t / 1e9
-                    end = start + DELIVERY_S_MAX + self._allowance_s(site, start, start + DELIVERY_S_MAX)
+                    end = start + DELIVERY_S_MAX + self._allowance_s(site, start, start + DELIVERY_S_MAX) + backlog.at(start)
                     is_late = end <= now and (at is None or at / 1e9 > end)
                     if is_late and self._stayed_together(part, sender, receiver, start, end):
                         took = "not" if at is None else f"after {at / 1e9 - start:.3f} s"
@@ -162,6 +168,29 @@ class Liveness:
                         )
 
 
+class _WireBacklog:
+    """What a narrow wire has still to carry of what its site multicast earlier: nobody gets it sooner than the wire can."""
+
+    def __init__(self, plan: Plan, began: float, site: str, processes: Sequence[Process]) -> None:
+        wires = [fault for fault in plan.faults if isinstance(fault, NarrowWire) and fault.site == site]
+        copies = 1 if plan.multicast else max(1, dict(plan.sites)[site] - 1)
+        #: For each wire the seconds that it is behind, right after each multicast while it is narrow.
+        self._behind: list[list[tuple[float, float]]] = []
+        sends = sorted((sent.t / 1e9, copies * _bytes(sent)) for each in processes if wires for sent in _sent(each))
+        for wire in wires:
+            behind = [(began + wire.at - REPEAT_S, 0.0)]
+            for t, size in sends:
+                if began + wire.at - REPEAT_S <= t <= began + wire.at + wire.length:
+                    before, left = behind[-1]
+                    behind.append((t, max(0.0, left - (t - before)) + size / wire.bytes_per_s))
+            self._behind.append(behind)
+
+    def at(self, t: float) -> float:
+        """Seconds until the slowest wire has carried what was sent up to `t`."""
+        left = [behind[bisect_right(behind, (t, inf)) - 1] for behind in self._behind if behind[0][0] <= t]
+        return max([0.0, *[seconds - (t - since) for since, seconds in left]])
+
+
 class _Part:
     """The views of the members of a site over time: who was in one part with whom."""
 
@@ -192,6 +221,10 @@ def _views(process: Process) -> list[tuple[int, frozenset[Address]]]:
 def _sent(process: Process, since_ns: int = 0) -> list[records.Send]:
     """The multicasts of a process."""
     return [r for r in process.records if isinstance(r, records.Send) and r.target is None and r.t >= since_ns]
+
+
+def _bytes(sent: records.Send) -> int:
+    return sum(each for (each,) in SIZE.iter_unpack(sent.sizes))
 
 
 def _delivered(process: Process, site: str) -> dict[Key, int]:
