@@ -19,8 +19,8 @@ Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySe
                  `HttpSettings`, `LogSettings`, and all of `sitestack.SiteConfig`: `TransportConfig`, `DiscoveryConfig`,
                  `MembershipConfig` (`LeaderTimes`, `MergeTimes`, `QuarantineTimes`), `ChannelConfig`, and `ProtocolsConfig`
                  with `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
-                 `PathMtuConfig`, `ResolverConfig`, `SequencerConfig`, `StabilityConfig`, `StateTransferConfig`,
-                 `UnicastConfig`
+                 `PathMtuConfig`, `ResolverConfig`, `SequencerConfig`, `ShortIdsConfig`, `StabilityConfig`,
+                 `StateTransferConfig`, `UnicastConfig`
 A journal        `JournalStore`, `JournalOptions`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets inside the site
 
@@ -106,6 +106,7 @@ if TYPE_CHECKING:
         Scope as Scope,
         SequencerConfig as SequencerConfig,
         SharedTransport as SharedTransport,
+        ShortIdsConfig as ShortIdsConfig,
         SiteStackError as SiteStackError,
         SlowConsumer as SlowConsumer,
         StabilityConfig as StabilityConfig,

@@ -18,8 +18,8 @@ Keys             `KeyRing`, for `open_channel(..., keys=...)`
 Settings         `SiteConfig`, made by `lan`, `local` or `named_hosts`; in it `TransportConfig`, `DiscoveryConfig`,
                  `MembershipConfig` (`LeaderTimes`, `MergeTimes`, `QuarantineTimes`), `ChannelConfig`, and `ProtocolsConfig`
                  with `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
-                 `PathMtuConfig`, `ResolverConfig`, `SequencerConfig`, `StabilityConfig`, `StateTransferConfig`,
-                 `UnicastConfig`
+                 `PathMtuConfig`, `ResolverConfig`, `SequencerConfig`, `ShortIdsConfig`, `StabilityConfig`,
+                 `StateTransferConfig`, `UnicastConfig`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets
 
 `docs/library.md` shows how they are used. What is not listed here is internal and may change at any time. The names are loaded
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from sitestack.layers.path_mtu import PathMtuConfig as PathMtuConfig
     from sitestack.layers.resolver import ResolverConfig as ResolverConfig
     from sitestack.layers.sequencer import SequencerConfig as SequencerConfig
+    from sitestack.layers.short_ids import ShortIdsConfig as ShortIdsConfig
     from sitestack.layers.stability import StabilityConfig as StabilityConfig
     from sitestack.layers.state_transfer import StateTransferConfig as StateTransferConfig
     from sitestack.layers.unicast import UnicastConfig as UnicastConfig
@@ -113,6 +114,7 @@ _MODULES = {
     "sitestack.layers.path_mtu": ("PathMtuConfig",),
     "sitestack.layers.resolver": ("ResolverConfig",),
     "sitestack.layers.sequencer": ("SequencerConfig",),
+    "sitestack.layers.short_ids": ("ShortIdsConfig",),
     "sitestack.layers.stability": ("StabilityConfig",),
     "sitestack.layers.state_transfer": ("StateTransferConfig",),
     "sitestack.layers.unicast": ("UnicastConfig",),

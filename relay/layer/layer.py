@@ -35,7 +35,7 @@ from relay.replica.buffer import ON_THEIR_WAY_BYTES, BufferConfig
 from relay.replica.known import Known, completed, runs_of
 from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
-from relay.replica.replica import ENTRIES, Replica
+from relay.replica.replica import BROUGHT, ENTRIES, Replica
 from relay.replica.site_state import STATE_FRAMES, StateFrame
 from relay.site_state.config import SiteStateConfig
 from relay.site_state.exchange import SiteState
@@ -195,8 +195,11 @@ class RelayLayer(Layer):
         """An entry that a master has brought which does not coordinate: on its way to the coordinator, or in the stream."""
         through, headers = frame.headers[-1], frame.headers[:-1]
         assert isinstance(through, wire.Through)
-        brought = Frame(through.master, None, headers, frame.batch, False, frame.seqno, frame.stream)
-        return self.entry(brought, now) if frame.dest is None else self.gateway.bring(frame, now)
+        if frame.dest is not None:
+            return self.gateway.bring(frame, now)
+        if len(headers) != 1 or type(headers[0]) not in BROUGHT:
+            return [Dropped("relay_malformed")]
+        return self.entry(Frame(through.master, None, headers, frame.batch, False, frame.seqno, frame.stream), now)
 
     def _masters(self, frame: Frame, now: float) -> list[Effect]:
         relay = self.state.relay

@@ -15,7 +15,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         for replacement in ("pass", "return")
     },
     (
-        "relay/gateway/gateway.py",
+        "relay/gateway/coordination.py",
         "due = buffer.age_due(after)",
         "if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 1):",
         "if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 2):",

@@ -65,7 +65,7 @@ COLUMNS: tuple[ColumnDoc, ...] = (
     ColumnDoc("subs", ArrayType(_SUB_VIEW), "view: the views that a merge joins"),
     ColumnDoc("gvec", MapType(StringType(), VIEW_ID), "gview: view id of each site"),
     ColumnDoc("down", ArrayType(StringType()), "gview: known sites without a live relay"),
-    ColumnDoc("role", StringType(), "role: `member`, `coord` or `relay`"),
+    ColumnDoc("role", StringType(), "role: `member`, `coord`, `relay` or `share`"),
     ColumnDoc("epoch", VIEW_ID, "role: what fences it"),
     ColumnDoc("to_sites", ArrayType(StringType()), "role: the sites it relays to"),
     ColumnDoc("reason", StringType(), "stop, reject, gap, unreach, drop: why; problem: `torn`, `corrupt` or `unreadable`"),

@@ -115,12 +115,13 @@ class Forger:
         if origin is tuple:
             return tuple([self._value(each, depth + 1) for each in args])
         if origin is dict:
-            return {self._value(args[0], depth + 1): self._value(args[1], depth + 1) for _ in range(rng.randrange(3))}
+            count = rng.randrange(3) if depth < _DEEP else 0
+            return {self._value(args[0], depth + 1): self._value(args[1], depth + 1) for _ in range(count)}
         if isinstance(hint, type) and issubclass(hint, Enum):
             return rng.choice(list(hint))
         made = self._record(hint, depth)
-        if hasattr(hint, "is_sound") and not made.is_sound():
-            return self._record(hint, _DEEP)  # where all sequences are empty, they go together
+        while hasattr(hint, "is_sound") and not made.is_sound():
+            made = self._record(hint, _DEEP)  # where all sequences are empty they go together, and numbers are soon in range
         return made
 
     def _record(self, kind: Any, depth: int) -> Any:
