@@ -47,6 +47,21 @@ PATH_MTU = (
         ),
     ),
     Mutant(
+        "MTU-probes",
+        "a way that is full is probed as often as one that is narrow, which fills it further",
+        (
+            Edit(
+                "sitestack/layers/path_mtu/layer.py",
+                "            interval_s = min(2 * last.interval_s, self._config.search_interval_s_max)\n",
+                "            pass\n",
+            ),
+        ),
+        (
+            "tests/sitestack/layers/path_mtu/test_path_mtu.py"
+            "::test_the_way_is_searched_less_and_less_often_while_all_sizes_pass",
+        ),
+    ),
+    Mutant(
         "MTU-raise",
         "a limit stays when the network is mended",
         (

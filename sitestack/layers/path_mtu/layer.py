@@ -44,8 +44,11 @@ class PathMtuConfig:
     attempts: int = 4
     #: The time between the first two of these; it doubles each time, as the probes themselves may fill a narrow wire.
     attempt_interval_s: float = 0.05
-    #: Least time between two searches for one member.
+    #: Least time between two searches for one member. It doubles with each search that finds that all sizes pass: then the way
+    #: is full and not narrow, and probes fill it further.
     search_interval_s: float = 2.0
+    #: The longest least time between two searches.
+    search_interval_s_max: float = 16.0
     #: How often a limit is looked at again: the network may have been mended.
     raise_interval_s: float = 30.0
     #: For how many processes limits and searches are remembered; beyond, the oldest is forgotten, and found again.
@@ -68,6 +71,8 @@ class _Search:
     number: int
     begun: float
     due: float | None
+    #: Seconds from its beginning until the next one may begin.
+    interval_s: float
     attempts: int = 0
     answered: set[int] = field(default_factory=set)
 
@@ -160,14 +165,16 @@ class PathMtu(Layer):
 
     def _doubt(self, member: Address, now: float) -> list[Effect]:
         last = self._searches.get(member)
-        if last is not None and now < last.begun + self._config.search_interval_s:
+        if last is not None and now < last.begun + last.interval_s:
             return []
         return self._search(member, now)
 
     def _search(self, member: Address, now: float) -> list[Effect]:
         self._begun += 1
-        self._searches.pop(member, None)
-        search = self._searches[member] = _Search(self._begun, now, now)
+        last, interval_s = self._searches.pop(member, None), self._config.search_interval_s
+        if last is not None and self._sizes[0] in last.answered:
+            interval_s = min(2 * last.interval_s, self._config.search_interval_s_max)
+        search = self._searches[member] = _Search(self._begun, now, now, interval_s)
         if len(self._searches) > self._config.members_max:
             del self._searches[next(iter(self._searches))]
         return self._probe(member, search, now)

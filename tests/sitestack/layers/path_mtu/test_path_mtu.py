@@ -102,6 +102,21 @@ def test_doubts_cost_one_search_in_a_while() -> None:
     assert len(probes(layer.down(PathDoubt(B, True), 2.0))) == 4
 
 
+def test_the_way_is_searched_less_and_less_often_while_all_sizes_pass() -> None:
+    """It is full then and not narrow; probes would fill it further."""
+    layer = layer_of(search_interval_s=2.0, search_interval_s_max=6.0)
+    now = 0.0
+    for pause in (2.0, 4.0, 6.0, 6.0):
+        (number,) = {each.search for each in probes(layer.down(PathDoubt(B, True), now))}
+        assert answer(layer, B, number, 60_000, now) == []
+        assert layer.down(PathDoubt(B, True), now + pause - 0.1) == []
+        now += pause
+    search(layer, B, (1_400, 1_200), now)
+    assert layer.down(PathDoubt(B, True), now + 5.9) == []
+    assert search(layer, B, (), now + 6.0) == [Down(TryNextPhysical(B)), Up(FindPhysical(B, again=True))]
+    assert len(probes(layer.down(PathDoubt(B, True), now + 8.0))) == 4, "what was narrow, or dead, is searched as often as ever"
+
+
 def test_a_limit_is_looked_at_again_and_goes_when_the_full_size_passes() -> None:
     layer = layer_of(raise_interval_s=30.0)
     search(layer, B, (1_200,), 0.0)
