@@ -43,7 +43,8 @@ class Injector:
         self._sent = 0
         self._resend_due: float | None = None
         self._resent = False
-        #: Of this view: entries of other masters to pass on, and the number that each of them has reached.
+        #: Of this view: entries of other masters to pass on, and the number that each of them has reached. A master has no more
+        #: on their way than the windows of its links let in.
         self._brought: deque[Frame] = deque()
         self._reached: dict[Address, int] = {}
 

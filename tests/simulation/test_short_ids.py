@@ -77,7 +77,7 @@ class Site(Script):
 @pytest.mark.conforms("LA-21")
 @pytest.mark.conforms("LA-23")
 def test_a_successor_gives_the_newcomer_an_id_that_nobody_had_and_sends_again_in_its_own_ids() -> None:
-    """What C has sent in the ids of the first view is sent again in uuids, and read; A's id and the dead D's are not given."""
+    """A6. What C has sent in the ids of the first view is sent again in uuids; A's id and the dead D's are not given."""
     script = Site(site_maker(with_ids()), IdTable, Forward, Sequenced, Commit)
     script.site("NYC", "A", "B", "C", "D")
     script.run(SETTLED)
@@ -153,6 +153,7 @@ def test_members_differ_and_understand_each_other(enabled: str, writers: str, wi
 
 @pytest.mark.conforms("LA-23")
 def test_two_parts_that_gave_the_same_id_are_numbered_anew_before_anybody_writes_one() -> None:
+    """A7."""
     script = Site(site_maker(with_ids()))
     script.site("NYC", "A", "B", "C", "D")
     script.run(SETTLED)

@@ -57,6 +57,7 @@ def test_a_datagram_is_opened_as_it_was_and_is_larger_by_the_overhead(data: byte
 
 @pytest.mark.parametrize("acquainted", [True, False])
 def test_every_cut_and_every_edited_byte_is_refused_and_answered_by_nothing(acquainted: bool) -> None:
+    """U13: who has no key reaches no window."""
     world = World()
     a, b = world.acquainted() if acquainted else (world.start("a"), world.start("b"))
     answered = b.answered_bytes
