@@ -1,10 +1,10 @@
 """NAKACK: reliable FIFO multicast within a view.
 
 A sender numbers its multicasts 1, 2, 3 ... in each view and sends each once. A receiver that notices a hole asks for the
-missing numbers: the sender first, then the other members, because each member keeps every frame until all have it. A sender
-that falls silent announces its highest number until its whole stream is stable, so that a lost last message is noticed too. A
-member that gets no multicasts at all, because of its switch or its configuration, is told that number by unicast and asks for
-everything: the site goes on, at that member's pace.
+missing numbers: the sender first, then the other members, because each member keeps every frame until all have it; who answers
+is preferred to who does not. A sender that falls silent announces its highest number until its whole stream is stable, so that
+a lost last message is noticed too. A member that gets no multicasts at all, because of its switch or its configuration, is told
+that number by unicast and asks for everything: the site goes on, at that member's pace.
 
 In a flush (`Blocked` to `ViewInstalled`) nothing is delivered but what `ReachCut` says, exactly. That makes all survivors of a
 view deliver the same messages in it (S5, S6).
@@ -231,6 +231,8 @@ class NakAck(Layer):
             return [Dropped("nak_stranger")]
         if owner == self._me:
             return [Dropped("nak_duplicate")]
+        if frame.dest is not None:
+            self._gaps.answered(frame.source)
         refused = streams.keep(Frame(owner, None, frame.headers[:-1], frame.batch, False, cast.seqno, owner))
         if window.contiguous < window.highest or owner in self._gaps:
             self._gaps.watch(owner, window.contiguous, streams.wanted(owner), now)

@@ -99,6 +99,26 @@ def test_a_gap_is_asked_for_only_after_a_delay_and_then_less_and_less_often_from
     assert all(0.75 * wait <= pause <= 1.25 * wait for pause, wait in zip(pauses, expected, strict=True))
 
 
+def test_who_answers_is_asked_and_who_is_mute_loses_its_turn() -> None:
+    """A member behind a hole of the network, or one that is dead, would take every second request for as long as that lasts."""
+    layer = member_of_v1("B", NakAckConfig(ask_delay_s=0.02, ask_interval_s_max=0.3))
+    layer.up(cast_of("A", 3), 0.0)
+    asked: list[object] = []
+    while len(asked) < 8:
+        now = layer.deadline()
+        assert now is not None
+        asked += [each.event.dest for each in layer.expire(now) if isinstance(each, Down) and isinstance(each.event, Frame)]
+    assert asked == [A, C] * 4, "as long as nobody answers, each has its turn"
+    again = replace(cast_of("A", 3), dest=B)
+    assert layer.up(again, 1.5) == [Dropped("nak_duplicate")], "an answer, though of nothing that is missing"
+    for _ in range(3):
+        due = layer.deadline()
+        assert due is not None
+        (effect,) = layer.expire(due)
+        assert isinstance(effect, Down)
+        assert effect.event.dest == A, "it answers, and C does not"  # type: ignore[union-attr]
+
+
 def test_what_was_noticed_only_just_now_is_not_asked_for_yet() -> None:
     """F3: frames that overtake each other cause no requests."""
     layer = member_of_v1("B")
