@@ -14,6 +14,30 @@ BOUNDS = (
         (f"{LAYERS}/nakack/test_nakack.py::test_a_member_that_asks_without_end_keeps_no_other_from_what_it_misses",),
     ),
     Mutant(
+        "BOUND-mute",
+        "every second request for a hole goes to members that never answer",
+        (Edit("sitestack/layers/nakack/retransmission.py", "if self._vain.get(member, 0) < MUTE_AFTER", "if True"),),
+        (f"{LAYERS}/nakack/test_nakack.py::test_who_answers_is_asked_and_who_is_mute_loses_its_turn",),
+    ),
+    Mutant(
+        "BOUND-mute-for-ever",
+        "a member that answered nothing once is asked last for ever",
+        (Edit("sitestack/layers/nakack/layer.py", "            self._gaps.answered(frame.source)\n", "            pass\n"),),
+        (f"{LAYERS}/nakack/test_nakack.py::test_who_answers_is_asked_and_who_is_mute_loses_its_turn",),
+    ),
+    Mutant(
+        "BOUND-left",
+        "what a layer held back for the view with which its member left is neither sent nor reported",
+        (
+            Edit(
+                "sitestack/layers/unicast/layer.py",
+                "return [*effects, *self._forget_sender(peer, sender)] if self._has_left else effects",
+                "return effects",
+            ),
+        ),
+        (f"{LAYERS}/unicast/test_unicast_bounds.py::test_what_comes_down_after_the_end_is_sent_once_and_reported",),
+    ),
+    Mutant(
         "BOUND-later-views",
         "frames of views that never come push out those of the view that does",
         (

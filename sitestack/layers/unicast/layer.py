@@ -82,6 +82,7 @@ class Unicast(Layer):
         self._owing: dict[Address, Receiver] = {}
         #: Whether a view change is under way.
         self._blocked = False
+        self._has_left = False
         self._conn_ids = count(1)
         self._windows = count(1)
         self._reorder_all_bytes = Level(REORDER_ALL_BYTES_MAX)
@@ -138,6 +139,7 @@ class Unicast(Layer):
             self._owing.clear()
         if isinstance(event, Left):
             # A member that has left gets no acknowledgements: report its frames while the layers above still listen (X10).
+            self._has_left = True
             return [*[each for peer, one in list(self._senders.items()) for each in self._forget_sender(peer, one)], Up(event)]
         return [Up(event)]
 
@@ -197,7 +199,8 @@ class Unicast(Layer):
         self._window_bytes_high = max(self._window_bytes_high, sender.window_bytes)
         self._queue_bytes_high = max(self._queue_bytes_high, sender.queue_bytes)
         self._arm(sender.deadline())
-        return effects
+        # What a layer above held back for the last view comes after `Left`: sent once and reported, as no answer comes (X10).
+        return [*effects, *self._forget_sender(peer, sender)] if self._has_left else effects
 
     def _next_conn_id(self) -> int:
         """A conn-id higher than all before: no two connections of this process share one (U2-16)."""

@@ -11,7 +11,7 @@ from sitestack.layers.unicast import layer as module
 from sitestack.layers.unicast.headers import FRAME_COST_BYTES, SendFirst, UnicastAck, UnicastData, UnicastSync
 from sitestack.layers.unicast.layer import MANY_PEERS, REST_S
 from sitestack.model.address import Address
-from sitestack.model.events import ViewInstalled
+from sitestack.model.events import Left, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Up
@@ -55,6 +55,19 @@ def test_a_peer_that_does_not_exist_is_given_up_and_costs_nothing_afterwards() -
     assert [level for level in group.levels("A").values() if level.now] == []
     assert len(group.wire.sent) == packets < 80
     assert group["A"].stack.deadline() is None
+
+
+def test_what_comes_down_after_the_end_is_sent_once_and_reported() -> None:
+    """X10: a layer above may have held it back for the view with which this member left."""
+    layer = layer_of()
+    assert layer.up(Left(True), 1.0) == [Up(Left(True))]
+    frame = unicast_of("A", "B", 1)
+    sent, told = layer.down(frame, 1.0)
+    assert isinstance(sent, Down)
+    assert sent.event == frame.push(UnicastData(1, 1, 1, True))
+    assert told == Up(Undeliverable(B, (frame,)))
+    assert layer.expire(2.0) == [], "it is not sent again"
+    assert [level for level in layer.levels().values() if level.now] == []
 
 
 @pytest.mark.conforms("U2-4")
