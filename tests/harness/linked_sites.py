@@ -67,7 +67,7 @@ class Sites(Script):
 
         def listen(event: Event | Frame) -> None:
             tell(event)
-            if isinstance(event, BridgeSend):
+            if self._shown_frames and isinstance(event, BridgeSend):
                 self._show_bridge(name, event)
 
         process.on_event = listen
