@@ -14,6 +14,27 @@ WOKEN = "tests/simulation/relay/test_quarantine.py"
 
 MEMBERSHIP = (
     Mutant(
+        "MERGE-too-late",
+        "who has promised another leader lets the leader of a merge wait until its time is up",
+        (
+            Edit(
+                "sitestack/layers/membership/participant.py",
+                "        if proposal >= self._member.promised:\n",
+                "        if True:\n",
+            ),
+        ),
+        (
+            "tests/sitestack/layers/membership/test_membership_refusals.py"
+            "::test_a_step_of_a_merge_after_a_promise_to_another_leader_is_refused",
+        ),
+    ),
+    Mutant(
+        "MERGE-budget",
+        "a merge goes on for as long as it gets on, and all parts stand still",
+        (Edit(LEADER, "min(now + self._times.merge_timeout_s, self._flush_end)", "now + self._times.merge_timeout_s"),),
+        ("tests/sitestack/layers/membership/test_leader.py::test_a_merge_that_takes_too_long_in_all_is_given_up",),
+    ),
+    Mutant(
         "R-reminded",
         "who reports a member of an earlier view is not told the commit that it has not heard",
         (Edit(REMINDERS, "            return [self._remind(source, view)]\n", "            return []\n"),),

@@ -41,6 +41,8 @@ class Leader:
         self._times = times
         self._flush: Flush | None = None
         self._flush_due: float | None = None
+        #: When a merge under way is given up though it gets on.
+        self._flush_end = 0.0
         self._change_due: float | None = None
         #: The highest view counter known, so that no proposal is wasted on a number that is already promised.
         self._highest = 0
@@ -220,6 +222,7 @@ class Leader:
     def _begin(self, flush: Flush, asked: tuple[Address, ...], now: float) -> list[Effect]:
         self._flush = flush
         self._flush_due = now + (self._times.merge_timeout_s if flush.merges else self._times.flush_timeout_s)
+        self._flush_end = now + self._times.merge_budget_s
         self._change_due = None
         self.flushes_started += 1
         return [self._say(m, wire.FlushRequest(flush.proposal)) for m in asked]
@@ -294,9 +297,9 @@ class Leader:
         return self._want_change(now, self._times.batch_s * 10 * self._local.rng.random()) if self._astray else []
 
     def _be_patient(self, flush: Flush, now: float) -> None:
-        """Extend the deadline of a merge that made progress: the states that its parts exchange can be large."""
+        """Extend the deadline of a merge that made progress, within its budget: the states of its parts can be large."""
         if flush.merges:
-            self._flush_due = now + self._times.merge_timeout_s
+            self._flush_due = min(now + self._times.merge_timeout_s, self._flush_end)
 
     def _restart(self, at: float) -> list[Effect]:
         """Give the flush up and schedule another one at time `at`.

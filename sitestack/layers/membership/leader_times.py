@@ -18,6 +18,8 @@ class LeaderTimes:
     joiner_timeout_s: float = 4.0
     #: How long a merge may make no progress before it is given up: every part goes on alone, and a later attempt is made.
     merge_timeout_s: float = 5.0
+    #: How long a merge may take in all, though it gets on: all parts stand still meanwhile.
+    merge_budget_s: float = 9.0
     #: First wait before a join or a merge is tried again that has stopped all members in vain; doubles with each failure.
     retry_s: float = 8.0
     #: The longest wait before such a join or merge is tried again.

@@ -119,7 +119,7 @@ class Participant:
         """Collect the states of the layers for the other parts of a merge."""
         prepare = self._member.ready_for(header.proposal)
         if prepare is None or not prepare.collect or not prepare.view.subviews:
-            return [Dropped("stale_give")]
+            return [Dropped("stale_give"), *self._too_late(leader, header.proposal)]
         self._giving = header.proposal
         return [CollectStates(prepare.view.id.counter, header.known)]
 
@@ -135,7 +135,7 @@ class Participant:
     def share(self, leader: Address, header: wire.Share, now: float) -> list[Effect]:
         """Keep the states of the other parts of a merge until the view is installed."""
         if self._member.ready_for(header.proposal) is None:
-            return [Dropped("stale_share")]
+            return [Dropped("stale_share"), *self._too_late(leader, header.proposal)]
         self._member.share(header.states)
         return [self._say(leader, wire.Shared(header.proposal))]
 
@@ -150,9 +150,17 @@ class Participant:
             prepared = self._member.prepare
             if prepared is None or prepared.view.id != header.proposal:
                 return [Dropped("stale_commit")]
-            reject = wire.FlushReject(header.proposal, self._member.promised, False)
-            return [Dropped("stale_commit"), self._say(leader, reject)]
+            return [Dropped("stale_commit"), *self._too_late(leader, header.proposal)]
         return [*self.install(prepare.view, prepare.states), self._say(leader, wire.Installed(header.proposal))]
+
+    def _too_late(self, leader: Address, proposal: ViewId) -> list[Effect]:
+        """Tell a leader that counts on this member that it has promised another one its next view.
+
+        Otherwise it waits for an answer until its time is up, and the members that are ready wait with it.
+        """
+        if proposal >= self._member.promised:
+            return []
+        return [self._say(leader, wire.FlushReject(proposal, self._member.promised, False))]
 
     def install(self, view: View, states: tuple[Header, ...], blocked: bool = False) -> list[Effect]:
         """Put the view in force for every layer; with `blocked` nothing new is sent in it."""

@@ -133,14 +133,24 @@ def test_a_merge_that_comes_forward_is_not_given_up() -> None:
     leader.start_merge((other,), 1.0)
     assert leader.deadline() == 1.0 + patience_s
     for n, member in enumerate((A, B, C, D, E)):
-        leader.replied(member, FlushReply(proposal, view_of(1, "ABCD").id, None, {}), 2.0 + n)
-        assert leader.deadline() == 2.0 + n + patience_s
-    leader.replied(E, FlushReply(proposal, other.id, None, {}), 8.0)
-    leader.replied(F, FlushReply(proposal, other.id, None, {}), 9.0)
-    leader.prepared(B, Prepared(proposal, ()), 10.0)
-    assert leader.deadline() == 10.0 + patience_s
-    leader.prepared(B, Prepared(proposal, ()), 11.0)
-    assert leader.deadline() == 10.0 + patience_s, "twice is not further"
+        leader.replied(member, FlushReply(proposal, view_of(1, "ABCD").id, None, {}), 1.5 + n / 2)
+        assert leader.deadline() == 1.5 + n / 2 + patience_s
+    leader.replied(E, FlushReply(proposal, other.id, None, {}), 4.0)
+    leader.replied(F, FlushReply(proposal, other.id, None, {}), 4.5)
+    leader.prepared(B, Prepared(proposal, ()), 4.75)
+    assert leader.deadline() == 4.75 + patience_s
+    leader.prepared(B, Prepared(proposal, ()), 4.9)
+    assert leader.deadline() == 4.75 + patience_s, "twice is not further"
+
+
+def test_a_merge_that_takes_too_long_in_all_is_given_up() -> None:
+    """All parts stand still for as long as it gets on, however slowly."""
+    leader, other, times = leader_of("A"), view_of(7, "EF"), LeaderTimes()
+    leader.start_merge((other,), 1.0)
+    for n, member in enumerate((A, B, C)):
+        leader.replied(member, FlushReply(ViewId(8, A), view_of(1, "ABCD").id, None, {}), 2.0 + 3 * n)
+    assert leader.deadline() == 1.0 + times.merge_budget_s
+    assert said(leader.expire(1.0 + times.merge_budget_s), MergeRefusal) == [E]
 
 
 def test_a_merge_is_not_committed_before_all_have_what_the_other_parts_bring() -> None:

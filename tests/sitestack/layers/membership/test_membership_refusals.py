@@ -102,6 +102,17 @@ def test_what_belongs_to_nothing_that_goes_on_is_dropped(reason: str, source: Ad
     assert coordinator.statistics() == before
 
 
+@pytest.mark.parametrize(("reason", "step"), [("stale_give", Give(NEXT, ())), ("stale_share", Share(NEXT, ()))])
+def test_a_step_of_a_merge_after_a_promise_to_another_leader_is_refused(reason: str, step: Header) -> None:
+    """All members of the other parts would stand still until the leader's time is up."""
+    layer = member("B")
+    promise(layer, NEXT)
+    promised = ViewId(NEXT.counter, C)
+    hear(layer, C, FlushRequest(promised))
+    reject = Down(Frame(B, A, (FlushReject(NEXT, promised, False),)))
+    assert hear(layer, A, step) == [Dropped(reason), reject]
+
+
 def test_a_commit_after_a_promise_to_another_leader_is_refused_so_that_its_leader_knows() -> None:
     layer = member("B")
     view = View(NEXT, VIEW.lineage, VIEW.members, VIEW.names)
