@@ -93,6 +93,15 @@ MEMBERSHIP = (
         (f"{MISSED}::test_who_was_excluded_is_told_after_the_merge_view_and_before_anything_else",),
     ),
     Mutant(
+        "S22",
+        "a coordinator that goes on after a quarantine does not ask for what it dropped meanwhile",
+        (Edit("sitestack/layers/sequencer/layer.py", "*self._forward(), *self._ask_again()]", "*self._forward()]"),),
+        (
+            "tests/sitestack/layers/sequencer/test_sequencer_refusals.py"
+            "::test_a_coordinator_that_goes_on_in_the_same_view_asks_for_what_it_dropped",
+        ),
+    ),
+    Mutant(
         "S20",
         "who was excluded goes on in its old view and in one of its own until it is merged",
         (

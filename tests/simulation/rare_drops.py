@@ -141,6 +141,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "::test_a_view_discards_queued_multicasts_and_starts_their_totals_again",
         "recut_batch": "sitestack/layers/sequencer/test_sequencer.py"
         "::test_a_batch_that_was_cut_in_another_way_the_second_time_is_dropped_whole",
+        "forward_again": "sitestack/layers/sequencer/test_sequencer_refusals.py::test_nonsense_is_dropped_and_counted",
         "relay_gap_settled": "relay/layer/test_relay_refusals.py::test_a_gap_that_two_relays_report_is_settled_once",
         "stale_credits": "sitestack/layers/flow_control/test_flow_control.py::test_credits_that_mean_nothing_here_are_dropped",
         "stale_physical": "sitestack/layers/test_resolver.py::test_a_moved_member_is_followed_and_its_older_address_is_refused",

@@ -20,6 +20,11 @@ class Sequenced(Header):
 
 
 @dataclass(frozen=True, slots=True)
+class ForwardAgain(Header):
+    """Coordinator to member: what you forwarded while I stood still is dropped, and I go on in the same view (S22)."""
+
+
+@dataclass(frozen=True, slots=True)
 class SequencerState(Header):
     """For a joiner: the next number of every origin, in scope ALL and in scope SITE, as of the cut (S9)."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from sitestack.layers.sequencer.forward_table import UNSTABLE_MAX, ForwardTable
-from sitestack.layers.sequencer.headers import Forward, Sequenced, SequencerState
+from sitestack.layers.sequencer.headers import Forward, ForwardAgain, Sequenced, SequencerState
 from sitestack.layers.sequencer.received_table import Missed, Receipt, ReceivedTable
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Event, Stable, Unblocked, ViewInstalled, Waiting
@@ -63,7 +63,7 @@ class Sequencer(Layer):
     """SEQUENCER of JGroups (SEQ-1 to SEQ-23, traps S1 to S18). It needs NAKACK and UNICAST below, and a flush at every view."""
 
     name = "sequencer"
-    HEADERS: ClassVar[dict[int, type[Header]]] = {0x90: Forward, 0x91: Sequenced, 0x92: SequencerState}
+    HEADERS: ClassVar[dict[int, type[Header]]] = {0x90: Forward, 0x91: Sequenced, 0x92: SequencerState, 0x93: ForwardAgain}
     FRAMES_UP = "own"
     FRAMES_DOWN = "multicasts"
 
@@ -79,6 +79,8 @@ class Sequencer(Layer):
         self._view: View | None = None
         self._members: frozenset[Address] = frozenset()
         self._blocked = True
+        #: Members whose batches this coordinator has dropped as it stood still, without a view since.
+        self._dropped: dict[Address, None] = {}
         #: Whether own batches wait for credit below: they are late, not lost, so nothing is forwarded again meanwhile.
         self._stalled = False
         self._progress_at = 0.0
@@ -143,6 +145,8 @@ class Sequencer(Layer):
                 return self._handle_entry(event, now)
             if kind is Forward:
                 return self._handle_forward(event)
+            if kind is ForwardAgain:
+                return self._handle_again(event.source, now)
             return [Up(event)]
         if isinstance(event, ViewInstalled):
             return self._handle_view(event, now)
@@ -151,7 +155,7 @@ class Sequencer(Layer):
         elif isinstance(event, Unblocked):
             self._blocked = False
             self._progress_at = now
-            return [Up(event), *self._forward()]
+            return [Up(event), *self._forward(), *self._ask_again()]
         elif isinstance(event, Stable) and self._view is not None:
             stream = self._view.coordinator if self._total else self._me
             self._table.stable(event.vector.get(stream, 0))
@@ -172,8 +176,21 @@ class Sequencer(Layer):
         if frame.source not in self._members:
             return [Dropped("forward_from_non_member")]
         if self._blocked:
+            self._dropped[frame.source] = None
             return [Dropped("blocked")]
         return [self._cast(batch)]
+
+    def _ask_again(self) -> list[Effect]:
+        """Ask for what was dropped meanwhile. After a flush nobody is asked, as a view has all members forward again."""
+        dropped, self._dropped = self._dropped, {}
+        return [Down(Frame(self._me, member, (ForwardAgain(),))) for member in dropped]
+
+    def _handle_again(self, source: Address, now: float) -> list[Effect]:
+        if not self._total or not self._is_coordinator(source) or self._blocked:
+            return [Dropped("forward_again")]
+        self._progress_at = now
+        self._table.rewind()
+        return self._forward()
 
     def _handle_entry(self, frame: Frame, now: float) -> list[Effect]:
         """Admit a batch of this site by its numbers; all other entries are for the layer above."""
@@ -206,6 +223,7 @@ class Sequencer(Layer):
         """After a flush, forward what it did not deliver before anything new (SEQ-12, SEQ-13, S2)."""
         view = self._view = event.view
         self._members = frozenset(view.members)
+        self._dropped.clear()
         self._blocked = event.blocked
         self._received.retain(view.members)
         self._table.view_changed()

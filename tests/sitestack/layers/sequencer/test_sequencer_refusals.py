@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers.sequencer import Forward, Sequenced, SequencerConfig
-from sitestack.model.events import ViewInstalled
+from sitestack.layers.sequencer.headers import ForwardAgain
+from sitestack.model.events import Blocked, Unblocked, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
-from sitestack.stack.layer import Dropped
+from sitestack.stack.layer import Down, Dropped, Up
 from tests.harness.addresses import address, view_of
 from tests.harness.messages import batch_of
 from tests.harness.ordered import Numbered, OrderedGroup, sequencer_of
@@ -39,6 +40,7 @@ NONSENSE = {
         "not_in_the_stream",
     ),
     "an entry of another site": (Frame(A, None, (Sequenced(),), batch_of("B", 1, site="SFO")), "bad_entry"),
+    "a word that only the coordinator says": (Frame(B, A, (ForwardAgain(),)), "forward_again"),
     "an entry of a stranger": (Frame(A, None, (Sequenced(),), batch_of("X", 1)), "bad_entry"),
     "an entry that is for one": (
         Frame(A, None, (Sequenced(),), replace(batch_of("B", 1, scope=Scope.UNICAST), target=A)),
@@ -66,6 +68,31 @@ def test_the_coordinator_drops_forwards_during_a_block_since_their_senders_still
     group.next_view("ABC")
     group.settle()
     assert group["C"].delivered == [("B", b"m")]
+
+
+def test_a_coordinator_that_goes_on_in_the_same_view_asks_for_what_it_dropped() -> None:
+    """S22: no view follows a quarantine that has lasted too long, and the timer of a sender may have slowed down meanwhile."""
+    coordinator, sender = sequencer_of("A"), sequencer_of("B")
+    for each in (coordinator, sender):
+        each.up(ViewInstalled(view_of(1, "ABC"), None), 0.0)
+    coordinator.up(Blocked(quarantined=True), 0.0)
+    (forward,) = sender.down(Frame(B, None, (), batch_of("B", 1)), 1.0)
+    assert isinstance(forward, Down)
+    assert coordinator.up(forward.event, 1.0) == [Dropped("blocked")]
+    again = Frame(A, B, (ForwardAgain(),))
+    assert coordinator.up(Unblocked(), 9.0) == [Up(Unblocked()), Down(again)], "C is not asked, which sent nothing"
+    assert sender.up(again, 9.0) == [forward]
+    assert sender.deadline() == 9.0 + SequencerConfig().resend_interval_s
+    assert coordinator.up(Unblocked(), 9.1) == [Up(Unblocked())], "once"
+
+
+def test_what_was_dropped_before_a_view_is_forwarded_again_without_a_word() -> None:
+    coordinator = sequencer_of("A")
+    coordinator.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
+    coordinator.up(Blocked(), 0.0)
+    coordinator.up(Frame(B, A, (Forward(),), batch_of("B", 1)), 1.0)
+    assert coordinator.up(ViewInstalled(view_of(2, "AB"), view_of(1, "AB"), blocked=True), 2.0) == []
+    assert coordinator.up(Unblocked(), 3.0) == [Up(Unblocked())]
 
 
 def test_sending_beyond_every_window_is_a_broken_invariant() -> None:
