@@ -56,6 +56,7 @@ def _list(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> N
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals of each run here.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a report with a chart: .html or .md.")
 @click.option("--insecure", is_flag=True, help="Members without keys: with --on local.")
+@click.option("--before", metavar="PYTHON", default="", help="What runs the earlier release: for an upgrade with --on local.")
 @json_option
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Print what all drills show.")
 @click.pass_context
@@ -68,6 +69,7 @@ def command(
     journal: Path | None,
     report: Path | None,
     insecure: bool,
+    before: str,
     as_json: bool,
 ) -> None:
     """Do harm to two sites under load.
@@ -83,7 +85,7 @@ def command(
         _refuse_report(report, ctx)
     if journal is not None:
         require_new(journal, "--journal")
-    venue = find_venue(where, insecure=insecure)
+    venue = find_venue(where, insecure=insecure, before=before)
     _prepare(venue, drill)
     results: list[DrillResult] = []
     aborted: list[str] = []

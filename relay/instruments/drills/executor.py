@@ -71,6 +71,10 @@ class Executor:
         self._started[seat] = None
         await self._members[seat].start()
 
+    async def upgrade(self, seat: Seat) -> None:
+        """Start a member again that has ended, with this release in place of the earlier one that it ran."""
+        raise NotImplementedError
+
     async def feed(self, seat: Seat, lines: bytes) -> None:
         """Let a member publish these lines. Raises MemberDied."""
         await self._members[seat].feed(lines)

@@ -143,7 +143,9 @@ def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]
     for other, port in ports.bridges.items():
         if other.site != seat.site:
             peers.setdefault(other.site, []).append(f"{ports.host(other)}:{detours.bridges.get((seat, other), port)}")
-    discovery: dict[str, Any] = {"routers": [f"{LOOPBACK}:{port}" for port in ports.routers]}
+    discovery: dict[str, Any] = {}
+    if ports.routers:  # a key that earlier releases do not know
+        discovery["routers"] = [f"{LOOPBACK}:{port}" for port in ports.routers]
     if ports.names:
         discovery["dns"] = f"{ports.names[seat.site]}:{ports.datagrams[seat]}"
     else:

@@ -13,6 +13,7 @@ from typing import ClassVar, TypeAlias
 import trio
 
 from relay.instruments.drills.disk import SmallDisk
+from relay.instruments.drills.earlier import Earlier, find_earlier, refuse_upgrade
 from relay.instruments.drills.executor import Executor, Pair, Place, Status
 from relay.instruments.drills.hostile.attack import run_attack
 from relay.instruments.drills.hostile.target import AttackReport, Target, Victim
@@ -25,6 +26,7 @@ from relay.instruments.drills.proxy import DatagramProxy, StreamProxy, bind_data
 from relay.instruments.drills.routers import RouterProcess, open_routers
 from relay.instruments.drills.wires import Wires, has_wires, open_wires
 from relay.instruments.drills.wires.rules import WIRE_VERBS, WIRES_ONLY
+from sitestack.channel.version import installed_version
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
@@ -67,6 +69,13 @@ class LocalExecutor(Executor):
         self._network = network
         self._disks = disks
         self._filled: dict[Seat, None] = {}
+
+    async def upgrade(self, seat: Seat) -> None:
+        """A new process, of this release."""
+        member = self._processes[seat]
+        was = "" if member.earlier is None else f" in place of {member.earlier.version}"
+        self._used(f"upgrade: a new process, of version {installed_version()}{was}.")
+        await member.upgrade()
 
     async def block(self, seat: Seat) -> None:
         """A blocking call in the process."""
@@ -164,18 +173,24 @@ class LocalExecutor(Executor):
 class LocalVenue:
     """Processes on this machine, where every verb can be done, if it lets us make wires."""
 
-    def __init__(self, *, insecure: bool = False) -> None:
+    def __init__(self, *, insecure: bool = False, before: str = "") -> None:
         self._insecure = insecure
+        self._before = before
+        self._earlier: Earlier | None = None
         self._has_wires = False
 
     async def prepare(self, drill: Drill) -> None:
-        """See whether there can be wires. Raises ConfigurationError when the drill needs some and there can be none."""
+        """See whether there can be wires, and what the earlier release is. Raises ConfigurationError when one is missing."""
         self._has_wires = takes_wires(drill) and await has_wires()
-        if refusals := list(refuse_links(drill, self._has_wires)):
+        if self._before:
+            self._earlier = await find_earlier(self._before)
+        if refusals := [*refuse_links(drill, self._has_wires), *refuse_upgrade(drill, self._earlier)]:
             raise ConfigurationError("\n".join(f"relay drill --on local: {refusal}" for refusal in refusals))
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
-        return open_local(drill, seed, directory, journal, wired=self._has_wires, insecure=self._insecure)
+        return open_local(
+            drill, seed, directory, journal, wired=self._has_wires, insecure=self._insecure, earlier=self._earlier
+        )
 
 
 def takes_wires(drill: Drill) -> bool:
@@ -209,11 +224,13 @@ async def open_local(
     *,
     wired: bool = False,
     insecure: bool = False,
+    earlier: Earlier | None = None,
 ) -> AsyncIterator[Executor]:
     """The place of one run, with no member started. After the block no process, port or mount is left, whatever happened.
 
     `wired`: whether members have a network namespace each, and wires between them; else proxies do the harm to links.
-    `insecure`: whether members have no keys; else they get ones that are made for this run alone.
+    `insecure`: whether members have no keys; else they get ones that are made for this run alone. `earlier`: what members run
+    until they are upgraded.
     """
     seats = seat_members(drill.sites, drill.members)
     proxied = drill.harms_sites and not wired
@@ -242,7 +259,7 @@ async def open_local(
                     file,
                     directory,
                     disks[seat].directory if seat in disks else journal,
-                    Ways(wires.enter(seat) if wires else (), drill.does("block"), drill.does("stop-reader")),
+                    Ways(wires.enter(seat) if wires else (), drill.does("block"), drill.does("stop-reader"), earlier),
                 )
                 for seat, file in files.items()
             }

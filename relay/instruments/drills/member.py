@@ -17,6 +17,7 @@ import trio
 
 from relay.instruments.drills.blockable import BLOCK, UNBLOCK
 from relay.instruments.drills.child import Child
+from relay.instruments.drills.earlier import Earlier
 from relay.instruments.drills.executor import MemberDied, Status
 from relay.instruments.drills.plan import Seat
 from relay.node.status_socket import fetch_status, socket_path
@@ -32,6 +33,8 @@ class Ways:
     blockable: bool = False
     #: Whether somebody reads what it delivers, who can be stopped.
     reader: bool = False
+    #: What runs until the member is upgraded; None: this release from the beginning.
+    earlier: Earlier | None = None
 
 
 class MemberProcess(Child):
@@ -41,6 +44,8 @@ class MemberProcess(Child):
         super().__init__(seat, directory)
         self._config = config
         self._ways = ways
+        self.earlier = ways.earlier
+        self._run_module = (sys.executable, "-m") if ways.earlier is None else ways.earlier.command
         self._reader: trio.Process | None = None
         self._journal = journal
         self._socket = socket_path(directory, seat.site, seat.name)
@@ -48,7 +53,7 @@ class MemberProcess(Child):
     async def start(self) -> None:
         """Start the process; it publishes what `feed` gives it."""
         module = "relay.instruments.drills.blockable" if self._ways.blockable else "relay"
-        command = [*self._ways.enter, sys.executable, "-m", module, "node", str(self._config), "--journal", str(self._journal)]
+        command = [*self._ways.enter, *self._run_module, module, "node", str(self._config), "--journal", str(self._journal)]
         command += ["--status", str(self._socket), "--publish", "-"]
         if self._ways.reader:
             await self._end_reader()
@@ -58,6 +63,11 @@ class MemberProcess(Child):
                 await self.spawn([*command, "--events", "-"], output=stdin.fileno())
         else:
             await self.spawn(command)
+
+    async def upgrade(self) -> None:
+        """Start the process again, with this release."""
+        self._run_module = (sys.executable, "-m")
+        await self.start()
 
     async def status(self) -> Status | None:
         """What the status socket answers; None when nobody does. Raises MemberDied."""

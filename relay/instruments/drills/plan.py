@@ -7,10 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-#: What is done to a member: `restart` stops it gracefully when it runs, starts it again, and waits until it has joined; `start`
-#: does not wait; `block` is a blocking call in its event loop; `stop-reader` stops whoever reads what it delivers.
+#: What is done to a member: `restart` stops it gracefully when it runs, starts it again, and waits until it has joined;
+#: `upgrade` is a restart into this release out of an earlier one; `start` does not wait; `block` is a blocking call in its
+#: event loop; `stop-reader` stops whoever reads what it delivers.
 MemberVerb: TypeAlias = Literal[
-    "kill", "pause", "resume", "leave", "restart", "start", "fill-disk", "free-disk", "block", "unblock", "stop-reader"
+    "kill",
+    "pause",
+    "resume",
+    "leave",
+    "restart",
+    "upgrade",
+    "start",
+    "fill-disk",
+    "free-disk",
+    "block",
+    "unblock",
+    "stop-reader",
 ]
 #: What is done to a link; see `relay/instruments/drills/network.py`.
 LinkVerb: TypeAlias = Literal["cut", "stall", "half-open", "delay", "slow", "lose", "duplicate", "reorder", "mtu", "heal"]

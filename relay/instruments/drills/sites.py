@@ -165,10 +165,10 @@ class Sites:
                 await self._executor.stop_reader(seat)
             case "leave":
                 await self._leave(seat)
-            case "restart":
+            case "restart" | "upgrade":
                 if self._states[seat] != "gone":
                     await self._leave(seat)
-                await self._start(seat)
+                await (self._start if action.do == "restart" else self._upgrade)(seat)
                 await self._joined([seat])
             case "start" if self._states[seat] == "gone":
                 await self._start(seat)
@@ -209,6 +209,10 @@ class Sites:
 
     async def _start(self, seat: Seat) -> None:
         await self._executor.start(seat)
+        self._states[seat] = "joining"
+
+    async def _upgrade(self, seat: Seat) -> None:
+        await self._executor.upgrade(seat)
         self._states[seat] = "joining"
 
     async def _joined(self, seats: Sequence[Seat]) -> None:

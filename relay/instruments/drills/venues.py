@@ -10,18 +10,20 @@ from sitestack.model.errors import ConfigurationError
 VenueName = Literal["local", "compose", "kubernetes"]
 
 
-def find_venue(name: VenueName, *, insecure: bool = False) -> Venue:
-    """The place of this name; `insecure`: members have no keys there.
+def find_venue(name: VenueName, *, insecure: bool = False, before: str = "") -> Venue:
+    """The place of this name; `insecure`: members have no keys there; `before`: what runs the release that they had before.
 
     Raises ConfigurationError when what the place needs is not installed, and when its members have keys in any case.
     """
     if insecure and name != "local":
         raise ConfigurationError(f"relay drill --on {name}: --insecure is for --on local; elsewhere members have keys.")
+    if before and name != "local":
+        raise ConfigurationError(f"relay drill --on {name}: --before is for --on local.")
     match name:
         case "local":
             from relay.instruments.drills.local import LocalVenue  # noqa: PLC0415
 
-            return LocalVenue(insecure=insecure)
+            return LocalVenue(insecure=insecure, before=before)
         case "compose":
             try:
                 from relay.instruments.drills.compose import ComposeVenue  # noqa: PLC0415

@@ -107,6 +107,8 @@ def read_sites(file: Path, resolved: Mapping[str, Any]) -> tuple[Topology, Mappi
 def _refuse_verbs(drill: Drill) -> Iterator[str]:
     if drill.attacks:
         yield "Attacks are only made on sites that the drill itself has on this machine, with --on local."
+    if drill.does("upgrade"):
+        yield "upgrade cannot be done to containers, which all run the image of the compose file. It can with --on local."
     if drill.does("stop-reader"):
         yield "stop-reader cannot be done to containers: the engine itself reads what they write. It can with --on local."
     if drill.does("fill-disk", "free-disk"):

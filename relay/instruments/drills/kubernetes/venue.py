@@ -73,7 +73,7 @@ def refuse(drill: Drill, manifests: Path) -> Iterator[str]:
             f"{', '.join(links)} cannot be done here: whether a cluster's network enforces a policy at all, and on open "
             "connections too, is its own affair. Links can be harmed with --on compose and --on local."
         )
-    if local := [verb for verb in ("fill-disk", "block", "stop-reader") if verb in verbs]:
+    if local := [verb for verb in ("fill-disk", "block", "stop-reader", "upgrade") if verb in verbs]:
         yield f"{', '.join(local)} cannot be done here. It can with --on local."
 
 

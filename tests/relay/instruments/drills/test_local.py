@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from relay.instruments.drills import local as module
+from relay.instruments.drills.earlier import Earlier, find_earlier
 from relay.instruments.drills.library import drill_names, find_drill
 from relay.instruments.drills.local import LocalVenue, refuse_links, takes_wires
 from relay.instruments.drills.plan import Action, Drill
+from relay.instruments.drills.venues import find_venue
 from sitestack.model.errors import ConfigurationError
 
 
@@ -76,4 +79,25 @@ async def test_the_kernel_is_asked_for_wires_only_where_they_are_wanted(monkeypa
     assert wanting == ["hole", "hole-one-way", "hostile-bridge", "hostile-lan", "mtu", "slow-wire", "split-site", "split-twice"]
     assert len(asked) == len(wanting)
     told = [("mtu", "relay drill --on local: mtu needs"), ("slow-wire", "relay drill --on local: slow needs")]
-    assert refused == ([] if has else told)
+    assert [each for each in refused if each[0] != "upgrade"] == ([] if has else told)
+
+
+async def test_an_upgrade_needs_an_earlier_release(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="upgrade needs --before, the Python of an environment"):
+        await LocalVenue().prepare(find_drill("upgrade"))
+    with pytest.raises(ConfigurationError, match=r"--before .*: no relay runs with it"):
+        await LocalVenue(before=str(tmp_path / "python")).prepare(find_drill("upgrade"))
+    python = tmp_path / "earlier"
+    python.write_text(
+        '#!/bin/sh\ntest "$*" = "-I -m relay --version" && echo "relay, version 0.0.9 (pure)"\n', encoding="utf-8"
+    )
+    python.chmod(0o755)
+    assert await find_earlier(str(python)) == Earlier(str(python), "relay, version 0.0.9 (pure)")
+    await LocalVenue(before=str(python)).prepare(find_drill("upgrade"))
+    with pytest.raises(ConfigurationError, match=r"--before .*: the drill upgrades nobody"):
+        await LocalVenue(before=str(python)).prepare(find_drill("kill-relay"))
+
+
+def test_elsewhere_nobody_can_be_upgraded() -> None:
+    with pytest.raises(ConfigurationError, match="--before is for --on local"):
+        find_venue("compose", before="python")

@@ -33,6 +33,10 @@ class FakePlace(Executor):
         self.joined[seat] = trio.current_time() + self.join_s
         self.done.append(("start", seat.name))
 
+    async def upgrade(self, seat: Seat) -> None:
+        await self.start(seat)
+        self.done.append(("upgrade", seat.name))
+
     async def feed(self, seat: Seat, lines: bytes) -> None:
         if seat not in self.there:
             raise MemberDied(f"{seat.name} is gone")
@@ -125,6 +129,12 @@ async def test_a_restart_ends_and_starts_and_a_dead_member_is_only_started(sites
     await sites.act(Action("kill", target="NYC.C"))
     await sites.act(Action("restart", target="NYC.C"))
     assert place_of(sites).done[6:] == [("leave", "B"), ("start", "B"), ("kill", "C"), ("start", "C")]
+
+
+async def test_an_upgrade_ends_and_starts_another_release(sites: Sites) -> None:
+    await sites.act(Action("upgrade", target="NYC.B"))
+    assert place_of(sites).done[6:] == [("leave", "B"), ("start", "B"), ("upgrade", "B")]
+    assert await place_of(sites).status(B) is not None
 
 
 async def test_a_start_is_not_waited_for_and_whoever_has_joined_runs(sites: Sites) -> None:

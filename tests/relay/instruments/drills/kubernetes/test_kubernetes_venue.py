@@ -171,7 +171,9 @@ async def test_what_a_cluster_cannot_do_is_refused_before_anything_is_asked_of_i
 def test_a_drill_that_harms_members_only_can_be_done(name: str) -> None:
     drill = find_drill(name)
     harms_links = drill.harms_bridges or drill.harms_sites
-    harms_members_only = not harms_links and not drill.attacks and not drill.does("fill-disk", "block", "stop-reader")
+    harms_members_only = (
+        not harms_links and not drill.attacks and not drill.does("fill-disk", "block", "stop-reader", "upgrade")
+    )
     assert bool(list(refuse(drill, find_manifests()))) is not harms_members_only
 
 
