@@ -14,16 +14,17 @@ BOUNDS = (
         (f"{LAYERS}/nakack/test_nakack.py::test_a_member_that_asks_without_end_keeps_no_other_from_what_it_misses",),
     ),
     Mutant(
-        "BOUND-mute",
-        "every second request for a hole goes to members that never answer",
-        (Edit("sitestack/layers/nakack/retransmission.py", "if self._vain.get(member, 0) < MUTE_AFTER", "if True"),),
-        (f"{LAYERS}/nakack/test_nakack.py::test_who_answers_is_asked_and_who_is_mute_loses_its_turn",),
-    ),
-    Mutant(
-        "BOUND-mute-for-ever",
-        "a member that answered nothing once is asked last for ever",
-        (Edit("sitestack/layers/nakack/layer.py", "            self._gaps.answered(frame.source)\n", "            pass\n"),),
-        (f"{LAYERS}/nakack/test_nakack.py::test_who_answers_is_asked_and_who_is_mute_loses_its_turn",),
+        "BOUND-head",
+        "every second request for a hole goes to a member that never answers",
+        (
+            Edit(
+                "sitestack/layers/nakack/retransmission.py", "both if gap.wait_s > 4 * self._delay_s else both[:1]", "both[:1]"
+            ),
+        ),
+        (
+            f"{LAYERS}/nakack/test_nakack.py"
+            "::test_a_gap_is_asked_for_only_after_a_delay_and_then_less_and_less_often_from_everybody",
+        ),
     ),
     Mutant(
         "BOUND-left",

@@ -1,10 +1,10 @@
 """NAKACK: reliable FIFO multicast within a view.
 
 A sender numbers its multicasts 1, 2, 3 ... in each view and sends each once. A receiver that notices a hole asks for the
-missing numbers: the sender first, then the other members, because each member keeps every frame until all have it; who answers
-is preferred to who does not. A sender that falls silent announces its highest number until its whole stream is stable, so that
-a lost last message is noticed too. A member that gets no multicasts at all, because of its switch or its configuration, is told
-that number by unicast and asks for everything: the site goes on, at that member's pace.
+missing numbers: the sender first, then the other members, because each member keeps every frame until all have it. A sender
+that falls silent announces its highest number until its whole stream is stable, so that a lost last message is noticed too. A
+member that gets no multicasts at all, because of its switch or its configuration, is told that number by unicast and asks for
+everything: the site goes on, at that member's pace.
 
 In a flush (`Blocked` to `ViewInstalled`) nothing is delivered but what `ReachCut` says, exactly. That makes all survivors of a
 view deliver the same messages in it (S5, S6).
@@ -18,7 +18,7 @@ from typing import ClassVar
 from sitestack.layers.nakack.headers import RANGES_MAX, Cast, Highest, Retransmit, wire_frame
 from sitestack.layers.nakack.later_views import LaterViews
 from sitestack.layers.nakack.receiver_windows import ReceiverWindows
-from sitestack.layers.nakack.retransmission import Announcer, Answers, Hole, Holes
+from sitestack.layers.nakack.retransmission import HEAD_COUNT, Announcer, Answers, Hole, Holes
 from sitestack.model.address import Address
 from sitestack.model.events import (
     Blocked,
@@ -231,8 +231,6 @@ class NakAck(Layer):
             return [Dropped("nak_stranger")]
         if owner == self._me:
             return [Dropped("nak_duplicate")]
-        if frame.dest is not None:
-            self._gaps.answered(frame.source)
         refused = streams.keep(Frame(owner, None, frame.headers[:-1], frame.batch, False, cast.seqno, owner))
         if window.contiguous < window.highest or owner in self._gaps:
             self._gaps.watch(owner, window.contiguous, streams.wanted(owner), now)
@@ -266,10 +264,12 @@ class NakAck(Layer):
         if not ranges:
             self._gaps.postpone(gap, now)
             return []
-        holder = self._gaps.ask(owner, gap, window.contiguous, now)
-        self._requests_sent += 1
-        request = Retransmit(self._view.id, owner, ranges, gap.wait_s >= self._config.doubt_s)
-        return [Down(Frame(self._me, holder, (request,), None, True))]
+        holder, *others = self._gaps.ask(owner, gap, window.contiguous, now)
+        in_vain = gap.wait_s >= self._config.doubt_s
+        requests = [(holder, Retransmit(self._view.id, owner, ranges, in_vain))]
+        requests += [(other, Retransmit(self._view.id, owner, _head(ranges), in_vain)) for other in others]
+        self._requests_sent += len(requests)
+        return [Down(Frame(self._me, member, (request,), None, True)) for member, request in requests]
 
     def _answer(self, request: Retransmit, requester: Address, now: float) -> list[Effect]:
         if self._view is None or request.view != self._view.id:
@@ -329,3 +329,9 @@ class NakAck(Layer):
             if owner in (self._streams.cut or {}):
                 self._gaps.urge(owner, event.cut[owner], now)
         return [*effects, *self.expire(now)]
+
+
+def _head(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """The lowest of the missing numbers."""
+    first, last = ranges[0]
+    return ((first, min(last, first + HEAD_COUNT - 1)),)

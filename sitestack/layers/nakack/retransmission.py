@@ -8,14 +8,14 @@ from sitestack.layers.nakack.window import Window, frame_bytes
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 
-#: A member that let this many requests in a row pass without an answer is mute: another one is asked instead, if one is not.
-MUTE_AFTER = 3
+#: How many of the lowest missing numbers are the head: they hold up everything behind them.
+HEAD_COUNT = 16
 
 
 class Hole:
     """The missing numbers of one stream, and when to ask for them."""
 
-    __slots__ = ("ask_at", "asked", "contiguous", "turn", "up_to", "wait_s")
+    __slots__ = ("ask_at", "contiguous", "turn", "up_to", "wait_s")
 
     def __init__(self, ask_at: float, up_to: int) -> None:
         self.ask_at = ask_at
@@ -23,8 +23,6 @@ class Hole:
         self.up_to = up_to
         #: The window's `contiguous` at the last request; -1 before the first one.
         self.contiguous = -1
-        #: Who got the last request; None before the first one.
-        self.asked: Address | None = None
         self.turn = 0
         self.wait_s = 0.0
 
@@ -40,8 +38,6 @@ class Holes:
         #: The other members, in the order in which they are asked; in a flush, the holder of each stream up to the cut.
         self._others: tuple[Address, ...] = ()
         self._holders: dict[Address, Address] = {}
-        #: How many requests each other member has let pass since its last answer, for holes of any stream.
-        self._vain: dict[Address, int] = {}
 
     def __contains__(self, owner: Address) -> bool:
         return owner in self._gaps
@@ -66,7 +62,6 @@ class Holes:
     def enter(self, others: tuple[Address, ...]) -> None:
         """Begin a view in which these are the other members."""
         self._others = others
-        self._vain = {member: count for member, count in self._vain.items() if member in others}
         self.clear()
 
     def clear(self, holders: dict[Address, Address] | None = None) -> None:
@@ -81,41 +76,28 @@ class Holes:
     def deadline(self) -> float | None:
         return min((gap.ask_at for gap in self._gaps.values()), default=None)
 
-    def ask(self, owner: Address, gap: Hole, contiguous: int, now: float) -> Address:
-        """Returns the member to ask, and sets how long to wait for its answer.
+    def ask(self, owner: Address, gap: Hole, contiguous: int, now: float) -> list[Address]:
+        """Returns the member to ask, and perhaps one to ask for the head as well; sets how long to wait for their answers.
 
         A member whose answer brought the window forward is asked again; otherwise the wait doubles and another member's turn
-        comes.
+        comes. The presumed holder and the others have every second turn, as the holder may be dead, or behind a hole of the
+        network, or not have it after all. After two rounds in vain each round asks one of either: the loss of a datagram does
+        not cost two rounds then.
         """
-        if gap.asked is None or contiguous > gap.contiguous:
+        if gap.contiguous < 0 or contiguous > gap.contiguous:
             gap.wait_s = 2 * self._delay_s
         else:
             gap.wait_s = min(2 * gap.wait_s, self._wait_s_max)
             gap.turn += 1
-            self._vain[gap.asked] = self._vain.get(gap.asked, 0) + 1
         gap.contiguous = contiguous
         gap.ask_at = now + self.jitter(gap.wait_s)
-        gap.asked = self._choose_holder(owner, gap.turn)
-        return gap.asked
-
-    def answered(self, member: Address) -> None:
-        """Note that a member sent something again: it is there, and it hears this one."""
-        self._vain.pop(member, None)
-
-    def _choose_holder(self, owner: Address, turn: int) -> Address:
-        """Alternates between the presumed holder of the frames and, one after the other, the other members.
-
-        A mute member loses its turn to one that is not: so neither a dead member nor one behind a hole of the network has every
-        second request, while one whose answers arrive waits for its own.
-        """
         first = self._holders.get(owner, owner)
         others = [member for member in self._others if member != first]
         if not others:
-            return first
-        start = turn // 2 % len(others)
-        rotated = others[start:] + others[:start]
-        in_turn = [first, *rotated] if turn % 2 == 0 else [*rotated, first]
-        return next((member for member in in_turn if self._vain.get(member, 0) < MUTE_AFTER), in_turn[0])
+            return [first]
+        other = others[gap.turn // 2 % len(others)]
+        both = [first, other] if gap.turn % 2 == 0 else [other, first]
+        return both if gap.wait_s > 4 * self._delay_s else both[:1]
 
     def postpone(self, gap: Hole, now: float) -> None:
         """Ask later: the old hole is closed, and another one was noticed only just now."""
