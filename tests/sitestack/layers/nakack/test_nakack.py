@@ -96,7 +96,7 @@ def test_a_gap_is_asked_for_only_after_a_delay_and_then_less_and_less_often_from
     expected = [0.04, 0.08, 0.16, 0.3, 0.3, 0.3, 0.3]
     assert 0.015 <= asked[0][0] <= 0.025
     assert all(0.75 * wait <= pause <= 1.25 * wait for pause, wait in zip(pauses, expected, strict=True))
-    layer.up(cast_of("A", 1), now)
+    layer.up(cast_of("A", 1), asked[-1][0])
     due = layer.deadline()
     assert due is not None
     assert len(layer.expire(due)) == 1, "it comes forward again"
