@@ -90,6 +90,7 @@ SHOWN = {
     "sequencer.table.unstable": WINDOW,
     "sequencer.received.members": VIEW,
     "sequencer.received.left": "sequencer.tombstones",
+    "sequencer.dropped": VIEW,
     "sequencer.missed": "told at the merge view that follows at once: those of `sequencer.tombstones`",
     "sequencer.rejected": FIXED,
     "flow_control.casts.queue": "flow_control.queued_bytes",
