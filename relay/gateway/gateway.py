@@ -26,15 +26,7 @@ from relay.gateway.peering import Arrived, GatewayConfig, Peering, Piece
 from relay.gateway.routes import ROUTES_MAX, Broken, Came, Ended, Opened, RouteEvent, Routes, RoutesConfig, Written
 from relay.gateway.watermarks import Watermarks, admitted_by
 from relay.gateway.wire import ForOne
-from relay.replica.entries import (
-    Configured,
-    HeldFor,
-    Masters,
-    Relayed,
-    RemoteView,
-    SiteDown,
-    UnicastRefusal,
-)
+from relay.replica.entries import Configured, HeldFor, Masters, Relayed, RemoteView, SiteDown, SiteSwitch, UnicastRefusal
 from relay.replica.outcome import Outcome
 from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
@@ -206,6 +198,8 @@ class Gateway:
         effects = self._injector.delivered() if mine else []
         if isinstance(entry, HeldFor):
             effects += self._coordination.retention.compare()
+        elif isinstance(entry, SiteSwitch):
+            self._coordination.switched(entry)
         if self.active or self._may_relay:
             for admitted in admitted_by(frame, entry, outcome):
                 self._table.acknowledge(self._watermarks.admitted(admitted))
@@ -225,6 +219,8 @@ class Gateway:
                 effects += self._carry(self._peering.ended(site, outcome.ended, now), now)
             case SiteDown():
                 effects += self._carry(self._peering.went_down(entry, now), now)
+            case SiteSwitch():
+                effects += self._carry(self._peering.switched(entry, now), now)
             case HeldFor() if outcome.position is not None:
                 self._watermarks.appended(frame.stream, frame.seqno, outcome.position)
         return effects
@@ -264,6 +260,11 @@ class Gateway:
         """Another member's configuration names other sites than those that the stream is held for."""
         self._coordination.retention.heard(member, entry)
         self._waiting_since = now
+
+    def switch(self, site: str, is_offline: bool, now: float) -> list[Effect]:
+        """An operator wants another site offline, or online again, as this member or another one was told."""
+        self._waiting_since = now
+        return self._coordination.switch(site, is_offline)
 
     # -- TCP connections: events of the shell --------------------------------------------------------------------------
 

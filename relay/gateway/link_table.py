@@ -40,6 +40,11 @@ class Connection:
         peer = self.session.peer
         return (peer.site, peer.lineage) if peer is not None and self.session.accepted else None
 
+    def is_of(self, site: str) -> bool:
+        """True when the other end is a relay of this site, or should be."""
+        peer = self.session.peer
+        return peer.site == site if peer is not None else self.dialed is not None and self.dialed[0] == site
+
 
 class LinkTable:
     """Table of the connections. Bounds: `Peering` limits their number, `LinkConfig` what each of them holds."""

@@ -15,15 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from relay.events import (
-    BridgeClosed,
-    BridgeConnected,
-    BridgeReceived,
-    BridgeWritten,
-    Budget,
-    DialFailed,
-    Pacing,
-)
+from relay.events import BridgeClosed, BridgeConnected, BridgeReceived, BridgeWritten, Budget, DialFailed, Pacing, SwitchSite
 from relay.gateway.connections import Ending
 from relay.gateway.gateway import Gateway, GatewayConfig
 from relay.gateway.peering import Arrived
@@ -43,17 +35,7 @@ from relay.unicast.forwarding import UnicastRoutes, unacknowledged
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import Address, ProxyUUID
-from sitestack.model.events import (
-    Blocked,
-    Disconnect,
-    Event,
-    Held,
-    Left,
-    Stable,
-    Unblocked,
-    Undeliverable,
-    ViewInstalled,
-)
+from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, Unblocked, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.handover_events import Fetched, Fetching, Offered
 from sitestack.model.level import Level
@@ -117,6 +99,7 @@ class RelayLayer(Layer):
             BridgeWritten: self.gateway.written,
             BridgeClosed: self.gateway.closed,
             DialFailed: self.gateway.dial_failed,
+            SwitchSite: self._switch_site,
         }
         #: Handlers of events from below: views, how far the stream is held and stable, and the end.
         self._from_below: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
@@ -141,6 +124,7 @@ class RelayLayer(Layer):
             wire.UnicastReply: self._unicast,
             **dict.fromkeys(STATE_FRAMES.values(), self.site_state.up),
             wire.Configured: self._configured,
+            wire.SwitchRequest: self._switch_requested,
             wire.HeldRequest: self._handover,
             wire.HeldChunk: self._handover,
         }
@@ -287,6 +271,14 @@ class RelayLayer(Layer):
         assert isinstance(entry, wire.Configured)
         self.gateway.heard(frame.source, entry, now)
         return []
+
+    def _switch_site(self, event: SwitchSite, now: float) -> list[Effect]:
+        return self.gateway.switch(event.site, event.is_offline, now)
+
+    def _switch_requested(self, frame: Frame, now: float) -> list[Effect]:
+        entry = frame.headers[-1]
+        assert isinstance(entry, wire.SwitchRequest)
+        return self.gateway.switch(entry.site, entry.is_offline, now)
 
     def _change_budget(self, event: Budget, now: float) -> list[Effect]:
         self.state.buffer.change_budget(event.entries, event.bytes)
