@@ -19,6 +19,7 @@ from relay.events import GlobalView, Role, Unreachable
 from relay.journal import JournalOptions, JournalStore
 from relay.journal.retention import Retention
 from relay.node.channel import RelayChannel, open_channel
+from relay.node.control_socket import open_control_socket, take_orders
 from relay.node.door import Door
 from relay.node.event_lines import EventLines
 from relay.node.event_output import EventOutput
@@ -77,8 +78,13 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
     path = options.status or socket_path(run_directory(), config.site, config.name)
     node = _Node(config, options, log)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
+        async with (
+            open_status_socket(path) as listener,
+            open_control_socket(path) as orders,
+            trio.open_nursery() as nursery,
+        ):
             nursery.start_soon(answer_status, listener, node.describe, node.status_door)
+            nursery.start_soon(take_orders, orders, node.switch_site, node.status_door)
             if config.http.bind is not None:
                 await _start_http(config, config.http.bind, token, node, nursery)
             nursery.start_soon(node.loop.run)
@@ -128,6 +134,15 @@ class _Node:
     def channel(self) -> RelayChannel | None:
         """The channel, while messages can be published."""
         return self._channel if self._status.state == "member" else None
+
+    async def switch_site(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Take another site offline, or online again, as its operator orders. Raises LocalError."""
+        site, offline, channel = order.get("site"), order.get("offline"), self.channel()
+        if not isinstance(site, str) or not isinstance(offline, bool):
+            raise LocalError("this is no order.")
+        if channel is None:
+            raise LocalError(f"{self._config.name} of {self._config.site} is no member at present ({self._status.state}).")
+        return {"done": await channel.switch_site(site, offline=offline), "of": self._config.site}
 
     def count_sent(self, count: int) -> None:
         """Messages to all sites were published over HTTP."""

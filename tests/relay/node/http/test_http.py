@@ -37,6 +37,7 @@ EVERYBODY = GlobalView({"NYC": VIEW.id, "SFO": ViewId(1, D)}, (ProxyUUID(A, "NYC
 LINK = {
     "site": "SFO",
     "linked": True,
+    "offline": False,
     "down": False,
     "slow": False,
     "waited_for": True,
