@@ -182,18 +182,23 @@ def test_the_others_get_everything_and_hold_nothing_for_it() -> None:
 
 
 def test_nobody_waits_for_it_though_the_configuration_says_so() -> None:
-    script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(budget_bytes=100_000), wait_for="SFO")
-    script.form(*"ABCDEF")
-    script.linked(*"ABCDEF")
-    script.stall("ABC", "DEF")
+    """Another site is down, so that the budget is full all the same."""
+    script = Sites({"LON": "GH", "NYC": "ABC", "SFO": "DE"}, BufferConfig(budget_bytes=50_000), wait_for="SFO")
+    script.form(*"GHABCDE")
+    script.linked(*"GHABCDE")
+    for name in "GH":
+        script.kill(name)
+    script.stall("ABC", "DE")
     flood = Flood(script, "B")
-    flood.run(2.0)
+    flood.run(script.configs["NYC"][1].gateway.grace_s + 3.0, every_s=0.02)
     assert script.relay("B").held_back, "for a site that is away"
-    switch(script, "B", "SFO", offline=True)
+    switch(script, "C", "SFO", offline=True)
+    script.run(0.1)
     before, flood.longest_wait_s = len(flood.sent), 0.0
-    flood.run(2.0)
+    flood.run(1.0, every_s=0.01)
     assert flood.longest_wait_s == 0.0
-    assert len(flood.sent) - before == 400
+    assert len(flood.sent) - before == 100
+    assert script.relay("B").relay.state.buffer.bytes > 25_000
 
 
 def test_a_word_about_no_site_or_said_again_changes_nothing() -> None:
