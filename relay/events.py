@@ -183,6 +183,16 @@ class Budget(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Peers(Event):
+    """From the shell: the neighbours in this member's configuration from now on, and where their relays may be.
+
+    As with members that are restarted one by one, those of a site may differ for a while (`gateway/retention.py`).
+    """
+
+    places: dict[str, tuple[Physical, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchSite(Event):
     """From the shell: an operator wants another site offline, or online again. It is when `SiteSwitched` comes.
 

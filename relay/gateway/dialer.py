@@ -36,7 +36,7 @@ class Dialer:
         rng: random.Random,
         offline: Container[str] = (),
     ) -> None:
-        """`offline`: the sites that are not to be called at present."""
+        """`peers` may change (`change`). `offline`: the sites that are not to be called at present."""
         self.attempts = 0
         self._offline = offline
         self._peers = peers
@@ -52,6 +52,11 @@ class Dialer:
         self._targets = {
             (site, place): _Target(site, place, now) for site in sorted(self._peers) for place in self._peers[site]
         }
+
+    def change(self, now: float) -> None:
+        """The places have changed: call new ones at once, and those that are gone no more."""
+        places = [(site, place) for site in sorted(self._peers) for place in self._peers[site]]
+        self._targets = {each: self._targets.get(each) or _Target(*each, now) for each in places}
 
     def stop(self) -> None:
         """Make no more calls."""

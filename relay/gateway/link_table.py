@@ -40,10 +40,11 @@ class Connection:
         peer = self.session.peer
         return (peer.site, peer.lineage) if peer is not None and self.session.accepted else None
 
-    def is_of(self, site: str) -> bool:
-        """True when the other end is a relay of this site, or should be."""
+    @property
+    def site(self) -> str:
+        """The site of which the other end is a relay, or should be; empty while nobody knows."""
         peer = self.session.peer
-        return peer.site == site if peer is not None else self.dialed is not None and self.dialed[0] == site
+        return peer.site if peer is not None else self.dialed[0] if self.dialed is not None else ""
 
 
 class LinkTable:

@@ -170,6 +170,13 @@ class Peering:
         """The connection has ended."""
         return self._forget(connection, now) if connection in self.table.connections else []
 
+    def change_places(self, gone: Sequence[str], now: float) -> list[LinkEffect]:
+        """The places of other sites have changed, and these sites have none any more."""
+        if self.view is None:
+            return []
+        self._dialer.change(now)
+        return self._close_those_to(gone, Ending.REMOVED, now)
+
     def expect(self, site: str, now: float) -> None:
         """The neighbour on the way to a site is linked again: call that site soon."""
         if not self.table.linked(site):
@@ -299,8 +306,12 @@ class Peering:
             self.expect(entry.site, now)
             return []
         self._receiver.reset(entry.site)
-        found = [connection for connection, each in self.table.connections.items() if each.is_of(entry.site)]
-        return [effect for connection in found for effect in self._close(connection, Ending.OFFLINE, now)]
+        return self._close_those_to([entry.site], Ending.OFFLINE, now)
+
+    def _close_those_to(self, sites: Sequence[str], reason: Ending, now: float) -> list[LinkEffect]:
+        """Close all connections to these sites, links or not yet."""
+        found = [connection for connection, each in self.table.connections.items() if each.site in sites]
+        return [effect for connection in found for effect in self._close(connection, reason, now)]
 
     def _close_links(self, keys: Sequence[Key], reason: Ending, now: float) -> list[LinkEffect]:
         links = [self.table.links[key] for key in keys if key in self.table.links]

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from relay.events import BridgeClosed, BridgeConnected, BridgeReceived, BridgeWritten, Budget, DialFailed, Pacing, SwitchSite
+from relay.events import BridgeClosed, BridgeConnected, BridgeReceived, BridgeWritten, DialFailed, Pacing
 from relay.gateway.connections import Ending
 from relay.gateway.gateway import Gateway, GatewayConfig
 from relay.gateway.peering import Arrived
 from relay.gateway.routes import RoutesConfig
 from relay.layer.handover import Giver, Taker
+from relay.layer.orders import order_handlers
 from relay.layer.statistics import RelayStatistics, relay_levels, relay_statistics
 from relay.replica import entries as wire
 from relay.replica.buffer import ON_THEIR_WAY_BYTES, BufferConfig
@@ -92,14 +93,13 @@ class RelayLayer(Layer):
         #: Handlers of events from above: the application's, and the shell's about its connections.
         self._from_above: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
             **self.site_state.from_above,
+            **order_handlers(self.gateway, self.state.buffer, self._taker),
             Disconnect: self._disconnect,
-            Budget: self._change_budget,
             BridgeConnected: self.gateway.connected,
             BridgeReceived: self._bridge_received,
             BridgeWritten: self.gateway.written,
             BridgeClosed: self.gateway.closed,
             DialFailed: self.gateway.dial_failed,
-            SwitchSite: self._switch_site,
         }
         #: Handlers of events from below: views, how far the stream is held and stable, and the end.
         self._from_below: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
@@ -272,18 +272,10 @@ class RelayLayer(Layer):
         self.gateway.heard(frame.source, entry, now)
         return []
 
-    def _switch_site(self, event: SwitchSite, now: float) -> list[Effect]:
-        return self.gateway.switch(event.site, event.is_offline, now)
-
     def _switch_requested(self, frame: Frame, now: float) -> list[Effect]:
         entry = frame.headers[-1]
         assert isinstance(entry, wire.SwitchRequest)
         return self.gateway.switch(entry.site, entry.is_offline, now)
-
-    def _change_budget(self, event: Budget, now: float) -> list[Effect]:
-        self.state.buffer.change_budget(event.entries, event.bytes)
-        self._taker.bytes.bound = event.bytes + ON_THEIR_WAY_BYTES
-        return []
 
     def _disconnect(self, event: Disconnect, now: float) -> list[Effect]:
         """Leave as soon as all unicasts are answered, at the latest after `leave_wait_s`."""

@@ -60,7 +60,7 @@ def relay_statistics(
     state: ReplicatedState, gateway: Gateway, waited_for: Collection[str], site_state: SiteState, now: float
 ) -> RelayStatistics:
     """Statistics of every other site that is configured or known. `waited_for`: the sites that senders wait for."""
-    names = sorted({*gateway.sites, *state.sites, *state.remotes})
+    names = sorted({*gateway.places.of, *state.sites, *state.remotes})
     masters = () if state.view is None else tuple([state.view.name_of(member) for member in state.masters])
     sites = tuple([_site(name, state, gateway, waited_for, now) for name in names])
     return RelayStatistics(sites, masters, site_state.statistics())

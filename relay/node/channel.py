@@ -18,6 +18,7 @@ from relay.events import (
     GlobalView,
     Misconfigured,
     Pacing,
+    Peers,
     Role,
     SiteSwitched,
     SlowSite,
@@ -177,6 +178,17 @@ class RelayChannel(Channel[BetweenSites]):
     def change_budget(self, entries: int, size: int) -> None:
         """Hold so many batches and views, and so many bytes, for other sites from now on."""
         self.hand_in(Budget(entries, size))
+
+    def change_peers(self, config: NodeConfig) -> None:
+        """Link to the peers of this configuration from now on: new ones are called, and those that are gone are left."""
+        before, self._known_sites = self._known_sites, config.peer_sites()
+        for site in [each for each in self._known_sites if each not in before]:
+            log.info("site is a peer now: messages are held for it, and it is called", site=site)
+        for site in [each for each in before if each not in self._known_sites]:
+            log.warning("site is no peer any more: its link is closed, and in the end nothing is held for it", site=site)
+        if self._bridge is not None:
+            self._bridge.forget_troubles()
+        self.hand_in(Peers(config.neighbours()))
 
     async def switch_site(self, site: str, *, offline: bool) -> bool:
         """Take another site offline, or online again, for all members of this one (`SiteSwitched`).
