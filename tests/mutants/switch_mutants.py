@@ -1,4 +1,4 @@
-"""The mutants of sites that are taken offline (decision 29)."""
+"""The mutants of sites that are taken offline (decision 29), and of peers that change."""
 
 from __future__ import annotations
 
@@ -6,8 +6,30 @@ from tests.mutants.mutant import Edit, Mutant
 
 SWITCHES = "tests/simulation/relay/test_switches.py"
 PARTS = "tests/relay/replica/test_switches.py"
+PEERS = "tests/simulation/relay/test_changed_peers.py"
 
 SITES_OFFLINE = (
+    Mutant(
+        "PEERS-tell",
+        "the coordinator is not told of a site that another member has as a peer now",
+        (
+            Edit(
+                "relay/gateway/retention.py",
+                "        return [Down(Frame(self._me, view.coordinator, (Configured(self._peers),)))]",
+                "        return []",
+            ),
+        ),
+        (f"{PEERS}::test_a_site_that_is_added_is_called_and_held_for_from_then_on",),
+    ),
+    Mutant(
+        "PEERS-call",
+        "the addresses of the beginning are called for ever",
+        (Edit("relay/gateway/peering.py", "        self._dialer.change(now)\n", ""),),
+        (
+            f"{PEERS}::test_a_site_that_is_added_is_called_and_held_for_from_then_on",
+            f"{PEERS}::test_an_address_that_changes_is_called_the_next_time_and_the_link_stays",
+        ),
+    ),
     Mutant(
         "OFF-join",
         "a joiner is not told which sites are offline",

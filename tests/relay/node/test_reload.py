@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import trio
 
-from relay.node.config_keys import find_keys
 from relay.node.bridge import BridgeConfig
+from relay.node.config_keys import find_keys
 from relay.node.reload import MAY_CHANGE, PEERS, WHY_NOT, applied, compare
 from relay.node.settings import DERIVED, NodeConfig, RelaySettings, SecuritySettings
 from relay.node.status_socket import fetch_status
@@ -40,7 +40,7 @@ def test_every_key_is_taken_or_refused_in_a_sentence(path: str) -> None:
 
 
 def linked(peers: tuple[str, ...], via: dict[str, str] | None = None) -> NodeConfig:
-    places = {site: (Physical(f"relay.{site.lower()}", 7700),) for site in peers}
+    places: dict[str, tuple[Physical, ...]] = {site: (Physical(f"relay.{site.lower()}", 7700),) for site in peers}
     return NodeConfig(site="NYC", relay=RelaySettings(bridge=BridgeConfig(peers=places, via=via or {})))
 
 
