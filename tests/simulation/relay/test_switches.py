@@ -8,6 +8,7 @@ import pytest
 
 from relay.events import SiteSwitched, SwitchSite
 from relay.replica.buffer import BufferConfig
+from sitestack.config import Order
 from sitestack.journal import records
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
@@ -123,8 +124,12 @@ def test_who_joins_meanwhile_knows_it_when_all_others_are_gone() -> None:
     verdict(script)
 
 
-def test_it_may_come_amid_anything_and_all_that_is_sent_is_delivered_or_told() -> None:
-    script = two_sites()
+@pytest.mark.parametrize("order", ["total", "fifo"])
+def test_it_may_come_amid_anything_and_all_that_is_sent_is_delivered_or_told(order: Order) -> None:
+    script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)
+    script.form(*"ABCDEF")
+    script.linked(*"ABCDEF")
+    script.run(SETTLED)
     there, here = Flood(script, "E", size=200), Flood(script, "B", size=200)
     for _ in range(3):
         for seconds, offline in ((0.4, True), (0.3, False)):
@@ -141,7 +146,7 @@ def test_it_may_come_amid_anything_and_all_that_is_sent_is_delivered_or_told() -
     assert lost > 0
     assert len([word for word in script.delivered("D") if word in {*here.sent}]) == len(here.sent) - lost
     assert {reason for *_, reason in told(script, "D")} == {"offline"}
-    verdict(script)
+    verdict(script, order=order)
 
 
 def test_with_several_relays_what_one_of_them_still_brings_is_refused_and_comes_later() -> None:
