@@ -33,7 +33,7 @@ async def consume(channel: relay.RelayChannel, file: str) -> None:
                     print(f"missing: {event.last - event.first + 1} messages of {event.site}, {event.reason}", flush=True)
                 case relay.GlobalView():
                     print(f"here now: {', '.join(map(event.name_of, event.members))}", flush=True)
-                case relay.View() | relay.Unreachable():
+                case relay.View() | relay.SiteSwitched() | relay.Unreachable():
                     pass
                 case _:
                     assert_never(event)

@@ -61,7 +61,7 @@ class Requests:
                     self._give_up([target for target, _ in self._waiting.values() if target not in event.members])
                 case relay.Unreachable():
                     self._give_up([event.target])
-                case relay.Message() | relay.View() | relay.Gap():
+                case relay.Message() | relay.View() | relay.Gap() | relay.SiteSwitched():
                     pass
                 case _:
                     assert_never(event)

@@ -2,13 +2,14 @@
 
     async with relay.open_channel(relay.load_config("nyc.yaml"), name="A") as channel:
         await channel.send(b"to everybody in all sites")
-        async for event in channel:  # Message | View | Gap | GlobalView | Unreachable
+        async for event in channel:  # Message | View | Gap | GlobalView | SiteSwitched | Unreachable
             ...
 
 The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`, `Level` of whatever has a bound;
                  `open_transport` of a `SharedTransport`, for the channels of several sites
-What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Gap` (`GapReason`) or
-                 `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the same with `Delivery` (`Batch`)
+What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Gap` (`GapReason`),
+                 `SiteSwitched` or `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the same with `Delivery`
+                 (`Batch`)
 Calls            `CallResult` (`NoAnswer`) of `RelayChannel.call`, `Flushed` (`Lack`) of `RelayChannel.flushed`
 Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port; as targets also `AllOf`
                  and `RelayOf` a site
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         Duty as Duty,
         GlobalView as GlobalView,
         Role as Role,
+        SiteSwitched as SiteSwitched,
         Unreachable as Unreachable,
     )
     from relay.gateway.session import LinkConfig as LinkConfig
@@ -123,7 +125,7 @@ if TYPE_CHECKING:
     )
 
 _MODULES = {
-    "relay.events": ("Certainty", "Duty", "GlobalView", "Role", "Unreachable"),
+    "relay.events": ("Certainty", "Duty", "GlobalView", "Role", "SiteSwitched", "Unreachable"),
     "relay.gateway.session": ("LinkConfig",),
     "relay.journal": ("JournalOptions", "JournalStore"),
     "relay.node.bridge": ("BridgeConfig",),

@@ -139,6 +139,18 @@ class SlowSite(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SiteSwitched(Event):
+    """An operator of this site has taken another one offline: nothing is held for it, and nobody waits for it; or online again.
+
+    The global view says `down` of it from then on, until it is linked again.
+    """
+
+    in_stream: ClassVar[bool] = True
+    site: str
+    is_offline: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StateProgress(ShellEffect):
     """How far the state of another site has come: a tenth more; or the end, with an `outcome`: taken, or why not."""
 
@@ -168,6 +180,27 @@ class Budget(Event):
 
     entries: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peers(Event):
+    """From the shell: the neighbours in this member's configuration from now on, and where their relays may be.
+
+    As with members that are restarted one by one, those of a site may differ for a while (`gateway/retention.py`).
+    """
+
+    places: dict[str, tuple[Physical, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchSite(Event):
+    """From the shell: an operator wants another site offline, or online again. It is when `SiteSwitched` comes.
+
+    Until then the word may be lost with the coordinator; saying it again does no harm.
+    """
+
+    site: str
+    is_offline: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ COMMANDS = {
     "keys": "relay.cli.keys",
     "doctor": "relay.cli.doctor",
     "status": "relay.cli.status",
+    "site": "relay.cli.site",
     "journal": "relay.cli.journal",
     "check": "relay.cli.check",
     "audit": "relay.cli.audit",

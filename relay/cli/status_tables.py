@@ -50,7 +50,7 @@ def _queues(queues: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> Table:
 
 
 def _link(link: dict[str, Any]) -> list[object]:
-    state = "down" if link["down"] else "linked" if link["linked"] else ""
+    state = "offline" if link.get("offline") else "down" if link["down"] else "linked" if link["linked"] else ""
     state = " ".join(filter(None, [state, "too slow" if link.get("slow") else "waited for" if link.get("waited_for") else ""]))
     return [link["site"], state, link["behind_entries"], link["behind_bytes"], f"{link['behind_s']:.1f} s"]
 

@@ -59,6 +59,10 @@ class Ending(StrEnum):
     SHARE = "share"
     #: The peer's site has left the global view, and the relay of share 0 brings it back first.
     HIDDEN = "hidden"
+    #: The peer's site is not in this member's configuration any more.
+    REMOVED = "removed"
+    #: An operator of this site has taken the peer's site offline.
+    OFFLINE = "offline"
     #: More bytes wait to be sequenced in this site than `waiting_bytes_max`.
     OVERRUN = "overrun"
 

@@ -4,6 +4,7 @@ Retention        for which sites the stream is held
 LeastPace        which of these sites are too slow to be waited for
 Trim             what the budget takes
 Masters          who relays which share
+SiteSwitch       which site is offline
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from relay.gateway.least_pace import LeastPace
 from relay.gateway.link_table import LinkTable
 from relay.gateway.peering import GatewayConfig
 from relay.gateway.retention import Retention
-from relay.replica.entries import Masters, Trim
+from relay.replica.entries import Masters, SiteSwitch, SwitchRequest, Trim
 from relay.replica.pace import Pace
 from relay.replica.shares import deal
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
+from sitestack.model.frame import Frame
 from sitestack.model.view import View
+from sitestack.stack.layer import Down, Effect
 
 
 class Coordination:
@@ -40,11 +43,14 @@ class Coordination:
         self.retention = Retention(me, sites, state)
         self._least_pace = LeastPace(state, pace, table, config.pace_min_bytes_s, config.grace_s)
         self._masters = config.masters
+        self._me = me
         self._state = state
         self._pace = pace
         self._injector = injector
         #: The buffer position up to which a Trim was cast in this view; -1 for none.
         self._trimming = -1
+        #: The switches that were cast and have not come back through the stream. Bound: one for each site.
+        self._switching: dict[str, SiteSwitch] = {}
 
     def begin(self, view: View) -> None:
         """This member coordinates this view, and perhaps has coordinated the one before."""
@@ -61,10 +67,31 @@ class Coordination:
         """This member begins to coordinate, or its site has merged."""
         self.retention.start_over()
         self._least_pace.start()
+        self._switching.clear()
 
     def end(self) -> None:
         """This member does not coordinate, or leaves."""
         self.active = False
+
+    def switch(self, site: str, is_offline: bool) -> list[Effect]:
+        """An operator wants a site offline, or online again: put it into the stream, or ask the coordinator to."""
+        state, entry = self._state, SiteSwitch(site, is_offline)
+        if state.view is None or site not in state.sites:
+            return []
+        if not self.active:
+            coordinator = state.view.coordinator
+            request = Frame(self._me, coordinator, (SwitchRequest(site, is_offline),))
+            return [Down(request)] if coordinator != self._me else []
+        before = self._switching.get(site)
+        if (site in state.switches.offline if before is None else before.is_offline) is not is_offline:
+            self._switching[site] = entry
+            self._injector.cast(entry)
+        return []
+
+    def switched(self, entry: SiteSwitch) -> None:
+        """A switch has come back through the stream."""
+        if self._switching.get(entry.site) == entry:
+            del self._switching[entry.site]
 
     def due(self, now: float) -> None:
         """Cast what is due now."""

@@ -7,7 +7,7 @@ next relay of its site is expected within moments and perhaps only this side can
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from relay.gateway.connections import Place
@@ -28,8 +28,17 @@ class _Target:
 class Dialer:
     """Bound: one attempt at a time per configured place."""
 
-    def __init__(self, peers: Mapping[str, tuple[Place, ...]], retry_s: float, retry_s_max: float, rng: random.Random) -> None:
+    def __init__(
+        self,
+        peers: Mapping[str, tuple[Place, ...]],
+        retry_s: float,
+        retry_s_max: float,
+        rng: random.Random,
+        offline: Container[str] = (),
+    ) -> None:
+        """`peers` may change (`change`). `offline`: the sites that are not to be called at present."""
         self.attempts = 0
+        self._offline = offline
         self._peers = peers
         self._retry_s = retry_s
         self._retry_s_max = retry_s_max
@@ -44,6 +53,11 @@ class Dialer:
             (site, place): _Target(site, place, now) for site in sorted(self._peers) for place in self._peers[site]
         }
 
+    def change(self, now: float) -> None:
+        """The places have changed: call new ones at once, and those that are gone no more."""
+        places = [(site, place) for site in sorted(self._peers) for place in self._peers[site]]
+        self._targets = {each: self._targets.get(each) or _Target(*each, now) for each in places}
+
     def stop(self) -> None:
         """Make no more calls."""
         self._targets.clear()
@@ -52,7 +66,7 @@ class Dialer:
         """The sites and places to call now; each call then ends with `failed`, also after a connection was made."""
         calls: list[tuple[str, Place]] = []
         for target in self._targets.values():
-            if target.due <= now and not target.underway and target.site not in self._linked:
+            if target.due <= now and self._waits(target):
                 target.underway = True
                 calls.append((target.site, target.place))
         self.attempts += len(calls)
@@ -84,5 +98,8 @@ class Dialer:
                 target.due = now + self._retry_s * 2**-HASTE * self._rng.uniform(0.0, 1.0)
 
     def deadline(self) -> float | None:
-        waiting = [each.due for each in self._targets.values() if not each.underway and each.site not in self._linked]
-        return min(waiting, default=None)
+        return min([each.due for each in self._targets.values() if self._waits(each)], default=None)
+
+    def _waits(self, target: _Target) -> bool:
+        """Whether a place is to be called when it is due."""
+        return not target.underway and target.site not in self._linked and target.site not in self._offline

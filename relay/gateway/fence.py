@@ -35,6 +35,8 @@ class HelloRefusal(StrEnum):
     CERTIFICATE = "certificate"
     #: The address that was called is configured for another site.
     WRONG_SITE = "wrong_site"
+    #: An operator of this site has taken the peer's site offline.
+    OFFLINE = "offline"
     #: A later relay of the peer's lineage is known.
     STALE_EPOCH = "stale_epoch"
     #: The peer's lineage has a link already, which is preferred.
@@ -67,6 +69,8 @@ class Fence:
         if found is not None:
             reason, sentence = found
             return Refusal(reason, self._say(hello.site, sentence))
+        if hello.site in self._state.switches.offline:
+            return Refusal(HelloRefusal.OFFLINE)
         share = share_of(link.session.local).number
         if share != share_of(hello).number:
             return Refusal(HelloRefusal.SHARE)

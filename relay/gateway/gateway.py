@@ -18,29 +18,23 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from relay.events import BridgeClose, BridgeClosed, BridgeConnected, BridgeReceived, BridgeSend, BridgeWritten, Dial, DialFailed
-from relay.gateway.connections import Call, Close, ConnectionId, Ending, LinkEffect, Place, RouteId, Send, Via
+from relay.gateway.connections import Call, Close, ConnectionId, Ending, LinkEffect, RouteId, Send, Via
 from relay.gateway.coordination import Coordination
 from relay.gateway.injector import Injector
+from relay.gateway.levels import gateway_levels
 from relay.gateway.link_table import Connection, Key
 from relay.gateway.peering import Arrived, GatewayConfig, Peering, Piece
-from relay.gateway.routes import ROUTES_MAX, Broken, Came, Ended, Opened, RouteEvent, Routes, RoutesConfig, Written
+from relay.gateway.places import Places
+from relay.gateway.routes import Broken, Came, Ended, Opened, RouteEvent, Routes, RoutesConfig, Written
 from relay.gateway.watermarks import Watermarks, admitted_by
 from relay.gateway.wire import ForOne
-from relay.replica.entries import (
-    Configured,
-    HeldFor,
-    Masters,
-    Relayed,
-    RemoteView,
-    SiteDown,
-    UnicastRefusal,
-)
+from relay.replica.entries import Configured, HeldFor, Masters, Relayed, RemoteView, SiteDown, SiteSwitch, UnicastRefusal
 from relay.replica.outcome import Outcome
 from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
 from relay.replica.shares import Share
 from relay.replica.state import ReplicatedState
-from sitestack.model.address import Address
+from sitestack.model.address import Address, Physical
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.view import View
@@ -53,17 +47,15 @@ class Gateway:
     """Bounds: those of its parts. Collected acknowledgements are cast, and so empty again, at the end of each turn."""
 
     def __init__(self, local: Local, config: GatewayConfig, routes: RoutesConfig, state: ReplicatedState, pace: Pace) -> None:
-        places: dict[str, tuple[Place, ...]] = {**config.peers, **{site: (Via(hop),) for site, hop in routes.via.items()}}
+        self.places = Places(config.peers, routes.via)
         self.config = config
-        #: All other sites in this member's configuration, in order of their names.
-        self.sites = tuple(sorted(places))
         self._injector = Injector(local.address)
         self._me = local.address
         self._state = state
         self._watermarks = Watermarks(state)
-        self._peering = Peering(local, config, places, state, self._watermarks, self._injector)
+        self._peering = Peering(local, config, self.places.of, state, self._watermarks, self._injector)
         self._table = self._peering.table
-        self._coordination = Coordination(local.address, config, places, state, pace, self._table, self._injector)
+        self._coordination = Coordination(local.address, config, self.places.of, state, pace, self._table, self._injector)
         self._routes = Routes(local, routes, config.link, self._table)
         #: True when a share may fall to this member amid a view: then it keeps up what a relay knows of the view.
         self._may_relay = config.masters > 1
@@ -103,16 +95,7 @@ class Gateway:
 
     def levels(self) -> dict[str, Level]:
         """How full each bounded queue and table is."""
-        injector, routes, config = self._injector, self._routes, self.config
-        return {
-            # Bytes of batches of other sites that wait for their place in this site's stream.
-            "waiting_bytes": Level.of(injector.waiting_bytes, config.waiting_bytes_max, high=injector.waiting_bytes_high),
-            # Bytes of routes' pieces, on the link where most of them wait.
-            "routed_bytes": Level.of(routes.queued_bytes, config.link.routed_bytes_max, high=routes.queued_bytes_high),
-            "routes": Level.of(len(routes), ROUTES_MAX, "each is a link"),
-            # Connections that other relays have made to this one.
-            "connections": Level.of(self._peering.accepted, config.connections_max, "a relay has one for each link"),
-        }
+        return gateway_levels(self._injector, self._routes, self._peering, self.config)
 
     # -- views of this site --------------------------------------------------------------------------------------------
 
@@ -206,6 +189,8 @@ class Gateway:
         effects = self._injector.delivered() if mine else []
         if isinstance(entry, HeldFor):
             effects += self._coordination.retention.compare()
+        elif isinstance(entry, SiteSwitch):
+            self._coordination.switched(entry)
         if self.active or self._may_relay:
             for admitted in admitted_by(frame, entry, outcome):
                 self._table.acknowledge(self._watermarks.admitted(admitted))
@@ -225,6 +210,8 @@ class Gateway:
                 effects += self._carry(self._peering.ended(site, outcome.ended, now), now)
             case SiteDown():
                 effects += self._carry(self._peering.went_down(entry, now), now)
+            case SiteSwitch():
+                effects += self._carry(self._peering.switched(entry, now), now)
             case HeldFor() if outcome.position is not None:
                 self._watermarks.appended(frame.stream, frame.seqno, outcome.position)
         return effects
@@ -264,6 +251,17 @@ class Gateway:
         """Another member's configuration names other sites than those that the stream is held for."""
         self._coordination.retention.heard(member, entry)
         self._waiting_since = now
+
+    def change_peers(self, peers: Mapping[str, tuple[Physical, ...]], now: float) -> list[Effect]:
+        """This member's configuration has these neighbours from now on: call new ones, and end links to those that are gone."""
+        self._waiting_since = now
+        effects = self._carry(self._peering.change_places(self.places.change(peers), now), now)
+        return [*effects, *self._coordination.retention.change(self.places.sites)]
+
+    def switch(self, site: str, is_offline: bool, now: float) -> list[Effect]:
+        """An operator wants another site offline, or online again, as this member or another one was told."""
+        self._waiting_since = now
+        return self._coordination.switch(site, is_offline)
 
     # -- TCP connections: events of the shell --------------------------------------------------------------------------
 

@@ -40,6 +40,12 @@ class Connection:
         peer = self.session.peer
         return (peer.site, peer.lineage) if peer is not None and self.session.accepted else None
 
+    @property
+    def site(self) -> str:
+        """The site of which the other end is a relay, or should be; empty while nobody knows."""
+        peer = self.session.peer
+        return peer.site if peer is not None else self.dialed[0] if self.dialed is not None else ""
+
 
 class LinkTable:
     """Table of the connections. Bounds: `Peering` limits their number, `LinkConfig` what each of them holds."""

@@ -23,7 +23,7 @@ from relay.gateway.receiver import LinkReceiver
 from relay.gateway.session import LinkConfig
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Ack, Bye, ForOne, Hello, Routed
-from relay.replica.entries import LinkUp, SiteDown
+from relay.replica.entries import LinkUp, SiteDown, SiteSwitch
 from relay.replica.remote_site import Admission
 from relay.replica.shares import Share
 from relay.replica.state import ReplicatedState
@@ -95,7 +95,7 @@ class Peering:
         self._injector = injector
         self._fence = Fence(places, state, self.table)
         self._receiver = LinkReceiver(local.site, state, injector, self._grace.going_down)
-        self._dialer = Dialer(places, config.dial_s, config.dial_s_max, local.rng)
+        self._dialer = Dialer(places, config.dial_s, config.dial_s_max, local.rng, state.switches.offline)
         self._acks = Acknowledgements(state)
         self._role: Role | None = None
 
@@ -169,6 +169,13 @@ class Peering:
     def closed(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
         """The connection has ended."""
         return self._forget(connection, now) if connection in self.table.connections else []
+
+    def change_places(self, gone: Sequence[str], now: float) -> list[LinkEffect]:
+        """The places of other sites have changed, and these sites have none any more."""
+        if self.view is None:
+            return []
+        self._dialer.change(now)
+        return self._close_those_to(gone, Ending.REMOVED, now)
 
     def expect(self, site: str, now: float) -> None:
         """The neighbour on the way to a site is linked again: call that site soon."""
@@ -292,6 +299,19 @@ class Peering:
         A relay that still speaks for one has not installed the merge view. It links anew, and entries are held for it again.
         """
         return self._close_links([(site, name) for name in lineages], Ending.ENDED, now)
+
+    def switched(self, entry: SiteSwitch, now: float) -> list[LinkEffect]:
+        """A site was taken offline: close its connections, and drop what came over them; or online: call it at once."""
+        if not entry.is_offline:
+            self.expect(entry.site, now)
+            return []
+        self._receiver.reset(entry.site)
+        return self._close_those_to([entry.site], Ending.OFFLINE, now)
+
+    def _close_those_to(self, sites: Sequence[str], reason: Ending, now: float) -> list[LinkEffect]:
+        """Close all connections to these sites, links or not yet."""
+        found = [connection for connection, each in self.table.connections.items() if each.site in sites]
+        return [effect for connection in found for effect in self._close(connection, reason, now)]
 
     def _close_links(self, keys: Sequence[Key], reason: Ending, now: float) -> list[LinkEffect]:
         links = [self.table.links[key] for key in keys if key in self.table.links]

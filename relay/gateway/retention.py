@@ -64,6 +64,14 @@ class Retention:
         self._compared = sites
         return effects
 
+    def change(self, peers: Iterable[str]) -> list[Effect]:
+        """This member's configuration names these sites from now on: tell the coordinator, whatever it was told before."""
+        self._peers = tuple(sorted(peers))
+        view = self._state.view
+        if view is None or view.coordinator == self._me:
+            return []
+        return [Down(Frame(self._me, view.coordinator, (Configured(self._peers),)))]
+
     def heard(self, member: Address, entry: Configured) -> None:
         """Another member has told this coordinator its configuration."""
         if member in self._others or len(self._others) < ADDRESSES_MAX:

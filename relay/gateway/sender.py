@@ -39,6 +39,8 @@ class LinkSender:
         self._watermarks = watermarks
         #: The origins that this connection carries; with several relays, when the views go.
         self._share = WHOLE
+        #: The site at the other end; empty before its HELLO.
+        self._peer = ""
         self._views: ViewOrder | None = None
         #: Position in the buffer of the next entry to look at; None before the peer's STATE.
         self._cursor: int | None = None
@@ -59,7 +61,7 @@ class LinkSender:
 
     def restrict(self, share: Share, peer: tuple[str, ViewId]) -> None:
         """Carry only the origins of this share to the peer, the relay of this site and lineage. Before its STATE."""
-        self._share = share
+        self._share, self._peer = share, peer[0]
         self._views = None if share == WHOLE else ViewOrder(self._state, *peer)
 
     # -- STATE and ACK of the peer -------------------------------------------------------------------------------------
@@ -194,7 +196,8 @@ class LinkSender:
 
     def _skip_to(self, origin: Address, start: int) -> None:
         for gone, reason in self._state.buffer.reasons(origin, self._sent.get(origin, 0) + 1, start - 1):
-            self._tell_gap(origin, gone, reason)
+            for part, why in self._state.switches.explain(self._peer, origin, gone, reason):
+                self._tell_gap(origin, part, why)
 
     def _tell_gap(self, origin: Address, gone: Run, reason: GapReason) -> None:
         self._ahead.append(encode(RemoteGap(self._site, origin, gone.first, gone.last, reason)))

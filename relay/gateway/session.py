@@ -206,6 +206,8 @@ class LinkSession:
     def _first(self, frame: Header) -> None:
         if isinstance(frame, Hello):
             self.peer = frame
+            # Now, since STATE may have come in one piece with HELLO, and says from where to send.
+            self._sender.restrict(self.share, (frame.site, frame.lineage))
             self._hello_due = self._heard + self._config.timeout_s  # the peer's STATE may take another round trip
             self._parser.bytes_max = self._config.frame_bytes_max
         elif not isinstance(frame, Bye):
@@ -220,7 +222,6 @@ class LinkSession:
         """
         assert self.peer is not None
         self.accepted = True
-        self._sender.restrict(self.share, (self.peer.site, self.peer.lineage))
         self._answers.append(self._state_frame(admitted))
         self.acknowledge(stable)
 

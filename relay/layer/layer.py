@@ -15,20 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from relay.events import (
-    BridgeClosed,
-    BridgeConnected,
-    BridgeReceived,
-    BridgeWritten,
-    Budget,
-    DialFailed,
-    Pacing,
-)
+from relay.events import BridgeClosed, BridgeConnected, BridgeReceived, BridgeWritten, DialFailed, Pacing
 from relay.gateway.connections import Ending
 from relay.gateway.gateway import Gateway, GatewayConfig
 from relay.gateway.peering import Arrived
 from relay.gateway.routes import RoutesConfig
 from relay.layer.handover import Giver, Taker
+from relay.layer.orders import order_handlers
 from relay.layer.statistics import RelayStatistics, relay_levels, relay_statistics
 from relay.replica import entries as wire
 from relay.replica.buffer import ON_THEIR_WAY_BYTES, BufferConfig
@@ -43,17 +36,7 @@ from relay.unicast.forwarding import UnicastRoutes, unacknowledged
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import Address, ProxyUUID
-from sitestack.model.events import (
-    Blocked,
-    Disconnect,
-    Event,
-    Held,
-    Left,
-    Stable,
-    Unblocked,
-    Undeliverable,
-    ViewInstalled,
-)
+from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, Unblocked, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.handover_events import Fetched, Fetching, Offered
 from sitestack.model.level import Level
@@ -110,8 +93,8 @@ class RelayLayer(Layer):
         #: Handlers of events from above: the application's, and the shell's about its connections.
         self._from_above: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
             **self.site_state.from_above,
+            **order_handlers(self.gateway, self.state.buffer, self._taker),
             Disconnect: self._disconnect,
-            Budget: self._change_budget,
             BridgeConnected: self.gateway.connected,
             BridgeReceived: self._bridge_received,
             BridgeWritten: self.gateway.written,
@@ -141,6 +124,7 @@ class RelayLayer(Layer):
             wire.UnicastReply: self._unicast,
             **dict.fromkeys(STATE_FRAMES.values(), self.site_state.up),
             wire.Configured: self._configured,
+            wire.SwitchRequest: self._switch_requested,
             wire.HeldRequest: self._handover,
             wire.HeldChunk: self._handover,
         }
@@ -288,10 +272,10 @@ class RelayLayer(Layer):
         self.gateway.heard(frame.source, entry, now)
         return []
 
-    def _change_budget(self, event: Budget, now: float) -> list[Effect]:
-        self.state.buffer.change_budget(event.entries, event.bytes)
-        self._taker.bytes.bound = event.bytes + ON_THEIR_WAY_BYTES
-        return []
+    def _switch_requested(self, frame: Frame, now: float) -> list[Effect]:
+        entry = frame.headers[-1]
+        assert isinstance(entry, wire.SwitchRequest)
+        return self.gateway.switch(entry.site, entry.is_offline, now)
 
     def _disconnect(self, event: Disconnect, now: float) -> list[Effect]:
         """Leave as soon as all unicasts are answered, at the latest after `leave_wait_s`."""

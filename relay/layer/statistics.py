@@ -27,6 +27,8 @@ class SiteStatistics:
     linked: bool
     #: Whether it was taken out of the global view, because it had no link for the grace time.
     down: bool
+    #: Whether an operator of this site has taken it offline.
+    offline: bool
     #: Whether it is too slow for senders to wait for it.
     slow: bool
     #: Whether relayed multicasts wait for it now, because it lags by the whole budget.
@@ -58,7 +60,7 @@ def relay_statistics(
     state: ReplicatedState, gateway: Gateway, waited_for: Collection[str], site_state: SiteState, now: float
 ) -> RelayStatistics:
     """Statistics of every other site that is configured or known. `waited_for`: the sites that senders wait for."""
-    names = sorted({*gateway.sites, *state.sites, *state.remotes})
+    names = sorted({*gateway.places.of, *state.sites, *state.remotes})
     masters = () if state.view is None else tuple([state.view.name_of(member) for member in state.masters])
     sites = tuple([_site(name, state, gateway, waited_for, now) for name in names])
     return RelayStatistics(sites, masters, site_state.statistics())
@@ -85,14 +87,16 @@ def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRout
 
 def _site(name: str, state: ReplicatedState, gateway: Gateway, waited_for: Collection[str], now: float) -> SiteStatistics:
     buffer, remote, pinning = state.buffer, state.remotes.get(name), state.pinning(name)
+    is_offline = name in state.switches.offline
     lineages = [lineage for lineage in pinning if lineage.view is not None] or pinning
-    behind = min([lineage.lacks_from(buffer) for lineage in lineages], default=buffer.first)
+    behind = min([lineage.lacks_from(buffer) for lineage in lineages], default=buffer.end if is_offline else buffer.first)
     pinned = min([lineage.lacks_from(buffer) for lineage in pinning], default=behind)
     messages, size = buffer.held_from(behind) if behind < buffer.end else (0, 0)
     return SiteStatistics(
         site=name,
         linked=gateway.linked(name),
         down=remote is not None and remote.down,
+        offline=is_offline,
         slow=any(lineage.is_slow for lineage in pinning),
         waited_for=name in waited_for,
         behind_entries=buffer.end - behind,

@@ -224,6 +224,10 @@ class Bridge:
                 connection.scope.cancel()
         return True
 
+    def forget_troubles(self) -> None:
+        """Other addresses are called from now on: forget what was wrong with those that were called."""
+        self._proving.forget_troubles()
+
     # -- making connections ----------------------------------------------------------------------------------------
 
     async def _accept(self, stream: trio.SocketStream) -> None:

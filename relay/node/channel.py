@@ -18,9 +18,12 @@ from relay.events import (
     GlobalView,
     Misconfigured,
     Pacing,
+    Peers,
     Role,
+    SiteSwitched,
     SlowSite,
     StateProgress,
+    SwitchSite,
     Unreachable,
 )
 from relay.journal.recorder import RELAY_RECORDS
@@ -63,6 +66,9 @@ from sitestack.transport.router_links import RouterStatistics
 from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.shared import SharedTransport
 
+#: Seconds within which the site takes another one offline or online, unless it has no coordinator; and between two attempts.
+SWITCH_S, SWITCH_AGAIN_S = 15.0, 1.0
+
 log = structlog.get_logger()
 
 
@@ -103,9 +109,10 @@ class RelayChannel(Channel[BetweenSites]):
             Misconfigured: self._log_misconfigured,
             Pacing: self._pace,
             SlowSite: self._log_slow,
+            SiteSwitched: self._note_switched,
             StateProgress: self._log_state,
         }
-        shown = frozenset[type[Event]]({GlobalView, Unreachable})
+        shown = frozenset[type[Event]]({GlobalView, SiteSwitched, Unreachable})
         [self._flow_control] = [layer for layer in stack.layers if isinstance(layer, FlowControl)]
         [self._relay] = [layer for layer in stack.layers if isinstance(layer, RelayLayer)]
         super().__init__(local, stack, transport, config, recorder, state, Extension(handlers, shown, self._bridged))
@@ -118,6 +125,7 @@ class RelayChannel(Channel[BetweenSites]):
         self._bridge: Bridge | None = None
         self._global_view: GlobalView | None = None
         self._role: Role | None = None
+        self._switched = trio.Event()
 
     @property
     def global_view(self) -> GlobalView | None:
@@ -170,6 +178,35 @@ class RelayChannel(Channel[BetweenSites]):
     def change_budget(self, entries: int, size: int) -> None:
         """Hold so many batches and views, and so many bytes, for other sites from now on."""
         self.hand_in(Budget(entries, size))
+
+    def change_peers(self, config: NodeConfig) -> None:
+        """Link to the peers of this configuration from now on: new ones are called, and those that are gone are left."""
+        before, self._known_sites = self._known_sites, config.peer_sites()
+        for site in [each for each in self._known_sites if each not in before]:
+            log.info("site is a peer now: messages are held for it, and it is called", site=site)
+        for site in [each for each in before if each not in self._known_sites]:
+            log.warning("site is no peer any more: its link is closed, and in the end nothing is held for it", site=site)
+        if self._bridge is not None:
+            self._bridge.forget_troubles()
+        self.hand_in(Peers(config.neighbours()))
+
+    async def switch_site(self, site: str, *, offline: bool) -> bool:
+        """Take another site offline, or online again, for all members of this one (`SiteSwitched`).
+
+        While it is offline nothing is held for it and nobody waits for it; what it misses it is told as a gap when it is linked
+        again. Returns whether it is done: not, when this site has had no coordinator for `SWITCH_S`. Then it may still come.
+        Raises LocalError for a site that is not configured.
+        """
+        if site not in self._known_sites:
+            raise LocalError(f"{site} is no other site that this one is configured to be linked to.")
+        with trio.move_on_after(SWITCH_S):
+            while (site in self._relay.state.switches.offline) is not offline:
+                switched = self._switched
+                self.hand_in(SwitchSite(site, offline))  # again and again: the word may be lost with a coordinator
+                with trio.move_on_after(SWITCH_AGAIN_S):
+                    await switched.wait()
+            return True
+        return False
 
     def fetch_state(self, *sites: str) -> None:
         """Replace the application's state by that of another site, as after a gap: the first of these that gives it.
@@ -266,6 +303,16 @@ class RelayChannel(Channel[BetweenSites]):
 
     def _pace(self, event: Pacing) -> None:
         self.hold_back(bool(event.sites))
+
+    def _note_switched(self, event: SiteSwitched) -> None:
+        self._switched.set()
+        self._switched = trio.Event()
+        if event.is_offline:
+            log.warning(
+                "site is offline, says the operator: nothing is held for it, and what it misses is a gap", site=event.site
+            )
+        else:
+            log.info("site is online again, says the operator", site=event.site)
 
     def _log_slow(self, event: SlowSite) -> None:
         if event.is_slow:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from relay.node.config_keys import Key, find_keys
+from relay.node.reload import MAY_CHANGE
 from relay.node.settings import DERIVED, NodeConfig
 from sitestack.model.address import Physical
 
@@ -50,7 +51,8 @@ def _lines(keys: Iterable[Key]) -> Iterator[str]:
             sections[key.path], about[key.path] = [], key.what
         else:
             sections[key.path.rpartition(".")[0]].append(key)
-    yield _HEAD
+    taken = ", ".join([f"`{path}`" for path in MAY_CHANGE])
+    yield f"{_HEAD}\nOn SIGHUP a running node takes from the changed file: {taken}. Of every other key it says why not.\n"
     for path, inside in sections.items():
         yield f"## {path or 'At the top'}\n"
         if path:

@@ -19,6 +19,7 @@ from relay.events import GlobalView, Role, Unreachable
 from relay.journal import JournalOptions, JournalStore
 from relay.journal.retention import Retention
 from relay.node.channel import RelayChannel, open_channel
+from relay.node.control_socket import open_control_socket, take_orders
 from relay.node.door import Door
 from relay.node.event_lines import EventLines
 from relay.node.event_output import EventOutput
@@ -29,7 +30,7 @@ from relay.node.log_output import LogOutput
 from relay.node.logs import set_level
 from relay.node.loop_watch import LoopWatch
 from relay.node.readable import ReadableLines
-from relay.node.reload import compare
+from relay.node.reload import PEERS, applied, compare
 from relay.node.settings import NodeConfig
 from relay.node.slow_members import SlowMembers
 from relay.node.status import Identity, NodeStatistics, NodeStatus
@@ -77,8 +78,13 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
     path = options.status or socket_path(run_directory(), config.site, config.name)
     node = _Node(config, options, log)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
+        async with (
+            open_status_socket(path) as listener,
+            open_control_socket(path) as orders,
+            trio.open_nursery() as nursery,
+        ):
             nursery.start_soon(answer_status, listener, node.describe, node.status_door)
+            nursery.start_soon(take_orders, orders, node.switch_site, node.status_door)
             if config.http.bind is not None:
                 await _start_http(config, config.http.bind, token, node, nursery)
             nursery.start_soon(node.loop.run)
@@ -100,6 +106,8 @@ class _Node:
         self._sink = None if options.events is None else LineSink(options.events)
         self._readable = options.readable
         self._reload = options.reload
+        #: True when the configuration is to be read again as soon as this member has joined.
+        self._reread_later = False
         secure = not config.security.insecure
         identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure)
         self._status = NodeStatus(identity, trio.current_time())
@@ -129,6 +137,19 @@ class _Node:
         """The channel, while messages can be published."""
         return self._channel if self._status.state == "member" else None
 
+    async def switch_site(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Take another site offline, or online again, as its operator orders. Raises LocalError."""
+        site, offline, channel = order.get("site"), order.get("offline"), self.channel()
+        if not isinstance(site, str) or not isinstance(offline, bool):
+            raise LocalError("this is no order.")
+        if channel is None:
+            raise LocalError(f"{self._config.name} of {self._config.site} is no member at present ({self._status.state}).")
+        return {"done": await channel.switch_site(site, offline=offline), "of": self._config.site}
+
+    def peer_sites(self) -> tuple[str, ...]:
+        """The sites that this node is to be linked to while it relays."""
+        return self._config.peer_sites()
+
     def count_sent(self, count: int) -> None:
         """Messages to all sites were published over HTTP."""
         self._status.sent(count)
@@ -153,6 +174,8 @@ class _Node:
         async with open_channel(self._config, journal=self._journal if self._config.journal.directory else None) as channel:
             self._channel = channel
             self._status.joined(channel.address)
+            if self._reread_later:
+                self._reread_configuration()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch, channel)
                 if self._source is not None:
@@ -185,7 +208,12 @@ class _Node:
 
     def _reread_configuration(self) -> None:
         """Take what may change; of the rest a sentence each. A file that is wrong changes nothing."""
+        channel = self._channel
         if self._reload is None:
+            return
+        if channel is None:
+            self._reread_later = True
+            self._log.info("the configuration is read again once this member has joined")
             return
         try:
             wanted = self._reload()
@@ -197,13 +225,12 @@ class _Node:
             self._log.warning(sentence)
         if found.changed:
             # Only what is taken, so that what is refused is said again the next time.
-            budget = replace(self._config.relay.budget, entries=wanted.relay.budget.entries, bytes=wanted.relay.budget.bytes)
-            relay, log = replace(self._config.relay, budget=budget), replace(self._config.log, level=wanted.log.level)
-            self._config = replace(self._config, relay=relay, log=log)
+            self._config = applied(self._config, found.changed)
             if self._log_output is not None:
-                set_level(self._log_output, wanted.log.level)
-            if self._channel is not None:
-                self._channel.change_budget(budget.entries, self._config.held_bytes_max())
+                set_level(self._log_output, self._config.log.level)
+            channel.change_budget(self._config.relay.budget.entries, self._config.held_bytes_max())
+            if PEERS in found.changed:
+                channel.change_peers(self._config)
         self._log.info("configuration read again", changed=found.changed, refused=len(found.refused))
 
     async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
@@ -344,7 +371,7 @@ async def _start_http(
     assert node.ring is not None, "a node that serves has a ring"
     served = Served(
         node.describe,
-        config.peer_sites(),
+        node.peer_sites,
         node.ring,
         node.channel,
         node.count_sent,

@@ -89,6 +89,10 @@ class Proving:
             raise
         return proved, site
 
+    def forget_troubles(self) -> None:
+        """The addresses of other sites have changed: whoever is no use now is found again."""
+        self._troubles.clear()
+
     def heard(self, site: str) -> None:
         """A relay of this site that was called has said something, so it takes this site for what it is."""
         self._troubles.pop(site, None)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
 
-from relay.events import Certainty, Duty, GlobalView, Role, Unreachable
+from relay.events import Certainty, Duty, GlobalView, Role, SiteSwitched, Unreachable
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import ProxyUUID
 from sitestack.model.events import Event
@@ -26,6 +26,7 @@ _GONE = {
     GapReason.BUDGET: "its site could not hold them any longer",
     GapReason.TOO_LARGE: "too large for the link",
     GapReason.NOT_HELD: "its site no longer has them",
+    GapReason.OFFLINE: "this site was offline for its own",
     GapReason.OTHER_PART: "delivered by another part of this site while it was split",
     GapReason.BACKLOG: "not taken in time by this program",
 }
@@ -54,6 +55,8 @@ class ReadableLines:
                 return [f"-- everywhere: {_by_site(item)}"]
             case Role():
                 return [" ".join(["-- this member", _DUTIES[item.duty], *item.sites])]
+            case SiteSwitched():
+                return [f"-- {escaped(item.site)} is {'offline' if item.is_offline else 'online again'}, says the operator"]
             case Gap():
                 origin = self._name(ProxyUUID(item.origin, item.site))
                 return [f"-- {_count(item)} of {origin} will not come: {_GONE.get(item.reason, item.reason.value)}"]

@@ -23,7 +23,7 @@ def why_not_ready(status: Mapping[str, Any], peers: Sequence[str], members: int 
     if not status["view"]:
         reasons.append("the node has no view")
     if status["role"] in _COORDINATING:
-        linked = {link["site"]: link["linked"] for link in status["links"]}
+        linked = {link["site"]: link["linked"] or link.get("offline") for link in status["links"]}
         reasons += [f"there is no link to {site}" for site in peers if not linked.get(site)]
     view = status["global_view"]
     seen = sum(len(names) for names in view["sites"].values()) if view else 0

@@ -161,6 +161,10 @@ class NodeConfig(SiteConfig):
         bridge = self.relay.bridge
         return tuple([site for site in {**bridge.peers, **bridge.via} if site != self.site])
 
+    def neighbours(self) -> dict[str, tuple[Physical, ...]]:
+        """The addresses of each site that this one is linked to directly, and none of this one: a file may name all sites."""
+        return {site: places for site, places in self.relay.bridge.peers.items() if site != self.site}
+
     def has_bridge(self) -> bool:
         """Whether relays of other sites connect to this one, or are called."""
         return bool(self.peer_sites()) or self.relay.bridge.bind is not None
@@ -179,13 +183,12 @@ class NodeConfig(SiteConfig):
         return min(_BUFFER.budget_bytes, carried) if given is None else given
 
     def relay_layer(self) -> RelayConfig:
-        """The configuration of the relay layer. This site is left out, because one file may name all sites."""
+        """The configuration of the relay layer, without this site."""
         relay = self.relay
         via = {site: hop for site, hop in relay.bridge.via.items() if site != self.site}
-        peers = {site: places for site, places in relay.bridge.peers.items() if site != self.site}
         return RelayConfig(
             gateway=GatewayConfig(
-                peers=peers,
+                peers=self.neighbours(),
                 link=relay.link,
                 grace_s=relay.grace_s,
                 pace_min_bytes_s=relay.pace_min_bytes_s,

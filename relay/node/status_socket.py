@@ -58,7 +58,7 @@ async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
     await _claim(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        _bind(sock, path)
+        bind_private(sock, path)
     except OSError as error:
         sock.close()
         raise ConfigurationError(f"{path}: the status socket cannot be made: {error.strerror}.") from error
@@ -66,7 +66,7 @@ async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
         async with trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener:
             yield listener
     finally:
-        _remove(path)
+        remove(path)
 
 
 async def answer_status(listener: trio.SocketListener, status: Callable[[], dict[str, Any]], door: Door) -> None:
@@ -119,7 +119,7 @@ async def _claim(path: Path) -> None:
     try:
         await fetch_status(path)
     except OSError:
-        _remove(path)
+        remove(path)
     else:
         raise ConfigurationError(f"{path}: a node of this site and name is running already; give this one another --name.")
 
@@ -140,12 +140,13 @@ def _prepare(path: Path) -> bool:
     return path.is_socket()
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a socket, if it is there."""
     with suppress(OSError):
         path.unlink()
 
 
-def _bind(sock: socket.socket, path: Path) -> None:
+def bind_private(sock: socket.socket, path: Path) -> None:
     """Bind with restricted rights from the start, so that other users can never connect."""
     before = os.umask(0o177)
     try:

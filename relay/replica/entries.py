@@ -103,6 +103,14 @@ class Masters(Header):
 
 
 @dataclass(frozen=True, slots=True)
+class SiteSwitch(Header):
+    """From this entry on a site is offline, or online again, because an operator of this site says so (`switches.py`)."""
+
+    site: str
+    is_offline: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Through(Header):
     """On top of an entry that a master has brought, which does not coordinate: to the coordinator, and then in the stream.
 
@@ -117,8 +125,9 @@ class Through(Header):
 class RemoteGap(Header):
     """A site no longer holds these messages, `first` to `last`, of its member. The same frame crosses the bridge (R21).
 
-    `reason`: `budget` (dropped so that the budget holds), `too_large` (no frame of the link can hold them) or `not_held`
-    (dropped when every site had them for which they were held, or before the relay that says so knew of them).
+    `reason`: `budget` (dropped so that the budget holds), `too_large` (no frame of the link can hold them), `offline` (not held
+    for a site that was offline) or `not_held` (dropped when every site had them for which they were held, or before the relay
+    that says so knew of them).
     """
 
     site: str
@@ -144,6 +153,14 @@ class Configured(Header):
     """The other sites in the sender's configuration, sent when they differ from the sites that the stream is held for."""
 
     sites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchRequest(Header):
+    """An operator has told the sender that a site is offline, or online again: put it into the stream."""
+
+    site: str
+    is_offline: bool
 
 
 # -- unicasts to other sites, inside a site --------------------------------------------------------------------------------
@@ -283,6 +300,23 @@ class RelayState(Header):
     sites: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SwitchState:
+    """What a joiner is told about a site that has been offline; the fields are those of `Switch`."""
+
+    site: str
+    number: int
+    is_offline: bool
+    until: dict[Address, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchedState(RelayState):
+    """RelayState of a site whose operator has taken another one offline, ever."""
+
+    switches: tuple[SwitchState, ...]
+
+
 HEADERS: dict[int, type[Header]] = {
     0x100: Relayed,
     0x101: RemoteView,
@@ -296,12 +330,15 @@ HEADERS: dict[int, type[Header]] = {
     0x109: LinkPace,
     0x10A: Masters,
     0x10B: Through,
+    0x10C: SiteSwitch,
     0x110: ForwardUnicast,
     0x111: DeliverUnicast,
     0x112: UnicastReply,
     0x113: Configured,
+    0x114: SwitchRequest,
     0x118: RelayState,
     0x119: HeldRuns,
     0x11A: HeldRequest,
     0x11B: HeldChunk,
+    0x11C: SwitchedState,
 }

@@ -15,6 +15,7 @@ from functools import reduce
 
 from relay.replica.entries import LineageState, RelayState, RemoteState, SiteVector
 from relay.replica.held_entries import HeldEntries, HeldEntry
+from relay.replica.switches import merge_switches, switches_of, with_switches
 from relay.replica.vectors import later, lower_of, raise_to
 from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
@@ -61,7 +62,8 @@ def _merge(one: RelayState, other: RelayState) -> RelayState:
     remotes = [_merge_remote(mine.get(site, _nothing(site)), theirs.get(site, _nothing(site))) for site in sites]
     base = _newer(one.base_view, other.base_view)
     entries, held_for = _merge_entries(one.entries, other.entries), tuple(sorted({*one.sites, *other.sites}))
-    return RelayState(other.view, 0, entries, base, produced, tuple(remotes), held_for)
+    merged = RelayState(other.view, 0, entries, base, produced, tuple(remotes), held_for)
+    return with_switches(merged, merge_switches(switches_of(one), switches_of(other)))
 
 
 def _merge_entries(one: HeldEntries, other: HeldEntries) -> HeldEntries:

@@ -53,8 +53,8 @@ class Pace:
         return floor is not None and self._is_at_budget(floor, 6)
 
     def waits_however_long(self, site: str) -> bool:
-        """True when the operator wants senders to wait for this site also while it is down or slow."""
-        return self._when_down.get(site) == "wait"
+        """True when the operator wants senders to wait for this site also while it is down or slow, though not offline."""
+        return self._when_down.get(site) == "wait" and site not in self._state.switches.offline
 
     def _floor(self, site: str) -> int | None:
         buffer = self._state.buffer

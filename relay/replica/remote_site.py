@@ -37,6 +37,8 @@ class Admission(Enum):
     OLD_VIEW = "relay_view_duplicate"
     #: The batch was admitted, but this member had delivered it already, in its part of a split site.
     DELIVERED = "relay_delivered_before_merge"
+    #: It is about a site that the operator of this one has taken offline.
+    OFFLINE = "relay_offline"
     #: A `Relayed` without a batch, which no member sends.
     MALFORMED = "relay_malformed"
 
@@ -263,6 +265,11 @@ class Remote:
         self._settle()
         self.down = self.view is None
         return True
+
+    def close(self) -> None:
+        """The operator of this site has taken it offline: it leaves the global view, and nothing is held for any lineage."""
+        self.lineages.clear()
+        self.shown, self.down = None, True
 
     def _settle(self) -> None:
         """Show the newest view when the lineage that was shown has none any more."""

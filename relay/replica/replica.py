@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from relay.events import Baseline, GlobalView, SlowSite
+from relay.events import Baseline, GlobalView, SiteSwitched, SlowSite
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import (
     Acked,
@@ -24,6 +24,7 @@ from relay.replica.entries import (
     RemoteGap,
     RemoteView,
     SiteDown,
+    SiteSwitch,
     Trim,
 )
 from relay.replica.known import Find, completed
@@ -50,9 +51,12 @@ ENTRIES: tuple[type[Header], ...] = (
     RemoteGap,
     RemoteBaseline,
     Masters,
+    SiteSwitch,
 )
 #: Those of them that a master brings which does not coordinate (`Through`): what it has heard over its links.
 BROUGHT: tuple[type[Header], ...] = (Relayed, RemoteView, SiteDown, LinkUp, Acked, RemoteGap, RemoteBaseline)
+#: Those that bring news of the site that they name.
+_ABOUT_A_SITE = (RemoteView, SiteDown, LinkUp, LinkPace, Acked, RemoteGap, RemoteBaseline)
 
 
 class Replica:
@@ -76,6 +80,7 @@ class Replica:
             HeldFor: self._held_for,
             Trim: self._trim,
             Masters: self._masters,
+            SiteSwitch: self._switch,
         }
 
     # -- views of this site --------------------------------------------------------------------------------------------
@@ -119,9 +124,17 @@ class Replica:
 
     def apply(self, entry: Header, batch: Batch | None, now: float) -> Outcome:
         """Apply an entry, one of `ENTRIES`; `batch` is that of a `Relayed`."""
+        if self.state.switches.offline and self._is_of_offline(entry, batch):
+            return refused(Admission.OFFLINE)
         if type(entry) is Relayed:
             return refused(Admission.MALFORMED) if batch is None else self._relayed(batch)
         return self._handlers[type(entry)](entry, now)
+
+    def _is_of_offline(self, entry: Header, batch: Batch | None) -> bool:
+        """Whether an entry is about a site that is offline: it was on its way when the site was taken offline."""
+        if isinstance(entry, Relayed):
+            return batch is not None and batch.site in self.state.switches.offline
+        return isinstance(entry, _ABOUT_A_SITE) and entry.site in self.state.switches.offline
 
     def _relayed(self, batch: Batch) -> Outcome:
         answer = self.state.admit(batch)
@@ -191,6 +204,11 @@ class Replica:
     def _masters(self, entry: Masters, now: float) -> Outcome:
         self.state.masters = entry.members
         return APPLIED
+
+    def _switch(self, entry: SiteSwitch, now: float) -> Outcome:
+        if not self.state.apply_switch(entry):
+            return APPLIED
+        return Outcome(events=(SiteSwitched(entry.site, entry.is_offline), *self.update()))
 
     def _trim(self, entry: Trim, now: float) -> Outcome:
         self.state.buffer.trim(entry.position)

@@ -20,12 +20,14 @@ from relay.replica.entries import (
     RemoteGap,
     RemoteView,
     SiteDown,
+    SiteSwitch,
     SiteVector,
 )
 from relay.replica.known import Known, without
 from relay.replica.merge import merge_parts
 from relay.replica.remote_site import Admission, Lineage, Remote
 from relay.replica.shares import WHOLE, Share
+from relay.replica.switches import Switches, switches_of, with_switches
 from relay.replica.vectors import ORIGINS_MAX, bury, later, raise_to
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch
@@ -45,6 +47,8 @@ class ReplicatedState:
         self.remotes: dict[str, Remote] = {}
         #: The other sites that this site's stream is held for (`gateway/retention.py`). Empty: nothing is held.
         self.sites = sites
+        #: Those of them that an operator of this site has taken offline, ever.
+        self.switches = Switches()
         #: The members that relay, number k of them share k. Empty: the coordinator relays alone. A joiner is not handed them:
         #: it hears them in its first view, or coordinates that because all who knew are gone.
         self.masters: tuple[Address, ...] = ()
@@ -76,7 +80,9 @@ class ReplicatedState:
         """Hold a batch of this site for the other sites; returns its position in the buffer."""
         self.produced[batch.origin] = batch.last
         position = self.buffer.append(batch, None, now)
-        if any(
+        if self.switches.offline and self._is_nobody_online():
+            self.buffer.drop_through(position)
+        elif any(
             each.acked.get(batch.origin, 0) >= batch.last for other in self.remotes.values() for each in other.lineages.values()
         ):
             self._drop_acked()  # with `order: fifo` an Acked entry may be delivered before the batch that it acknowledges
@@ -90,6 +96,8 @@ class ReplicatedState:
         self.view = view
         if self.sites:
             self.buffer.append(None, view, now)
+            if self.switches.offline:
+                self._drop_acked()
         bury(self.produced, view.members)
         for remote in self.remotes.values():
             remote.keep_ahead(view.members)
@@ -160,6 +168,7 @@ class ReplicatedState:
         Returns the buffer position of the view in force when holding begins with this entry, else None.
         """
         before, self.sites = self.sites, entry.sites
+        self.switches.keep(self.sites)
         if not self.sites:
             self.buffer.drop_through(self.buffer.end - 1)
         elif not before and self.view is not None:
@@ -168,9 +177,24 @@ class ReplicatedState:
             self._drop_acked()
         return None
 
+    def apply_switch(self, entry: SiteSwitch) -> bool:
+        """Take a site offline, or online again; False when that is no news, or nothing is held for such a site."""
+        if entry.site not in self.sites or not self.switches.apply(entry, self.produced):
+            return False
+        if entry.is_offline:
+            self.remote(entry.site).close()
+            self._drop_acked()
+        return True
+
+    def _is_nobody_online(self) -> bool:
+        """True when every other site is offline: nothing is held then."""
+        return all(site in self.switches.offline for site in self.sites)
+
     def _drop_acked(self) -> int:
         """Drop the entries that all sites have for which they are held; returns how many."""
-        pins = [self.pinning(site) for site in self.sites]
+        if self.switches.offline and self._is_nobody_online():
+            return self.buffer.drop_through(self.buffer.end - 1)
+        pins = [self.pinning(site) for site in self.sites if site not in self.switches.offline]
         if not pins or not all(pins):
             return 0  # a site that has never linked has nothing yet
         waiting = [lineage for lineages in pins for lineage in lineages]
@@ -217,7 +241,8 @@ class ReplicatedState:
         buffer = self.buffer
         view = None if self.view is None else self.view.id
         entries = buffer.give() if known is None else without(buffer.give(), known)
-        return RelayState(view, buffer.first, entries, buffer.base_view, dict(self.produced), tuple(remotes), self.sites)
+        state = RelayState(view, buffer.first, entries, buffer.base_view, dict(self.produced), tuple(remotes), self.sites)
+        return with_switches(state, self.switches.give())
 
     def merge(
         self, parts: list[RelayState], members: Mapping[ViewId, Sequence[Address]], now: float
@@ -243,3 +268,6 @@ class ReplicatedState:
         self.sites = state.sites
         self.masters = ()
         self.remotes = {given.site: Remote.taken(given) for given in state.remotes}
+        self.switches.take(switches_of(state))
+        for site in self.switches.offline:
+            self.remote(site).close()  # another part of this site may have been linked to it

@@ -14,13 +14,15 @@ from sitestack.model.message import Scope
 class GapReason(StrEnum):
     """Why messages will never be delivered here."""
 
-    # The first three are reasons of another site, for messages of its members.
+    # The first four are reasons of another site, for messages of its members.
     #: They were dropped so that the budget holds.
     BUDGET = "budget"
     #: No frame of the link can hold them.
     TOO_LARGE = "too_large"
     #: Every site that they were held for had them, or they were sent before the relay that says so knew of them.
     NOT_HELD = "not_held"
+    #: The operator of their site had taken this one offline, so that nothing was held for it.
+    OFFLINE = "offline"
     #: Another part of this site delivered them while the site was split, or this member was excluded.
     OTHER_PART = "other_part"
     #: The application took nothing for so long that its site went on without waiting for it (`channel.backlog_policy: gap`).

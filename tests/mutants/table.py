@@ -23,6 +23,7 @@ from tests.mutants.short_id_mutants import SHORT_IDS
 from tests.mutants.site_mutants import PLACES_OF_MEMBERS, SEQUENCER, STRANGERS, UNICAST
 from tests.mutants.site_state_mutants import SITE_STATE
 from tests.mutants.stranger_mutants import STRANGER
+from tests.mutants.switch_mutants import SITES_OFFLINE
 from tests.mutants.turn_mutants import TURN
 
 #: Without these fixes JGroups' designs, taken by the letter, lose, repeat or misorder messages; the rest came to light later.
@@ -41,6 +42,7 @@ MUTANTS = (
     *SITE_STATE,
     *RELAY,
     *MASTERS,
+    *SITES_OFFLINE,
     *TURN,
     *BRIDGE,
     *SEAL,

@@ -10,6 +10,7 @@ _MOMENT = "two things have to cross within milliseconds: some in ten thousand se
 _FEW = "a few in a thousand seeds, sometimes none"
 _ROUTER = "the simulator has neither gossip routers nor doctors"
 _NO_STATE = "the applications of the simulator share no state"
+_NO_OPERATOR = "nobody takes a site offline in the simulator"
 
 #: Why a drop is rare -> its reason -> the test that provokes it, without `tests/`.
 _BY_WHY: dict[str, dict[str, str]] = {
@@ -114,6 +115,12 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "link_slow_frame": "relay/gateway/test_gateway.py::test_a_frame_that_never_ends_closes_the_link",
         "link_stuck": "relay/layer/test_relay_refusals.py::test_a_chunk_that_is_not_taken_closes_the_link",
         "route_refused": "relay/gateway/test_routes.py::test_a_site_that_is_not_told_to_hand_on_refuses",
+    },
+    _NO_OPERATOR: {
+        "hello_offline": "simulation/relay/test_switches.py"
+        "::test_what_a_site_misses_while_it_is_offline_is_one_gap_and_nothing_else_is_lost",
+        "relay_offline": "simulation/relay/test_switches.py"
+        "::test_with_several_relays_what_one_of_them_still_brings_is_refused_and_comes_later",
     },
     _MOMENT: {
         "before_first_view": "sitestack/layers/batching/test_batching.py"

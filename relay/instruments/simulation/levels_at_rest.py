@@ -27,7 +27,7 @@ def _relay_buffer(process: RelayProcess) -> list[str]:
     buffer, links = process.relay.state.buffer, coordinator.relay.gateway.links
     entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
     # For a site that has never been linked everything is held, within the budget.
-    lost = not all(map(process.relay.state.pinning, coordinator.relay.gateway.sites))
+    lost = not all(map(process.relay.state.pinning, coordinator.relay.gateway.places.sites))
     for site in process.relay.state.remotes:
         for name, lineage in process.relay.state.remotes[site].lineages.items():
             if (site, name) not in links:

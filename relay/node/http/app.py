@@ -28,7 +28,7 @@ class Served:
 
     describe: Describe
     #: The sites that the node is to be linked to while it relays.
-    peers: Sequence[str]
+    peers: Callable[[], Sequence[str]]
     ring: EventRing
     channel: FindChannel
     #: Counts messages to all sites that were sent.
@@ -45,7 +45,7 @@ def make_app(node: Served, token: BearerToken | None = None) -> Starlette:
     """
     access = Access(token)
     health = Health(
-        node.describe, lambda status, members: why_not_ready(status, node.peers, members), exposition, node.is_secure
+        node.describe, lambda status, members: why_not_ready(status, node.peers(), members), exposition, node.is_secure
     )
     answers = _Answers(node, has_token=token is not None)
     messages = Messages(node.channel, node.count_sent)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from relay.events import GlobalView, Role, Unreachable
+from relay.events import GlobalView, Role, SiteSwitched, Unreachable
 from relay.node.message_json import gap_object, message_objects
 from sitestack.channel.inbox import Delivery
 from sitestack.model.events import Event
@@ -19,6 +19,7 @@ KINDS = {
     "view": "View",
     "global_view": "GlobalView",
     "role": "Role",
+    "site_switched": "SiteSwitched",
     "gap": "Gap",
     "unreachable": "Unreachable",
 }
@@ -40,6 +41,8 @@ def kinds_and_objects(item: Delivery | View | Event, site: str) -> Iterator[tupl
             yield "global_view", {"sites": sites_of(item), "down": list(item.down)}
         case Role():
             yield "role", {"role": item.duty.value, "relays_to": list(item.sites)}
+        case SiteSwitched():
+            yield "site_switched", {"site": item.site, "offline": item.is_offline}
         case Gap():
             yield "gap", gap_object(item)
         case Unreachable():

@@ -138,6 +138,7 @@ def _links(links: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
     sites = {link["site"]: link for link in links}
     names = {
         "link_up": ("linked", "Whether this node has the link to the site."),
+        "site_offline": ("offline", "Whether an operator of this site has taken the other one offline."),
         "slow": ("slow", "Whether the site is below the least pace, so that nobody waits for it."),
         "waited_for": ("waited_for", "Whether messages to all sites wait for this one, which lags by the whole budget."),
         "lag_messages": ("behind_messages", "Messages of this site that are not known to be stable in the other one."),

@@ -161,6 +161,7 @@ _SCHEMAS: dict[str, _Schema] = {
     ),
     "GlobalView": _object({**_TIME, "sites": {"type": "object", "additionalProperties": _NAMES}, "down": _NAMES}),
     "Role": _object({**_TIME, "role": _word("member", "coord", "relay", "share"), "relays_to": _NAMES}),
+    "SiteSwitched": _object({**_TIME, "site": _STRING, "offline": {"type": "boolean"}}),
     "Gap": _object({"gap": {"anyOf": [_RUN, _MISSED, _object({"events": _NUMBER})]}, "reason": _STRING}, _TIME),
     "Unreachable": _object(
         {**_TIME, "target": _NAMES, "first": _NUMBER, "last": _NUMBER, "reason": _STRING, "certainty": _STRING}

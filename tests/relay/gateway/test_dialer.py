@@ -97,3 +97,28 @@ def test_after_a_link_that_the_other_side_refused_the_pauses_grow_on() -> None:
         assert due is not None
         now = max(now, due)
     assert 20 < len(times) < 80
+
+
+def test_a_place_that_is_added_is_called_at_once_one_that_is_gone_no_more_and_the_rest_as_before() -> None:
+    peers: dict[str, tuple[Place, ...]] = {"SFO": (D, E)}
+    calls = Dialer(peers, RETRY_S, RETRY_S_MAX, random.Random(1))
+    calls.start(0.0)
+    assert calls.due(0.0) == [("SFO", D), ("SFO", E)]
+    peers["SFO"] = (E, F)
+    calls.change(1.0)
+    assert calls.due(1.0) == [("SFO", F)]
+    for address in (D, E, F):
+        calls.failed("SFO", address, 1.0)
+    due = calls.deadline()
+    assert due is not None
+    assert {address for _, address in calls.due(due + RETRY_S_MAX)} == {E, F}
+
+
+def test_a_site_that_is_offline_is_not_called_until_it_is_online() -> None:
+    offline: dict[str, None] = {"SFO": None}
+    calls = Dialer(SFO, RETRY_S, RETRY_S_MAX, random.Random(1), offline)
+    calls.start(0.0)
+    assert calls.due(60.0) == []
+    assert calls.deadline() is None
+    offline.clear()
+    assert calls.due(60.0) == [("SFO", D), ("SFO", E), ("SFO", F)]

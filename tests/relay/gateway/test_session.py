@@ -7,7 +7,7 @@ import pytest
 from relay.gateway.peering import GatewayConfig
 from relay.gateway.session import ACK_DELAY_S, LinkConfig, LinkSession
 from relay.gateway.watermarks import Watermarks
-from relay.gateway.wire import Ack, Bye, Data, FrameParser, Heartbeat, Hello, RemoteUnicast, State, encode
+from relay.gateway.wire import Ack, Bye, Data, FrameParser, Heartbeat, Hello, RemoteUnicast, ShareHello, State, encode
 from relay.replica.buffer import BufferConfig
 from relay.replica.entries import SiteVector, UnicastRefusal, UnicastReply
 from relay.replica.state import ReplicatedState
@@ -65,6 +65,31 @@ def test_nothing_but_hello_leaves_before_the_peer_is_accepted() -> None:
     sent = frames(b"".join(drain(link)))
     assert sent[0] == State({})
     assert numbers(sent) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("share", [0, 1])
+def test_a_state_that_comes_in_one_piece_with_hello_is_answered_like_one_that_comes_later(share: int) -> None:
+    """A relay that is called has heard HELLO before it says its own, so both of its first frames may come at once."""
+
+    def sent(at_once: bool) -> list[Header]:
+        state = ReplicatedState("SFO", BufferConfig(), ("NYC",))
+        watermarks = Watermarks(state)
+        state.install(remote_view(1, D), 0.0)
+        watermarks.installed(alone=True)
+        for n in range(1, 9):
+            watermarks.appended(D, n, state.append(batch(n), 0.0))
+        state.buffer.trim(5)
+        said = {each: getattr(hello(), each) for each in Hello.__dataclass_fields__}
+        mine, peer = ShareHello(**said, masters=2, share=share), ShareHello(**{**said, "site": "NYC"}, masters=2, share=share)
+        link = LinkSession(mine, state, watermarks, CONFIG, 0.0)
+        first, then = encode(peer), encode(State({"SFO": SiteVector({D: 2}, remote_view(1, D).id)}))
+        link.receive(first + then if at_once else first, 0.0)
+        link.accept(None, SiteVector())
+        if not at_once:
+            link.receive(then, 0.0)
+        return frames(b"".join(drain(link)))
+
+    assert sent(at_once=True) == sent(at_once=False)
 
 
 def test_a_chunk_is_never_larger_than_configured_and_the_next_waits_for_it() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.events import Certainty, Duty, Failure, GlobalView, Role, Unreachable
+from relay.events import Certainty, Duty, Failure, GlobalView, Role, SiteSwitched, Unreachable
 from relay.node.readable import SHOWN_MAX, ReadableLines
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import Address, ProxyUUID
@@ -65,6 +65,15 @@ def test_what_will_not_come_is_said_with_the_reason() -> None:
     assert first == "-- 5 messages of D@SFO will not come: its site could not hold them any longer"
     assert second == "-- 1 message to D@SFO perhaps not delivered: timeout"
     assert ReadableLines("NYC").lost(3, "No space left on device") == ["-- 3 lines are missing here: No space left on device"]
+
+
+def test_what_the_operator_says_of_another_site_is_said() -> None:
+    gap = Gap("SFO", D, 5, 9, GapReason.OFFLINE)
+    assert shown(SiteSwitched("SFO", True), SiteSwitched("SFO", False), EVERYBODY, gap)[:2] == [
+        "-- SFO is offline, says the operator",
+        "-- SFO is online again, says the operator",
+    ]
+    assert shown(EVERYBODY, gap)[1] == "-- 5 messages of D@SFO will not come: this site was offline for its own"
 
 
 def test_who_relays_is_said() -> None:

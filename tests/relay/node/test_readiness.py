@@ -45,6 +45,11 @@ def test_a_site_that_nobody_configured_keeps_nobody_from_being_ready() -> None:
     assert why_not_ready(status(links=links), ["SFO"]) == []
 
 
+def test_a_site_that_the_operator_has_taken_offline_needs_no_link() -> None:
+    away = [{"site": "SFO", "linked": False, "offline": True}]
+    assert why_not_ready(status(role="coord", links=away), ["SFO"]) == []
+
+
 def test_who_does_not_relay_needs_no_link() -> None:
     assert why_not_ready(status(role="member", links=[{"site": "SFO", "linked": False}]), ["SFO"]) == []
 

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 import trio
 
+from relay.node.bridge import BridgeConfig
 from relay.node.config_keys import find_keys
-from relay.node.reload import MAY_CHANGE, WHY_NOT, compare
-from relay.node.settings import DERIVED, NodeConfig
+from relay.node.reload import MAY_CHANGE, PEERS, WHY_NOT, applied, compare
+from relay.node.settings import DERIVED, NodeConfig, RelaySettings, SecuritySettings
 from relay.node.status_socket import fetch_status
+from sitestack.model.address import Physical
 from tests.relay.node.test_daemon import LIMIT_S, configure, node
 
 KEYS = [key.path for key in find_keys(NodeConfig, DERIVED) if not key.is_section]
@@ -37,6 +39,38 @@ def test_every_key_is_taken_or_refused_in_a_sentence(path: str) -> None:
         assert sentence.endswith(".")
 
 
+def linked(peers: tuple[str, ...], via: dict[str, str] | None = None) -> NodeConfig:
+    places: dict[str, tuple[Physical, ...]] = {site: (Physical(f"relay.{site.lower()}", 7700),) for site in peers}
+    return NodeConfig(site="NYC", relay=RelaySettings(bridge=BridgeConfig(peers=places, via=via or {})))
+
+
+def test_peers_are_taken_and_what_is_taken_is_no_difference_the_next_time() -> None:
+    running, wanted = linked(("SFO",)), replace(linked(("SFO", "LON")), order="fifo")
+    found = compare(running, wanted)
+    assert list(found.changed) == [PEERS]
+    assert [sentence.split(":")[0] for sentence in found.refused] == ["order"]
+    after = applied(running, found.changed)
+    assert after == linked(("SFO", "LON"))
+    assert compare(after, wanted).changed == {}
+
+
+def test_peers_that_a_route_goes_by_are_taken_with_a_restart_only() -> None:
+    found = compare(linked(("SFO",), {"LON": "SFO"}), linked(("LON", "SFO")))
+    assert found.changed == {}
+    why = dict(sentence.split(": ", 1) for sentence in found.refused)
+    assert "relay.bridge.via has changed with it" in why[PEERS]
+    assert why["relay.bridge.via"].endswith("restart the members one by one.")
+
+
+def test_who_was_started_without_links_has_no_certificates_for_peers() -> None:
+    alone = replace(linked(()), security=SecuritySettings(keys="keys/NYC"))
+    [sentence] = compare(alone, applied(alone, {PEERS: linked(("SFO",)).relay.bridge.peers})).refused
+    assert sentence == (
+        f"{PEERS}: is not taken while the member runs; this member was started without links, and so without certificates: "
+        "restart it."
+    )
+
+
 def test_every_reason_is_for_a_key_that_there_is() -> None:
     assert all(any(f"{key}.".startswith(f"{beginning}.") for key in KEYS) for beginning in WHY_NOT)
     assert set(MAY_CHANGE) <= set(KEYS)
@@ -55,12 +89,14 @@ def test_a_running_node_takes_a_level_and_a_budget_and_says_what_it_does_not_tak
         told = next(line for line in lines if line["event"] == "the configuration was not read again")
         assert "order: must be one of" in told["why"]
         relay["budget"] = {"entries": 77, "bytes": 1_000_000}
+        relay["bridge"] = {"peers": {"LON": ["127.0.0.1:1"]}}
         file.write_text(json.dumps({**plain, "relay": relay, "order": "fifo", "log": {"level": "warning"}}))
         process.send_signal(signal.SIGHUP)
         refused = next(line for line in lines if line["event"].startswith("order: "))
         assert refused["event"].endswith("stop all members of the site, then start them.")
         bounds = trio.run(bounds_of, tmp_path / "a.sock", 77)
         assert bounds == {"stack.relay.buffer_entries": 77, "stack.relay.buffer_bytes": 1_000_000}
+        assert [link["site"] for link in trio.run(fetch_status, tmp_path / "a.sock")["links"]] == ["LON", "SFO"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
         assert "left" not in [line["event"] for line in lines], "which is logged at level info"

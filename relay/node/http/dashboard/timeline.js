@@ -8,6 +8,7 @@ const WHY = {
   budget: "its site could not hold them any longer",
   too_large: "too large for the link",
   not_held: "its site no longer has them",
+  offline: "this site was offline for its own",
   other_part: "delivered by another part of this site while it was split",
   backlog: "not taken in time",
   no_longer_held: "this page was away for too long",
@@ -25,6 +26,7 @@ export class TimeLine {
     if (kind === "view") this.changeSite(about.site, about.members, about.time, about.merged);
     if (kind === "global_view") this.changeAll(about);
     if (kind === "role" && about.role === "relay") this.add(about.time, "relay", "good", `This node relays to ${about.relays_to.join(", ")}`);
+    if (kind === "site_switched") this.add(about.time, about.offline ? "offline" : "online", about.offline ? "bad" : "good", `${about.site} is ${about.offline ? "offline" : "online again"}, says the operator`);
     if (kind === "gap") this.gap(about);
     if (kind === "unreachable") this.add(about.time, "unreachable", "bad", `${plural(about.last - about.first + 1, "message")} to one member of ${about.target[0]}: ${about.reason}`);
   }

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import trio
 
-from relay.events import Certainty, Duty, Failure, Role, Unreachable
+from relay.events import Certainty, Duty, Failure, Role, SiteSwitched, Unreachable
 from relay.node.http import event_ring, event_stream
 from relay.node.http.event_json import KINDS
 from relay.node.http.event_ring import EventRing
@@ -24,6 +24,7 @@ from tests.relay.node.http.test_http import EVERYBODY, VIEW, A, D, FakeNode, get
 
 GAP = Gap("SFO", D, 3, 7, GapReason.BUDGET)
 ROLE = Role(Duty.RELAY, VIEW.id, ("SFO",))
+SWITCHED = SiteSwitched("SFO", True)
 LOST = Unreachable(ProxyUUID(D, "SFO"), 1, 2, Failure.TIMEOUT, Certainty.UNKNOWN)
 
 
@@ -48,12 +49,13 @@ async def test_messages_views_roles_gaps_as_the_description_says() -> None:
     node = FakeNode()
     async with served(node) as place, events(place) as client:
         assert client.status == 200
-        for item in (VIEW, EVERYBODY, ROLE, said(1, b"one", b"\xff"), said(3, "Grüße\n\n".encode(), key=b"k 1"), GAP, LOST):
+        messages = said(1, b"one", b"\xff"), said(3, "Grüße\n\n".encode(), key=b"k 1")
+        for item in (VIEW, EVERYBODY, ROLE, *messages, GAP, LOST, SWITCHED):
             node.ring.put(item, 5.0)
-        heard = await client.some(8)
-    assert numbers(heard) == list(range(1, 9))
-    messages = [event.about for event in heard if event.kind == "message"]
-    assert [(each["id"][3], each.get("text"), each.get("base64"), each.get("key")) for each in messages] == [
+        heard = await client.some(9)
+    assert numbers(heard) == list(range(1, 10))
+    texts = [event.about for event in heard if event.kind == "message"]
+    assert [(each["id"][3], each.get("text"), each.get("base64"), each.get("key")) for each in texts] == [
         (1, "one", None, None),
         (2, None, "/w==", None),
         (3, "Grüße\n\n", None, "k 1"),

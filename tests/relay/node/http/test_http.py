@@ -37,6 +37,7 @@ EVERYBODY = GlobalView({"NYC": VIEW.id, "SFO": ViewId(1, D)}, (ProxyUUID(A, "NYC
 LINK = {
     "site": "SFO",
     "linked": True,
+    "offline": False,
     "down": False,
     "slow": False,
     "waited_for": True,
@@ -63,7 +64,7 @@ class FakeNode:
         self.channel: RelayChannel | None = None
 
     def served(self) -> Served:
-        return Served(self.describe, ["SFO"], self.ring, lambda: self.channel, self.status.sent, "1.0", is_secure=True)
+        return Served(self.describe, lambda: ["SFO"], self.ring, lambda: self.channel, self.status.sent, "1.0", is_secure=True)
 
     def join(self) -> None:
         self.status.joined(A)

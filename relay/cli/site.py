@@ -1,0 +1,109 @@
+"""`relay site`: take another site offline for this one, and online again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import trio
+
+from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.output import json_option, print_json
+from relay.node.control_socket import give_order
+from relay.node.status_socket import fetch_status, find_sockets, run_directory
+from sitestack.model.printable import escaped
+
+_site = click.argument("site", metavar="SITE")
+_node = click.option(
+    "--node",
+    "socket",
+    metavar="SOCKET",
+    type=click.Path(path_type=Path),
+    help="The status socket of a node of this site.  [default: any in RELAY_RUN_DIRECTORY, when all are of one site]",
+)
+
+
+@click.group(name="site")
+def command() -> None:
+    """Take another site offline for this one, and online again.
+
+    While a site is offline it has no link, nothing is held for it, and nobody waits for it: say so before it is away for longer
+    than the budget lasts. What it misses it is told as a gap when it is linked again. One member of this site is told, all
+    agree, and whoever relays next knows it. The command goes to the node's own socket: it is for the user that runs the node.
+    """
+
+
+@command.command()
+@_site
+@_node
+@click.pass_context
+def offline(ctx: click.Context, site: str, socket: Path | None) -> None:
+    """Close the link to SITE, hold nothing for it any more, and wait for it no longer."""
+    _switch(ctx, site, socket, offline=True)
+
+
+@command.command()
+@_site
+@_node
+@click.pass_context
+def online(ctx: click.Context, site: str, socket: Path | None) -> None:
+    """Link to SITE again, and hold for it what is sent from now on."""
+    _switch(ctx, site, socket, offline=False)
+
+
+@command.command(name="list")
+@_node
+@json_option
+def list_sites(socket: Path | None, as_json: bool) -> None:
+    """Print the other sites, and how each is: linked, away, down or offline."""
+    status = trio.run(_one_node, socket, "")[1]
+    states = {link["site"]: _state(link, status) for link in status["links"]}
+    if as_json:
+        print_json({"site": status["site"], "sites": states})
+        return
+    for site, state in states.items():
+        click.echo(f"{escaped(site)}  {state}")
+
+
+def _state(link: dict[str, Any], status: dict[str, Any]) -> str:
+    """How another site is, as any member of this one can tell: whether it is linked only the relay knows for sure."""
+    if link["offline"]:
+        return "offline"
+    if link["down"]:
+        return "down"
+    shown = link["site"] in (status["global_view"] or {"sites": {}})["sites"]
+    return "linked" if link["linked"] or (shown and status["role"] == "member") else "away"
+
+
+def _switch(ctx: click.Context, site: str, socket: Path | None, *, offline: bool) -> None:
+    path, status = trio.run(_one_node, socket, site)
+    try:
+        answer = trio.run(give_order, path, {"site": site, "offline": offline})
+    except OSError as error:
+        raise click.ClickException(f"no node takes orders at {path} ({error.strerror or error}).") from error
+    word, mine = "offline" if offline else "online", escaped(status["site"])
+    if not answer.get("done"):
+        click.echo(f"{site} is not {word} for {mine} yet: its members have no coordinator at present. Say it again.", err=True)
+        ctx.exit(EXIT_CHECK_FAILED)
+    click.echo(f"{site} is {word} for {mine}.")
+
+
+async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any]]:
+    """A node to ask, and its status: the one that is named, else one that runs here, but is not of the site in question."""
+    found: dict[Path, dict[str, Any]] = {}
+    for path in find_sockets(run_directory()) if socket is None else [socket]:
+        try:
+            status = await fetch_status(path)
+        except OSError as error:
+            if socket is not None:
+                raise click.ClickException(f"no node answers at {path} ({error.strerror or error}).") from error
+            continue
+        if socket is not None or (status.get("site") != site and "links" in status):
+            found[path] = status
+    sites = sorted({str(status.get("site")) for status in found.values()})
+    if not sites:
+        raise click.ClickException(f"no node of yours that could do it is running on this machine: see {run_directory()}.")
+    if len(sites) > 1:
+        raise click.ClickException(f"nodes of {' and '.join(sites)} run here: name a status socket with --node.")
+    return next(iter(found.items()))

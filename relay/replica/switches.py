@@ -1,0 +1,102 @@
+"""Switches: which other sites an operator of this site has taken offline. Replicated; changed by `SiteSwitch` alone.
+
+For a site that is offline nothing is held and nobody waits, it has no link, and it is not in the global view. What it misses
+meanwhile it is told as a gap, when it is online again. A part of a split site may be told otherwise than another: after the
+merge the switch that was used more often counts, and of two that were used equally often the one that is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from relay.replica.buffer import Run
+from relay.replica.entries import RelayState, SiteSwitch, SwitchedState, SwitchState
+from relay.replica.vectors import raise_to
+from sitestack.model.address import Address
+from sitestack.model.gap import GapReason
+
+
+@dataclass(slots=True)
+class Switch:
+    """One site that is offline, or was."""
+
+    #: How often it was switched.
+    number: int = 0
+    is_offline: bool = False
+    #: The last number of each origin of this site when the other one was last taken online: none up to it was held.
+    until: dict[Address, int] = field(default_factory=dict)
+
+
+class Switches:
+    """Bound: a switch for each site that this site's stream is held for, with the numbers of `ORIGINS_MAX` origins."""
+
+    def __init__(self) -> None:
+        #: The sites that are offline now. Always this object, so that others may hold it.
+        self.offline: dict[str, None] = {}
+        self._switches: dict[str, Switch] = {}
+
+    def apply(self, entry: SiteSwitch, produced: dict[Address, int]) -> bool:
+        """Note that a site is offline or online from now on; False when that is no news."""
+        if (entry.site in self.offline) is entry.is_offline:
+            return False
+        switch = self._switches.setdefault(entry.site, Switch())
+        switch.number, switch.is_offline = switch.number + 1, entry.is_offline
+        if not entry.is_offline:
+            switch.until = dict(produced)
+        self._note_offline()
+        return True
+
+    def keep(self, sites: Collection[str]) -> None:
+        """Forget all sites but these."""
+        self._switches = {site: each for site, each in self._switches.items() if site in sites}
+        self._note_offline()
+
+    def explain(self, site: str, origin: Address, gone: Run, reason: GapReason) -> list[tuple[Run, GapReason]]:
+        """The same numbers, which are told to a site as a gap, with the true reason: those not held while it was offline."""
+        switch = self._switches.get(site)
+        until = 0 if switch is None else switch.until.get(origin, 0)
+        if reason is not GapReason.NOT_HELD or until < gone.first:
+            return [(gone, reason)]
+        if gone.last <= until:
+            return [(gone, GapReason.OFFLINE)]
+        return [(Run(gone.first, until), GapReason.OFFLINE), (Run(until + 1, gone.last), reason)]
+
+    def give(self) -> tuple[SwitchState, ...]:
+        """All of it, for a joiner."""
+        switches = self._switches.items()
+        return tuple([SwitchState(site, each.number, each.is_offline, dict(each.until)) for site, each in switches])
+
+    def take(self, switches: tuple[SwitchState, ...]) -> None:
+        """Replace all of it by what another member has."""
+        self._switches = {each.site: Switch(each.number, each.is_offline, dict(each.until)) for each in switches}
+        self._note_offline()
+
+    def _note_offline(self) -> None:
+        self.offline.clear()
+        self.offline.update({site: None for site, each in self._switches.items() if each.is_offline})
+
+
+def switches_of(state: RelayState) -> tuple[SwitchState, ...]:
+    """The switches in a state."""
+    return state.switches if isinstance(state, SwitchedState) else ()
+
+
+def with_switches(state: RelayState, switches: tuple[SwitchState, ...]) -> RelayState:
+    """A state with these switches; none take no room in it."""
+    if not switches:
+        return state
+    known = (state.view, state.first, state.entries, state.base_view, state.produced, state.remotes, state.sites)
+    return SwitchedState(*known, switches)
+
+
+def merge_switches(one: tuple[SwitchState, ...], other: tuple[SwitchState, ...]) -> tuple[SwitchState, ...]:
+    """The switches after the merge of two parts of a site; the order of the two does not matter."""
+    merged: dict[str, SwitchState] = {}
+    for each in (*one, *other):
+        known = merged.get(each.site, each)
+        last = max(known, each, key=lambda switch: (switch.number, switch.is_offline))
+        until = dict(known.until)
+        raise_to(until, each.until)
+        merged[each.site] = SwitchState(each.site, last.number, last.is_offline, until)
+    return tuple([merged[site] for site in sorted(merged)])

@@ -1,0 +1,75 @@
+"""`relay site`: an order for a running node, and its answer in one sentence."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from relay.cli.site import _state
+from relay.node.control_socket import control_path
+from relay.node.status_socket import fetch_status
+from tests.harness.sockets import free_port
+from tests.relay.cli.conftest import Run
+from tests.relay.node.test_daemon import LIMIT_S, configure, node
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The run directory, with nobody in it."""
+    directory = tmp_path / "run"
+    directory.mkdir()
+    monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(directory))
+    return directory
+
+
+def test_a_node_takes_a_site_offline_and_online_again(run: Run, tmp_path: Path, here: Path) -> None:
+    file = configure(tmp_path, relay={"bridge": {"peers": {"SFO": [f"127.0.0.1:{free_port()}"]}}})
+    socket = here / "a.sock"
+    with node(here, file, "--insecure", "--name", "A") as process:
+        assert process.stderr is not None
+        lines = map(json.loads, process.stderr)
+        next(line for line in lines if line["event"] == "role")
+        assert run("site", "list") == (0, "SFO  away\n", "")
+        assert run("site", "offline", "SFO") == (0, "SFO is offline for NYC.\n", "")
+        assert next(line for line in lines if line["event"].startswith("site is offline"))["site"] == "SFO"
+        assert json.loads(run("site", "list", "--json").out) == {"site": "NYC", "sites": {"SFO": "offline"}}
+        status = trio.run(fetch_status, socket)
+        assert [(link["site"], link["offline"], link["down"]) for link in status["links"]] == [("SFO", True, True)]
+        assert status["global_view"]["down"] == ["SFO"]
+        assert "offline" in run("status").out
+        assert run("site", "online", "SFO", "--node", socket) == (0, "SFO is online for NYC.\n", "")
+        code, out, err = run("site", "offline", "LAX")
+        assert (code, out, len(err.splitlines())) == (2, "", 1)
+        assert "LAX is no other site" in err
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0
+    assert not control_path(socket).exists()
+
+
+def test_where_no_node_can_do_it_that_is_one_sentence(run: Run, here: Path) -> None:
+    code, _, err = run("site", "offline", "SFO")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "no node of yours" in err
+    code, _, err = run("site", "online", "SFO", "--node", here / "a.sock")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "no node answers" in err
+
+
+@pytest.mark.parametrize(
+    ("link", "role", "said"),
+    [
+        ({"offline": True, "down": True, "linked": False}, "relay", "offline"),
+        ({"offline": False, "down": True, "linked": False}, "relay", "down"),
+        ({"offline": False, "down": False, "linked": True}, "relay", "linked"),
+        ({"offline": False, "down": False, "linked": False}, "relay", "away"),
+        ({"offline": False, "down": False, "linked": False}, "member", "linked"),
+    ],
+)
+def test_how_a_site_is_in_a_word(link: dict[str, Any], role: str, said: str) -> None:
+    status = {"role": role, "global_view": {"sites": {"SFO": ["D"]}}}
+    assert _state({"site": "SFO", **link}, status) == said

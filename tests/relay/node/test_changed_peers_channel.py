@@ -1,0 +1,54 @@
+"""A site is added to the peers of running members, moved, and taken out, over real connections."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from relay.node.settings import NodeConfig
+from sitestack.model.address import Physical
+from sitestack.model.errors import LocalError
+from tests.harness.sockets import free_port
+from tests.relay.node.test_relay_channel import World, sees, take
+
+
+class Strangers(World):
+    """Two sites, neither of which has a peer until it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__({"NYC": ("A",), "SFO": ("D",)})
+        self.peers: dict[str, dict[str, tuple[Physical, ...]]] = {"NYC": {}, "SFO": {}}
+
+    def config(self, site: str, name: str) -> NodeConfig:
+        config = super().config(site, name)
+        bridge = replace(config.relay.bridge, peers=self.peers[site])
+        return replace(config, relay=replace(config.relay, bridge=bridge))
+
+
+async def test_peers_of_running_members_are_called_moved_and_left() -> None:
+    world = Strangers()
+    with trio.fail_after(30), capture_logs() as logs:
+        async with AsyncExitStack() as stack:
+            a = await stack.enter_async_context(world.member("NYC", "A"))
+            d = await stack.enter_async_context(world.member("SFO", "D"))
+            world.peers["SFO"] = {"NYC": (Physical("127.0.0.1", world.ports["A"]),)}
+            d.change_peers(world.config("SFO", "D"))
+            world.peers["NYC"] = {"SFO": (Physical("127.0.0.1", free_port()),)}
+            a.change_peers(world.config("NYC", "A"))
+            await sees(a, "A", "D")
+            await a.send(b"hello")
+            assert [message.payload for message in await take(d, 1)] == [b"hello"]
+            assert await a.switch_site("SFO", offline=False)
+            world.peers["NYC"] = {}
+            a.change_peers(world.config("NYC", "A"))
+            while a.role is None or a.role.sites:  # noqa: ASYNC110 (no event)
+                await trio.sleep(0.01)
+            with pytest.raises(LocalError, match="SFO is no other site"):
+                await a.switch_site("SFO", offline=True)
+    said = [line["event"] for line in logs if line.get("site") == "SFO"]
+    assert said[0] == "site is a peer now: messages are held for it, and it is called"
+    assert "site is no peer any more: its link is closed, and in the end nothing is held for it" in said

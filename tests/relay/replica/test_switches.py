@@ -1,0 +1,106 @@
+"""Switches: which sites are offline, at every member alike, and what a gap to one of them is called."""
+
+from __future__ import annotations
+
+from relay.events import SwitchSite
+from relay.replica.buffer import BufferConfig, Run
+from relay.replica.entries import LinkUp, RelayState, RemoteView, SiteSwitch, SwitchedState, SwitchState
+from relay.replica.outcome import refused
+from relay.replica.remote_site import Admission
+from relay.replica.replica import Replica
+from relay.replica.switches import Switches, merge_switches
+from sitestack.model.gap import Gap, GapReason
+from tests.harness.relay.puppet import D, E, F, batch, remote_view
+from tests.harness.relay.world import two_sites
+
+OFF, ON = SiteSwitch("SFO", True), SiteSwitch("SFO", False)
+VIEW = remote_view(1, D, E)
+
+
+def linked() -> Replica:
+    """A member of NYC that holds for SFO, which has linked."""
+    replica = Replica(F, "NYC", BufferConfig(), ("SFO",))
+    replica.apply(LinkUp("SFO", VIEW.lineage, VIEW.id), None, 0.0)
+    replica.apply(RemoteView("SFO", VIEW), None, 0.0)
+    return replica
+
+
+def test_whatever_was_on_its_way_when_a_site_was_taken_offline_is_refused() -> None:
+    replica = linked()
+    state = replica.state
+    assert state.remote("SFO").view == VIEW
+    assert len(replica.apply(OFF, None, 0.0).events) == 2
+    for entry in (LinkUp("SFO", VIEW.lineage, VIEW.id), RemoteView("SFO", VIEW)):
+        assert replica.apply(entry, None, 0.0) == refused(Admission.OFFLINE)
+    assert state.remote("SFO").lineages == {}
+    assert state.remote("SFO").down
+    assert replica.apply(OFF, None, 0.0).events == ()
+    replica.apply(ON, None, 0.0)
+    assert replica.apply(RemoteView("SFO", VIEW), None, 0.0).admission is Admission.NEXT
+
+
+def test_a_site_that_this_one_does_not_hold_for_is_not_switched() -> None:
+    replica = linked()
+    replica.apply(SiteSwitch("LAX", True), None, 0.0)
+    assert replica.state.switches.offline == {}
+    assert type(replica.state.give()) is RelayState
+
+
+def test_only_what_was_not_held_while_the_site_was_offline_is_called_so() -> None:
+    switches = Switches()
+    switches.apply(OFF, {D: 5})
+    switches.apply(ON, {D: 8, E: 2})
+    not_held = GapReason.NOT_HELD
+    assert switches.explain("SFO", D, Run(3, 8), not_held) == [(Run(3, 8), GapReason.OFFLINE)]
+    assert switches.explain("SFO", D, Run(3, 9), not_held) == [(Run(3, 8), GapReason.OFFLINE), (Run(9, 9), not_held)]
+    assert switches.explain("SFO", D, Run(9, 9), not_held) == [(Run(9, 9), not_held)]
+    assert switches.explain("SFO", D, Run(3, 8), GapReason.BUDGET) == [(Run(3, 8), GapReason.BUDGET)]
+    assert switches.explain("SFO", F, Run(1, 1), not_held) == [(Run(1, 1), not_held)]
+    assert switches.explain("LAX", D, Run(3, 8), not_held) == [(Run(3, 8), not_held)]
+
+
+def test_a_joiner_knows_what_the_others_know() -> None:
+    replica = linked()
+    replica.apply(OFF, None, 0.0)
+    given = replica.state.give()
+    assert isinstance(given, SwitchedState)
+    joiner = Replica(E, "NYC", BufferConfig(), ("SFO",))
+    joiner.state.take(given, 0.0)
+    assert joiner.state.give() == given
+    joiner.state.append(batch(1, D), 0.0)
+    assert len(joiner.state.buffer) == 0
+
+
+def test_after_a_split_the_word_that_was_said_more_often_counts_and_of_equals_the_one_that_takes_offline() -> None:
+    off, on = SwitchState("SFO", 1, True, {D: 3}), SwitchState("SFO", 2, False, {D: 5, E: 1})
+    assert merge_switches((off,), (on,)) == merge_switches((on,), (off,)) == (on,)
+    again = SwitchState("SFO", 2, True, {E: 4})
+    assert merge_switches((again,), (on,)) == merge_switches((on,), (again,)) == (SwitchState("SFO", 2, True, {D: 5, E: 4}),)
+    assert merge_switches((off,), ()) == merge_switches((), (off,)) == (off,)
+
+
+def test_what_one_part_of_a_split_site_has_taken_offline_is_offline_after_the_merge() -> None:
+    world, nyc, sfo = two_sites(4)
+    world.run(1)
+    other = sfo.split(sfo.members[2:])
+    other.relay.say(SwitchSite("NYC", True))
+    world.run(1)
+    assert [bool(each.layer.gateway.links) for each in (sfo.relay, other.relay)] == [True, False]
+    sfo.members[1].send("in one part")
+    other.members[1].send("in the other")
+    world.run(1)
+    silent = other.members[1].address
+    sfo.merge(other)
+    world.run(10)
+    for member in sfo.members:
+        assert list(member.layer.state.switches.offline) == ["NYC"]
+        assert member.global_views()[-1].down == ("NYC",)
+        assert len(member.layer.state.buffer) == 0
+    assert not nyc.relay.layer.gateway.links
+    sfo.relay.say(SwitchSite("NYC", False))
+    world.run(1)
+    sfo.relay.send("after")
+    world.run(10)
+    assert [member.words for member in nyc.members] == [["in one part", "after"]] * 4
+    gaps = [[(event.origin, event.reason) for event in member.events if isinstance(event, Gap)] for member in nyc.members]
+    assert gaps == [[(silent, GapReason.OFFLINE)]] * 4

@@ -1,0 +1,129 @@
+"""The peers in the configuration of running members change: sites are added, moved, and taken out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from relay.events import BridgeClose, Peers
+from relay.instruments.simulation.process import BRIDGE_PORT
+from relay.replica.buffer import BufferConfig
+from sitestack.model.address import Physical
+from sitestack.model.events import Event
+from sitestack.model.frame import Frame
+from tests.harness.linked_sites import Sites
+from tests.harness.stories import SETTLED, numbered, say, verdict
+
+NYC, SFO = "ABC", "DEF"
+AWAY: dict[str, tuple[Physical, ...]] = {"SFO": (Physical("10.9.9.9", BRIDGE_PORT),)}
+
+
+def places(script: Sites, **members: str) -> dict[str, tuple[Physical, ...]]:
+    """The addresses of these members of sites, as in a configuration."""
+    return {site: tuple([Physical(script.hosts[each].host, BRIDGE_PORT) for each in names]) for site, names in members.items()}
+
+
+def sites(*, nyc_knows: bool, budget: BufferConfig | None = None) -> Sites:
+    """NYC and SFO, of which SFO calls nobody: whether they are linked depends on what NYC knows."""
+    script = Sites({"NYC": NYC, "SFO": SFO}, budget or BufferConfig())
+    for site, peers in (("SFO", {"NYC": AWAY["SFO"]}), ("NYC", places(script, SFO=SFO) if nyc_knows else {})):
+        config, relay = script.configs[site]
+        script.configs[site] = config, replace(relay, gateway=replace(relay.gateway, peers=peers))
+    script.form(*SFO, *NYC)
+    if nyc_knows:
+        script.linked(*NYC, *SFO)
+    script.run(SETTLED)
+    return script
+
+
+def change(script: Sites, names: str, peers: dict[str, tuple[Physical, ...]]) -> None:
+    """The configuration of these members names these peers from now on."""
+    for name in names:
+        script.relay(name).input(Peers(peers))
+    script.run(0.1)
+
+
+def held_for(script: Sites, names: str = NYC) -> set[tuple[str, ...]]:
+    return {script.relay(name).relay.state.sites for name in names}
+
+
+def test_a_site_that_is_added_is_called_and_held_for_from_then_on() -> None:
+    script = sites(nyc_knows=False)
+    say(script, "B", *numbered("b", 1, 3))
+    change(script, "C", places(script, SFO=SFO))
+    assert held_for(script) == {("SFO",)}, "at all members, though one of them has been told"
+    say(script, "B", *numbered("b", 4, 6))
+    script.run(5.0)
+    assert not script.relay("A").relay.gateway.linked("SFO")
+    change(script, "AB", places(script, SFO=SFO))
+    script.linked(*NYC, *SFO)
+    say(script, "E", "e1")
+    script.everybody_has(SFO, *numbered("b", 4, 6), "e1")
+    script.everybody_has(NYC, *numbered("b", 1, 6), "e1")
+    verdict(script)
+
+
+def test_a_relay_that_dies_amid_the_change_is_replaced_by_one_that_knows_it_or_not() -> None:
+    script = sites(nyc_knows=False)
+    change(script, "A", places(script, SFO=SFO))
+    script.kill("A")
+    script.view("B", "C")
+    say(script, "B", "b1")
+    change(script, "BC", places(script, SFO=SFO))
+    script.linked(*"BC", *SFO)
+    script.everybody_has(SFO, "b1")
+    verdict(script)
+
+
+def test_the_link_to_a_site_that_is_taken_out_ends_and_in_the_end_nothing_is_held_for_it() -> None:
+    script = sites(nyc_knows=True, budget=BufferConfig(budget_age_s=60.0))
+    closed: list[str] = []
+
+    def listen(event: Event | Frame) -> None:
+        if isinstance(event, BridgeClose):
+            closed.append(event.reason)
+
+    script["A"].on_event = listen
+    change(script, NYC, {})
+    assert closed == ["removed"]
+    say(script, "B", *numbered("b", 1, 3))
+    script.run(30.0)
+    assert held_for(script) == {("SFO",)}, "it may be a mistake"
+    assert not script.relay("A").relay.gateway.linked("SFO")
+    script.run(60.0)
+    assert held_for(script) == {()}
+    say(script, "B", *numbered("b", 4, 6))
+    script.run(1.0)
+    assert [len(script.relay(name).relay.state.buffer) for name in NYC] == [0, 0, 0]
+    assert script.delivered("E") == []
+
+
+def test_a_site_that_was_taken_out_by_mistake_loses_nothing() -> None:
+    script = sites(nyc_knows=True)
+    change(script, NYC, {})
+    say(script, "B", *numbered("b", 1, 3))
+    script.run(30.0)
+    change(script, NYC, places(script, SFO=SFO))
+    script.linked(*NYC, *SFO)
+    script.everybody_has(NYC + SFO, *numbered("b", 1, 3))
+    assert held_for(script) == {("SFO",)}
+    verdict(script)
+
+
+def test_an_address_that_changes_is_called_the_next_time_and_the_link_stays() -> None:
+    script = sites(nyc_knows=True)
+    [link] = script.relay("A").relay.gateway.links.values()
+    change(script, NYC, AWAY)
+    say(script, "B", "b1")
+    script.everybody_has(NYC + SFO, "b1")
+    assert [*script.relay("A").relay.gateway.links.values()] == [link]
+    script.kill("D")
+    script.run(20.0)
+    assert not script.relay("A").relay.gateway.linked("SFO")
+    say(script, "B", "b2")
+    change(script, NYC, places(script, SFO="F"))
+    script.run(10.0)
+    assert not script.relay("A").relay.gateway.linked("SFO"), "E relays, and is not called"
+    change(script, NYC, places(script, SFO="EF"))
+    script.linked(*NYC, *"EF")
+    script.everybody_has("EF", "b1", "b2")
+    verdict(script)
