@@ -56,8 +56,8 @@ class BridgeConfig:
     #: Where this member listens while it relays; the host 0.0.0.0 means every interface. Without it this
     #: member only dials.
     bind: Physical | None = None
-    #: For each other site the places where its relay may be, any of its members. The place of a router (`routers`) means: by way
-    #: of that.
+    #: For each other site the places where its relay may be, any of its members. The place of a router (`routers`) stands for
+    #: whichever relay of the site can be called there.
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
     #: Gossip routers (`relay router`), by way of which relays meet that can only call: this member waits there to be called
     #: while it relays, and calls those peers there that name them. Each must serve both sites.

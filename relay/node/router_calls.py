@@ -1,4 +1,4 @@
-"""The bridge by way of gossip routers: for relays that can only call. One waits at each router to be called, and calls others there.
+"""The bridge by way of gossip routers, for relays that can only call: they wait at each to be called, and call others there.
 
 What comes of it is a TCP connection like any other, on which the two relays prove their sites to each other: the router passes
 on what it cannot read. A connection that waits is good for one call, so the next one is made as soon as it has been taken.
@@ -6,6 +6,7 @@ on what it cannot read. A connection that waits is good for one call, so the nex
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 import struct
@@ -41,7 +42,7 @@ class RouterFailed(OSError):
 
 
 class RouterConversation:
-    """The frames on one connection, as long as there are any. It reads no byte beyond a frame: what follows is somebody else's."""
+    """The frames on one connection. No byte is read beyond the frame that was asked for: it may be somebody else's."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -116,7 +117,8 @@ async def _connect(place: Physical) -> trio.SocketStream:
         cause: BaseException = error.__cause__ or error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
-        raise RouterFailed(f"it cannot be reached: {getattr(cause, 'strerror', None) or cause}") from error
+        number = cause.errno if isinstance(cause, OSError) else None
+        raise RouterFailed(os.strerror(number).lower() if number and number > 0 else str(cause)) from error
 
 
 async def call(place: Physical, site: str, proofs: Proofs | None, called: str) -> trio.SocketStream:
@@ -157,7 +159,8 @@ class RouterCalls:
 
     def problem(self) -> str:
         """A sentence's end on the routers that are of no use now; empty when all are."""
-        troubles = [f"{place} ({why})" for place, why in {**self._unserved, **self._troubles}.items()]
+        found = {**self._unserved, **self._troubles}
+        troubles = [f"{place} ({found[place]})" for place in self._places if place in found]
         return f"no connections by way of {', '.join(troubles)}" if troubles else ""
 
     def start(self, accept: Accept, nursery: trio.Nursery) -> None:

@@ -1,8 +1,8 @@
 """The sockets of a gossip router: a task that reads and one that writes for each connection, so that none waits for another.
 
 Of two connections that are spliced each task that reads writes to the other connection, and reads on when that has taken all:
-what is held of a splice is one reading in each direction, and a relay that takes nothing makes only that one wait which sends to
-it.
+what is held of a splice is one reading in each direction, and a relay that takes nothing makes only the one that writes to it
+wait.
 """
 
 from __future__ import annotations
