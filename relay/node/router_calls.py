@@ -66,11 +66,11 @@ class RouterConversation:
         except trio.BrokenResourceError as error:
             raise RouterFailed("the connection broke") from error
 
-    async def frame(self) -> bytes:
+    async def frame(self, bytes_max: int = routing.GREETING_BYTES_MAX) -> bytes:
         """The next frame. Raises RouterFailed. Cancelled, it loses nothing: the frame goes on arriving at the next call."""
         await self._arrive(_SIZE.size)
         (size,) = _SIZE.unpack_from(self._arrived)
-        if not 0 < size <= routing.GREETING_BYTES_MAX:
+        if not 0 < size <= bytes_max:
             raise RouterFailed("it says what no router says")
         await self._arrive(_SIZE.size + size)
         frame = bytes(self._arrived[_SIZE.size :])

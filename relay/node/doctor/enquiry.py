@@ -61,9 +61,13 @@ class Enquiry(Layer):
         if len(self.answered) < NOTED_MAX:
             self.answered[event.source] = header
         for contact in (header.contact, *header.others):
-            if is_reachable(contact) and contact.address != self._local.address and len(self.told) < NOTED_MAX:
-                self.told[contact.address] = contact
+            self.note(contact)
         return []
+
+    def note(self, contact: Contact) -> None:
+        """Somebody tells of this one."""
+        if is_reachable(contact) and contact.address != self._local.address and len(self.told) < NOTED_MAX:
+            self.told[contact.address] = contact
 
     def names(self, members: Sequence[Address]) -> list[str]:
         """Their logical names, in order, escaped for terminals."""
