@@ -6,6 +6,7 @@ import secrets
 
 import trio
 
+from relay.node.doctor.enquiry import NAME
 from relay.node.doctor.finding import Finding
 from relay.node.router_calls import RouterConversation, RouterFailed, conversation
 from relay.node.settings import NodeConfig
@@ -17,8 +18,6 @@ from sitestack.wire.routing import Entry, pack_entry, parse_entry
 
 #: Seconds in which a router says who is registered, and a datagram comes back through a tunnel.
 ANSWER_S = 2.0
-#: The name that this process registers, for as long as its datagram takes.
-NAME = "doctor"
 _WORD = b"through and back"
 
 

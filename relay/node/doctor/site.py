@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import trio
 
-from relay.node.doctor.enquiry import Ask, Enquiry
+from relay.node.doctor.enquiry import NAME, Ask, Enquiry
 from relay.node.doctor.finding import Finding
 from relay.node.doctor.machine import examine_buffers
 from relay.node.foreign_datagrams import MEANINGS
@@ -50,7 +50,7 @@ class SiteExamination:
         self._ring = ring
         self._carrier = transport
         rng = random.Random(random.SystemRandom().getrandbits(256))
-        self._local = Local(config.site, Address.make(rng), "doctor", rng)
+        self._local = Local(config.site, Address.make(rng), NAME, rng)
         self._enquiry = Enquiry(self._local, config.parameters)
         for entry in registered:
             self._enquiry.note(Contact(entry.address, entry.name, entry.physical, REGISTERED_VERSION))
