@@ -73,6 +73,20 @@ ROUTERS = (
         (f"{WITH_SOCKETS}::test_two_that_have_lost_different_routers_meet_a_third_at_each",),
     ),
     Mutant(
+        "ROUTER-gone",
+        "with TCP a member that has been killed is missed when its heartbeats are",
+        (
+            Edit(
+                "sitestack/channel/rendezvous.py",
+                "                        hand_in(CheckMember(gone))\n",
+                "                        pass\n",
+            ),
+        ),
+        (
+            "tests/relay/router/test_sites.py::test_who_is_gone_from_the_routers_is_asked_and_excluded_long_before_the_heartbeats_tell",
+        ),
+    ),
+    Mutant(
         "ROUTER-greeted",
         "a relay takes any process for a router",
         (Edit(CALLS, "        if not routing.is_welcome(welcome, proofs, theirs, mine):", "        if False:"),),
