@@ -20,8 +20,9 @@ def command(ctx: click.Context, config_file: Path, site: str, name: str, keys: s
     """Say what works between this node and its peers, and what to do about the rest.
 
     It looks at the keys and certificates, the ports, the kernel's buffers and the way of the largest datagrams; it asks by
-    multicast, at each configured host and name, and at each member that anybody tells of, who is there; and it calls the relays
-    of the other sites. It joins nothing and changes nothing, and can run beside the node.
+    multicast, at each configured host, name and gossip router, and at each member that anybody tells of, who is there; it
+    compares the clocks, where HTTP tells them; and it calls the relays of the other sites. It joins nothing, changes nothing,
+    and can run beside the node.
 
     A sentence a finding: `ok`, or `!!` with what to do. Exits with 1 when there is any of those.
     """

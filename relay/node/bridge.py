@@ -36,6 +36,7 @@ from relay.gateway.gateway import GatewayConfig
 from relay.node.credentials import Credentials
 from relay.node.listener import Listener
 from relay.node.proving import Proving, Stream
+from relay.node.router_calls import RouterCalls
 from relay.node.tls import READ_BYTES, TlsStream, Unproven, write_now
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
@@ -55,8 +56,12 @@ class BridgeConfig:
     #: Where this member listens while it relays; the host 0.0.0.0 means every interface. Without it this
     #: member only dials.
     bind: Physical | None = None
-    #: For each other site the places where its relay may be, any of its members.
+    #: For each other site the places where its relay may be, any of its members. The place of a router (`routers`) stands for
+    #: whichever relay of the site can be called there.
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
+    #: Gossip routers (`relay router`), by way of which relays meet that can only call: this member waits there to be called
+    #: while it relays, and calls those peers there that name them. Each must serve both sites.
+    routers: tuple[Physical, ...] = ()
     #: For each site without a connection to this one, the peer by way of which it is reached. Both ends need such an entry.
     via: dict[str, str] = field(default_factory=dict)
     #: Sites between which this one hands on what they send each other by `via`.
@@ -85,6 +90,8 @@ class BridgeStatistics:
     """Counters of the bridge's connections."""
 
     listening: bool = False
+    #: Gossip routers at which this relay can be called.
+    routers_waiting: int = 0
     #: Why this member cannot listen; empty while it can, or need not.
     listen_error: str = ""
     #: Connections that are closed and still send their farewell.
@@ -137,10 +144,12 @@ class Bridge:
         note: Handle,
         nursery: trio.Nursery,
         credentials: Credentials | None = None,
+        routers: RouterCalls | None = None,
     ) -> None:
         """`handle` hands in an event, and has a turn follow; `note` hands it in within a turn, which it is no reason for.
 
-        `credentials`: without them anybody may connect, and says what site it likes.
+        `credentials`: without them anybody may connect, and says what site it likes. `routers`: those by way of which relays
+        meet; None: there are none.
         """
         self._config = config
         self._handle = handle
@@ -154,6 +163,7 @@ class Bridge:
         backlog = max(config.connections_max, config.pending_max)
         door, relieve = self._proving.door, self._proving.pending.push_out
         self._listener = Listener(config.bind, backlog, config.listen_interval_s, door, relieve)
+        self._routers = routers or RouterCalls((), "", None)
         self._seen = BridgeStatistics()
 
     def carry_out(self, effect: BridgeEffect) -> None:
@@ -161,8 +171,9 @@ class Bridge:
         match effect:
             case Listen():
                 self._listener.start(self._accept, self._nursery)
+                self._routers.start(self._accept, self._nursery)
             case StopListening():
-                self._listener.stop()
+                self._stop_listening()
             case Dial(site, address):
                 self._nursery.start_soon(self._dial, site, address, name=f"dial {site} at {address}")
             case BridgeSend(number, data):
@@ -172,11 +183,15 @@ class Bridge:
 
     async def farewell(self) -> None:
         """Close all connections, and wait until all data has left, at most for `linger_s`."""
-        self._listener.stop()
+        self._stop_listening()
         for number in list(self._connections):
             self._close(number)
         while self._seen.lingering:
             await self._lingered.wait()
+
+    def _stop_listening(self) -> None:
+        self._listener.stop()
+        self._routers.stop()
 
     @property
     def listen_error(self) -> str:
@@ -185,8 +200,8 @@ class Bridge:
 
     def problems(self) -> dict[str, str]:
         """By configuration key, a sentence on what does not work at present and is tried again."""
-        error = self._listener.error
-        return {**self._proving.problems(), **({"relay.bridge.bind": error} if error else {})}
+        found = {"relay.bridge.bind": self._listener.error, "relay.bridge.routers": self._routers.problem()}
+        return {**self._proving.problems(), **{key: sentence for key, sentence in found.items() if sentence}}
 
     def warnings(self) -> dict[str, str]:
         """By file, a sentence on what works and will not soon."""
@@ -198,6 +213,7 @@ class Bridge:
             self._seen,
             listening=self._listener.listening,
             listen_error=self._listener.error,
+            routers_waiting=self._routers.waiting,
             pending=len(self._proving.pending),
             pushed_out=self._proving.pending.pushed_out,
             unproven=self._proving.failed,
@@ -251,7 +267,10 @@ class Bridge:
         """Connect to a peer. A host name is looked up at every call, since a relay that has moved keeps its name."""
         stream: trio.SocketStream | None = None
         with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, ValueError):
-            stream = await trio.open_tcp_stream(address.host, address.port)
+            if address in self._routers:
+                stream = await self._routers.call(address, site)
+            else:
+                stream = await trio.open_tcp_stream(address.host, address.port)
         if stream is not None:
             self._set_options(stream)
             try:

@@ -33,6 +33,7 @@ from relay.node.credentials import LOOK_INTERVAL_S, Credentials
 from relay.node.events import BetweenSites
 from relay.node.foreign_datagrams import ForeignDatagrams
 from relay.node.listener import require_free
+from relay.node.router_calls import RouterCalls
 from relay.node.settings import NodeConfig, find_problems
 from relay.node.site_keys import SiteKeys
 from sitestack.assembly import build_stack
@@ -253,7 +254,9 @@ class RelayChannel(Channel[BetweenSites]):
         """Run a bridge while this process is a member; data that was written to it still leaves after that."""
         with unwrapped():
             async with trio.open_nursery() as nursery:
-                self._bridge = Bridge(self._bridge_config, self._hear, self._note, nursery, self._credentials)
+                proofs = self.transport.proofs if isinstance(self.transport, SealedTransport) else None
+                routers = RouterCalls(self._bridge_config.routers, self.site, proofs)
+                self._bridge = Bridge(self._bridge_config, self._hear, self._note, nursery, self._credentials, routers)
                 nursery.start_soon(self._watch_keys)
                 yield
                 await self._bridge.farewell()

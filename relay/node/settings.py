@@ -22,6 +22,7 @@ from sitestack import config as site_config
 from sitestack.config import ANY_INTERFACE, UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
 from sitestack.model.address import Physical
 from sitestack.model.host import unfit_host
+from sitestack.transport.router_links import ROUTERS_MAX
 
 #: Longest logical name of a member, which is part of every HELLO; names made from a host's name are shorter.
 NAME_CHARS_MAX = 128
@@ -149,7 +150,7 @@ class NodeConfig(SiteConfig):
 
     #: The logical name, for people. Empty: a name made from the host's name.
     name: str = ""
-    #: The links of this site to others. Without `relay.bridge.peers` and `relay.bridge.bind` the site is alone.
+    #: The links of this site to others. Without `relay.bridge.peers`, `bind` and `routers` the site is alone.
     relay: RelaySettings = field(default_factory=RelaySettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
     journal: JournalSettings = field(default_factory=JournalSettings)
@@ -167,7 +168,7 @@ class NodeConfig(SiteConfig):
 
     def has_bridge(self) -> bool:
         """Whether relays of other sites connect to this one, or are called."""
-        return bool(self.peer_sites()) or self.relay.bridge.bind is not None
+        return bool(self.peer_sites()) or self.relay.bridge.bind is not None or bool(self.relay.bridge.routers)
 
     @property
     def parameters(self) -> str:
@@ -246,6 +247,17 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
         yield f"relay.bridge.bind: {bridge.bind.host!r} {why}"
     if bridge.unanswered_timeout_s > UNANSWERED_S_MAX:
         yield f"relay.bridge.unanswered_timeout_s: must be at most {UNANSWERED_S_MAX}."
+    for index, place in enumerate(bridge.routers):
+        if place.port == 0:
+            yield f"relay.bridge.routers[{index}]: the port cannot be 0."
+        if why := unfit_host(place.host):
+            yield f"relay.bridge.routers[{index}]: {place.host!r} {why}"
+        if _is_own(place, bridge.bind):
+            yield f"relay.bridge.routers[{index}]: {place} is where this site listens itself (relay.bridge.bind)."
+    if len(bridge.routers) > ROUTERS_MAX:
+        yield f"relay.bridge.routers: names {len(bridge.routers)}, and {ROUTERS_MAX} are the most."
+    if bridge.routers and relay.masters > 1:
+        yield "relay.masters: must be 1 with relay.bridge.routers, since a call by way of a router reaches any relay of a site."
     for name in ("dial_timeout_s", "handshake_s"):
         if getattr(bridge, name) == 0:
             yield f"relay.bridge.{name}: must be more than 0."
@@ -294,7 +306,7 @@ def _peer_problems(config: NodeConfig) -> Iterator[str]:
         for index, place in enumerate(bridge.peers[site]):
             if _is_own(place, bridge.bind):
                 yield f"relay.bridge.peers.{site}[{index}]: {place} is where this site listens itself (relay.bridge.bind)."
-            elif at.setdefault(place, site) != site:
+            elif place not in bridge.routers and at.setdefault(place, site) != site:
                 yield f"relay.bridge.peers.{site}[{index}]: {place} is an address of {at[place]}, too; a relay is of one site."
 
 

@@ -20,6 +20,7 @@ from relay.node.settings import NodeConfig
 from relay.node.site_keys import SiteKeys
 from relay.node.status import plain_level
 from relay.router.server import RouterServer
+from relay.router.switchboard import Spliced
 from sitestack.model.address import Physical
 from sitestack.seal.proofs import Proofs
 
@@ -71,6 +72,15 @@ def why_not_ready(status: Mapping[str, Any], members: int) -> list[str]:
     """The reasons why a router is not ready: fewer members are registered than there are to be."""
     registered = sum(map(len, status["sites"].values()))
     return [f"{registered} of {members} members are registered"] if registered < members else []
+
+
+def _splice(spliced: Spliced, now: float) -> dict[str, Any]:
+    return {
+        "called": spliced.called_site,
+        "calling": spliced.calling_site,
+        "age_s": round(now - spliced.since, 3),
+        "bytes": spliced.carried_bytes,
+    }
 
 
 def _site(config: NodeConfig) -> _Site:
@@ -132,6 +142,7 @@ class RouterDaemon:
             "uptime_s": round(trio.current_time() - self._started, 3),
             "sites": {site.name: registered.get(site.name, []) for site in self._sites},
             "secure": {site.name: site.proofs is not None for site in self._sites},
+            "splices": [_splice(each, trio.current_time()) for each in router.switchboard.splices()],
             "queues": [plain_level(name, level) for name, level in server.levels().items()],
             "refused": dict(router.refused),
             "problems": list(self._problems()),
@@ -140,6 +151,9 @@ class RouterDaemon:
                 "queries": router.queries,
                 "casts": router.casts,
                 "sends": router.sends,
+                "calls": router.switchboard.calls,
+                "spliced": router.switchboard.spliced,
+                "spliced_bytes": router.switchboard.carried_bytes,
                 "sent_bytes": server.outboxes.sent_bytes,
                 "lost_datagrams": server.outboxes.lost_datagrams,
                 "refused_http": self.http_door.refused,

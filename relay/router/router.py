@@ -3,17 +3,20 @@
 Nothing of a connection is parsed before it has proved a key of the site that it names, and what it registers and sends stays in
 that site's cluster. Who has proved nothing is one of PENDING_MAX, for GREETING_TIMEOUT_S; the oldest makes room. A member is
 registered for as long as its connection lasts, and one that says nothing for SILENT_S is taken to be gone (LA-16). The router
-keeps nothing on a disk: after its restart the members connect and register again.
+keeps nothing on a disk: after its restart the members connect and register again. A connection is a member's, or one on which
+a relay is called or calls (`switchboard.py`), and never both.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from math import inf
 
+from relay.router.effects import Cut, Effect, Say
 from relay.router.registry import Registration, Registry
+from relay.router.switchboard import Switchboard
 from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.level import Level
@@ -31,24 +34,6 @@ SILENT_S = 10.0
 #: Least time between two answered queries of one member: an answer is as long as the cluster is large.
 QUERY_INTERVAL_S = 0.25
 _SEND_START = 1 + UUID_BYTES
-
-
-class Say(NamedTuple):
-    """Send a frame to these connections. A datagram may be lost where there is no room, anything else may not."""
-
-    clients: Sequence[int]
-    frame: bytes
-    is_datagram: bool = False
-
-
-class Cut(NamedTuple):
-    """Close a connection."""
-
-    client: int
-    reason: str
-
-
-Effect: TypeAlias = Say | Cut
 
 
 @dataclass(slots=True)
@@ -73,6 +58,7 @@ class Router:
     def __init__(self, sites: Mapping[str, Proofs | None]) -> None:
         """`sites`: the clusters that are served, with what their members prove; None where they prove nothing."""
         self.registry = Registry()
+        self.switchboard = Switchboard(sites)
         #: What was refused or lost, by reason; the reasons are those of the source code.
         self.refused: Counter[str] = Counter()
         self.casts = self.sends = self.queries = self.registered = 0
@@ -86,6 +72,13 @@ class Router:
             routing.PING: self._ping,
             routing.CAST: self._cast,
             routing.SEND: self._send,
+            routing.LISTEN: self._listen,
+            routing.CALL: self._call,
+        }
+        #: What is heard from one that waits to be called. One that calls says nothing more, and nobody says frames in a splice.
+        self._waiting_handlers: dict[bytes, Callable[[_Client, bytes, float], list[Effect]]] = {
+            routing.ACCEPT: self._accept,
+            routing.PING: self._ping,
         }
 
     # -- connections -----------------------------------------------------------------------------------------------
@@ -100,22 +93,26 @@ class Router:
         self._pending[client] = None
         return [*effects, Say([client], framed(routing.challenge(nonce)))]
 
-    def close(self, client: int) -> list[Effect]:
+    def close(self, client: int, now: float) -> list[Effect]:
         """A connection is gone, and with it whoever has registered on it: the others are told."""
         self._pending.pop(client, None)
         gone = self._clients.pop(client, None)
+        if client in self.switchboard:
+            return self._switched(self.switchboard.close(client, now), now)
         if gone is None or gone.member is None or not self.registry.remove(gone.cluster, gone.member, client):
             return []
         return self._tell_others(gone.cluster, gone.member, routing.GONE + gone.member)
 
     def _cut(self, client: int, reason: str, now: float) -> list[Effect]:
         self.refused[reason] += 1
-        return [Cut(client, reason), *self.close(client)]
+        return [Cut(client, reason), *self.close(client, now)]
 
     def deadline(self) -> float | None:
         """When somebody may have been silent for too long; None without connections."""
         pending = [self._clients[each].heard_at + GREETING_TIMEOUT_S for each in self._pending]
-        return min([each.heard_at + SILENT_S for each in self._clients.values()] + pending, default=None)
+        silent = [each.heard_at + SILENT_S for each in self._clients.values() if not self.switchboard.is_spliced(each.number)]
+        switched = self.switchboard.deadline()
+        return min([*silent, *pending, *([] if switched == inf else [switched])], default=None)
 
     def expire(self, now: float) -> list[Effect]:
         """Cut who proves nothing, and who is silent."""
@@ -123,8 +120,9 @@ class Router:
         for client in [each for each in self._pending if now >= self._clients[each].heard_at + GREETING_TIMEOUT_S]:
             effects += self._cut(client, "unproven", now)
         for client in [number for number, each in self._clients.items() if now >= each.heard_at + SILENT_S]:
-            effects += self._cut(client, "silent", now)
-        return effects
+            if not self.switchboard.is_spliced(client):
+                effects += self._cut(client, "silent", now)
+        return effects + self._switched(self.switchboard.expire(now), now)
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
@@ -141,7 +139,8 @@ class Router:
             if number in self._pending:
                 return self._greet(client, frame, now)
             client.heard_at = now
-            handle = self._handlers.get(frame[:1])
+            handlers = self._waiting_handlers if number in self.switchboard else self._handlers
+            handle = handlers.get(frame[:1])
             if handle is None:
                 raise ProtocolError("frame_kind")
             return handle(client, frame, now)
@@ -193,6 +192,8 @@ class Router:
         return [Say([client.number], b"".join((*answer, framed(routing.listed(len(others))))))]
 
     def _ping(self, client: _Client, _frame: bytes, _now: float) -> list[Effect]:
+        if self.switchboard.is_called(client.number):
+            return []  # it may have accepted meanwhile, and takes what follows for the caller's
         return [Say([client.number], framed(routing.PONG))]
 
     def _cast(self, client: _Client, frame: bytes, _now: float) -> list[Effect]:
@@ -213,6 +214,30 @@ class Router:
             return []
         return [Say([to.client], framed(routing.DATA, member, memoryview(frame)[_SEND_START:]), is_datagram=True)]
 
+    def _listen(self, client: _Client, _frame: bytes, now: float) -> list[Effect]:
+        self._no_member(client)
+        return self._switched(self.switchboard.listen(client.number, client.cluster, now), now)
+
+    def _call(self, client: _Client, frame: bytes, now: float) -> list[Effect]:
+        self._no_member(client)
+        called = frame[1:].decode("utf-8", "replace")
+        return self._switched(self.switchboard.call(client.number, client.cluster, called, now), now)
+
+    def _accept(self, client: _Client, _frame: bytes, now: float) -> list[Effect]:
+        return self._switched(self.switchboard.accept(client.number, now), now)
+
+    def _switched(self, effects: list[Effect], now: float) -> list[Effect]:
+        """What the switchboard wants, with what follows when it has a connection cut."""
+        done: list[Effect] = []
+        for effect in effects:
+            done += self._cut(effect.client, effect.reason, now) if isinstance(effect, Cut) else [effect]
+        return done
+
+    @staticmethod
+    def _no_member(client: _Client) -> None:
+        if client.member is not None:
+            raise ProtocolError("frame_kind")
+
     def _registered(self, client: _Client) -> Address:
         if client.member is None:
             raise ProtocolError("unregistered")
@@ -228,4 +253,5 @@ class Router:
             "clients": Level.of(len(self._clients), CLIENTS_MAX, "members of the sites that are served"),
             "pending": Level.of(len(self._pending), PENDING_MAX),
             "registered": Level.of(len(self.registry), CLIENTS_MAX, "members of the sites that are served"),
+            **self.switchboard.levels(),
         }

@@ -1,4 +1,9 @@
-"""The sockets of a gossip router: a task that reads and one that writes for each connection, so that none waits for another."""
+"""The sockets of a gossip router: a task that reads and one that writes for each connection, so that none waits for another.
+
+Of two connections that are spliced each task that reads writes to the other connection, and reads on when that has taken all:
+what is held of a splice is one reading in each direction, and a relay that takes nothing makes only the one that writes to it
+wait.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,9 @@ import structlog
 import trio
 
 from relay.node.door import Door
+from relay.router.effects import Cut, Effect, Say, Splice
 from relay.router.outbox import Outboxes
-from relay.router.router import Cut, Effect, Router
+from relay.router.router import Router
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError, ProtocolError
 from sitestack.model.level import Level
@@ -23,6 +29,8 @@ from sitestack.wire.routing import FrameReader
 
 #: Bytes that are read from one connection before the others have their turn.
 READ_BYTES = 256 * 1024
+#: Bytes that are read at a time of a connection that is spliced, and held until the other one has taken them.
+SPLICED_BYTES = 64 * 1024
 #: Seconds in which a member has to take what is written to it at a time.
 SLOW_S = 5.0
 #: Milliseconds that written bytes may stay unacknowledged.
@@ -38,12 +46,18 @@ EXPIRE_INTERVAL_S = 0.25
 class _Link:
     """The sockets' side of one connection."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, number: int, stream: trio.SocketStream) -> None:
+        self.number = number
         self.stream = stream
         self.reader = FrameReader()
         self.scope = trio.CancelScope()
         #: Set while something waits to be written.
         self.filled = trio.Event()
+        #: Held by who writes: the frames that were said before a splice leave before what follows.
+        self.writing = trio.Lock()
+        #: The connection that is spliced with this one, and whether this one has said all.
+        self.other: _Link | None = None
+        self.has_ended = False
 
 
 class RouterServer:
@@ -75,7 +89,8 @@ class RouterServer:
                 nursery.start_soon(self._serve, stream)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        number, link = next(self._numbers), _Link(stream)
+        number = next(self._numbers)
+        link = _Link(number, stream)
         if sys.platform == "linux":
             with suppress(OSError):
                 stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_MS_MAX)
@@ -85,49 +100,79 @@ class RouterServer:
         try:
             with link.scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._write, number, link)
-                    await self._read(number, link)
+                    nursery.start_soon(self._write, link)
+                    await self._read(link)
                     nursery.cancel_scope.cancel()
         finally:
             del self._links[number]
             self.outboxes.close(number)
-            self._carry_out(self.router.close(number))
+            self._carry_out(self.router.close(number, trio.current_time()))
             await trio.aclose_forcefully(stream)
 
-    async def _read(self, number: int, link: _Link) -> None:
+    async def _read(self, link: _Link) -> None:
         """Until the other end closes the connection, or says what no member says."""
-        while True:
-            try:
-                data = await link.stream.receive_some(READ_BYTES)
-            except trio.BrokenResourceError:
-                return
-            if not data:
-                return
-            now = trio.current_time()
-            link.reader.take(data)
-            try:
-                for frame in link.reader.frames():
-                    self._carry_out(self.router.receive(number, frame, now))
-                    link.reader.bytes_max = self.router.bytes_max(number)
-            except ProtocolError as error:
-                self._carry_out(self.router.fail(number, error.reason, now))
-                return
+        try:
+            while data := await link.stream.receive_some(READ_BYTES if link.other is None else SPLICED_BYTES):
+                if link.other is not None:
+                    await self._send(link.other, data)
+                    self.router.switchboard.moved(link.number, len(data), trio.current_time())
+                elif not self._hear(link, data):
+                    return
+            if link.other is not None:
+                await self._end(link, link.other)
+        except trio.BrokenResourceError:
+            return
+        except trio.TooSlowError:
+            self._carry_out(self.router.fail(link.number, "slow", trio.current_time()))
 
-    async def _write(self, number: int, link: _Link) -> None:
+    def _hear(self, link: _Link, data: bytes | bytearray) -> bool:
+        """Take in the frames in what was read; False when that is none."""
+        now = trio.current_time()
+        link.reader.take(bytes(data))
+        try:
+            for frame in link.reader.frames():
+                self._carry_out(self.router.receive(link.number, frame, now))
+                link.reader.bytes_max = self.router.bytes_max(link.number)
+            if link.other is not None and link.reader.has_begun:
+                raise ProtocolError("early")  # whoever accepts waits for what the caller says
+        except ProtocolError as error:
+            self._carry_out(self.router.fail(link.number, error.reason, now))
+            return False
+        return True
+
+    async def _end(self, link: _Link, other: _Link) -> None:
+        """Tell the other connection that this one has said all, and wait until that has, too; the router cuts who goes on."""
+        self.router.switchboard.ended(link.number, trio.current_time())
+        link.has_ended = True
+        await self._send(other, b"")
+        if not other.has_ended:
+            await trio.sleep_forever()
+
+    async def _send(self, link: _Link, data: bytes | bytearray) -> None:
+        """Write to a connection that is spliced, after the frames that were said to it; no bytes: end it in this direction."""
+        async with link.writing:
+            await self._send_frames(link)
+            await (link.stream.send_all(data) if data else link.stream.send_eof())
+
+    async def _write(self, link: _Link) -> None:
         """Until the other end takes nothing any more."""
         while True:
             await link.filled.wait()
             link.filled = trio.Event()
-            while data := self.outboxes.take(number):
-                try:
-                    with trio.fail_after(SLOW_S):
-                        await link.stream.send_all(data)
-                except trio.TooSlowError:
-                    self._carry_out(self.router.fail(number, "slow", trio.current_time()))
-                    return
-                except trio.BrokenResourceError:
-                    link.scope.cancel()
-                    return
+            try:
+                async with link.writing:
+                    await self._send_frames(link)
+            except trio.TooSlowError:
+                self._carry_out(self.router.fail(link.number, "slow", trio.current_time()))
+                return
+            except trio.BrokenResourceError:
+                link.scope.cancel()
+                return
+
+    async def _send_frames(self, link: _Link) -> None:
+        while data := self.outboxes.take(link.number):
+            with trio.fail_after(SLOW_S):
+                await link.stream.send_all(data)
 
     async def _expire(self) -> None:
         while True:
@@ -137,14 +182,21 @@ class RouterServer:
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         """Fill the outboxes, and close who is cut or has no room for what may not be lost."""
         for effect in effects:
-            if isinstance(effect, Cut):
-                self._cut(effect)
-                continue
-            for client in effect.clients:
-                if not self.outboxes.put(client, effect.frame, is_datagram=effect.is_datagram):
-                    self._carry_out(self.router.fail(client, "slow", trio.current_time()))
-                elif client in self._links:
-                    self._links[client].filled.set()
+            match effect:
+                case Cut():
+                    self._cut(effect)
+                case Say():
+                    self._say(effect)
+                case Splice(listener, caller):
+                    first, second = self._links[listener], self._links[caller]
+                    first.other, second.other = second, first
+
+    def _say(self, said: Say) -> None:
+        for client in said.clients:
+            if not self.outboxes.put(client, said.frame, is_datagram=said.is_datagram):
+                self._carry_out(self.router.fail(client, "slow", trio.current_time()))
+            elif client in self._links:
+                self._links[client].filled.set()
 
     def _cut(self, cut: Cut) -> None:
         if cut.client in self._links:

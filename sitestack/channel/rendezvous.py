@@ -10,7 +10,7 @@ from collections.abc import Callable
 import trio
 
 from sitestack.config import SiteConfig
-from sitestack.model.address import Physical
+from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact
 from sitestack.model.events import CheckMember, Event
 from sitestack.model.level import Level
@@ -51,17 +51,22 @@ class Rendezvous:
     async def run(self, hand_in: Callable[[Event], None]) -> None:
         """Stay registered, and hand in who else is, until cancelled.
 
-        In a tunnel the transport stays registered, and a member that no router knows any more is asked whether it lives: no
-        connection between members tells that one has been killed.
+        A member that no router knows any more is asked whether it lives: with TCP and in a tunnel no connection between members
+        tells that one has been killed. In a tunnel the transport stays registered.
         """
         if self._tunnel is not None:
             self._tunnel.report = lambda member: hand_in(CheckMember(member))
             await self._look_after_tunnel(hand_in)
+        known: list[Address] = []
         while True:
             if self._links.poll():
-                others = self._links.others().values()
-                contacts = [Contact(each.address, each.name, each.physical, REGISTERED_VERSION) for each in others]
+                others = self._links.others()
+                contacts = [Contact(each.address, each.name, each.physical, REGISTERED_VERSION) for each in others.values()]
                 hand_in(SetRegistered(tuple(contacts)))
+                if self._links.has_answer():  # else it is this member that has lost the routers
+                    for gone in [each for each in known if each not in others]:
+                        hand_in(CheckMember(gone))
+                    known = list(others)
             await self._links.wait()
 
     async def _look_after_tunnel(self, hand_in: Callable[[Event], None]) -> None:

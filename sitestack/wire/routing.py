@@ -9,6 +9,14 @@
     member -> router   PING        answered by PONG
     member -> router   CAST, SEND  a datagram for all others of the cluster, or for one: it arrives there as DATA
 
+A relay uses further connections to link its site with others, one for each link (decision 31):
+
+    relay  -> router   LISTEN      relays of other sites may call; until one does, PING as above
+    relay  -> router   CALL        the site to call; answered by SPLICED, or by NOBODY and why
+    router -> relay    CALLED      by which site; answered by ACCEPT
+
+After ACCEPT and SPLICED there are no frames any more: each byte of one connection leaves by the other one.
+
 Each is a frame, its size and then its bytes. What is said before the proof has a fixed layout, so that nothing of a stranger is
 parsed. What a member registers carries a proof of its own, by which the other members know that one of them has said it; and
 the datagrams are sealed. Without keys the places of the proofs are empty.
@@ -31,6 +39,11 @@ MAGIC = b"SSR\x01"
 #: What begins a frame of each kind.
 REGISTER, QUERY, PING, CAST, SEND = b"r", b"q", b"p", b"c", b"s"
 PRESENT, GONE, LISTED, PONG, DATA = b"P", b"G", b"L", b"O", b"D"
+LISTEN, CALL, ACCEPT = b"l", b"k", b"a"
+CALLED, SPLICED, NOBODY = b"C", b"S", b"N"
+#: Why there is nobody to be called, as NOBODY says it: no relay of the site waits there, the router does not serve the site, or
+#: it has no room.
+ABSENT, UNSERVED, FULL = b"absent", b"unserved", b"full"
 #: The largest frame before the proof: a hello with the longest name of a cluster.
 GREETING_BYTES_MAX = 512
 #: The largest frame after it.
@@ -60,6 +73,11 @@ class FrameReader:
     def take(self, data: bytes) -> None:
         """Take in what was read."""
         self._arrived += data
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the beginning of a frame has arrived, or of something else that follows the frames."""
+        return bool(self._arrived)
 
     def frames(self) -> Iterator[bytes]:
         """The whole frames, each once. Raises ProtocolError for one that is larger than it may be, or empty."""

@@ -22,26 +22,37 @@ LIMIT_S = 60.0
 
 
 class NodeSites:
-    """The processes by their members' names. They have no keys."""
+    """The processes by their members' names. `keys`: the key directory of all sites; without it they have no keys."""
 
-    def __init__(self, directory: Path, sites: dict[str, str], settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        sites: dict[str, str],
+        settings: dict[str, Any],
+        options: tuple[str, ...] = (),
+        keys: Path | None = None,
+    ) -> None:
         self.sites = sites
         self.urls = {name: f"http://127.0.0.1:{free_port()}" for names in sites.values() for name in names}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._directory = directory
         self._settings = settings
+        self._options = options
+        self._keys = keys
         self._bridges = {name: f"127.0.0.1:{free_port()}" for name in self.urls}
         self._groups = {site: draw_group() for site in sites}
 
     def start(self, name: str, *options: str) -> None:
-        """Start a member, or start it again."""
+        """Start a member, or start it again. In an option {name} stands for its name."""
         [site] = [site for site, names in self.sites.items() if name in names]
         config = self._directory / f"{name}.yaml"
         config.write_text(json.dumps(self._configuration(site, name)))
-        command = [sys.executable, "-m", "relay", "node", str(config), "--name", name, "--insecure"]
+        command = [sys.executable, "-m", "relay", "node", str(config), "--name", name]
+        command += ["--insecure"] if self._keys is None else ["--keys", str(self._keys / site)]
         command += ["--status", str(self._directory / f"{name}.sock"), "--http", self.urls[name].removeprefix("http://")]
         with (self._directory / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen([*command, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            every = [option.format(name=name) for option in (*self._options, *options)]
+            self.processes[name] = subprocess.Popen([*command, *every], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self, name: str) -> None:
         """Kill a member, which says nothing more."""
@@ -91,9 +102,11 @@ def until(done: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def node_sites(directory: Path, sites: dict[str, str], **settings: Any) -> Iterator[NodeSites]:
+def node_sites(
+    directory: Path, sites: dict[str, str], *options: str, keys: Path | None = None, **settings: Any
+) -> Iterator[NodeSites]:
     """Sites by their names, each with its members, a letter each: {"NYC": "AB", "SFO": "DE"}. All are ready in the block."""
-    running = NodeSites(directory, sites, settings)
+    running = NodeSites(directory, sites, settings, options, keys)
     try:
         for name in running.urls:
             running.start(name)

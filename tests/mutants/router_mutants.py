@@ -1,4 +1,4 @@
-"""The mutants of gossip routers (decision 22): a stranger is let in, or a router that is lost is missed."""
+"""The mutants of gossip routers (decisions 22, 31): a stranger is let in, a lost router is missed, a splice never ends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from tests.mutants.mutant import Edit, Mutant
 
 MACHINE, LINK = "relay/router/router.py", "sitestack/transport/router_link.py"
 OUTBOX, TUNNEL = "relay/router/outbox.py", "sitestack/transport/tunnel.py"
+BOARD, CALLS = "relay/router/switchboard.py", "relay/node/router_calls.py"
+SWITCHED, MET = "tests/relay/router/test_switchboard.py", "tests/relay/node/test_router_calls.py"
 ALONE, WITH_SOCKETS = "tests/relay/router/test_router.py", "tests/relay/router/test_tunnel.py"
 
 ROUTERS = (
@@ -69,5 +71,61 @@ ROUTERS = (
             ),
         ),
         (f"{WITH_SOCKETS}::test_two_that_have_lost_different_routers_meet_a_third_at_each",),
+    ),
+    Mutant(
+        "ROUTER-gone",
+        "with TCP a member that has been killed is missed when its heartbeats are",
+        (
+            Edit(
+                "sitestack/channel/rendezvous.py",
+                "                        hand_in(CheckMember(gone))\n",
+                "                        pass\n",
+            ),
+        ),
+        (
+            "tests/relay/router/test_sites.py::test_who_is_gone_from_the_routers_is_asked_and_excluded_long_before_the_heartbeats_tell",
+        ),
+    ),
+    Mutant(
+        "ROUTER-greeted",
+        "a relay takes any process for a router",
+        (Edit(CALLS, "        if not routing.is_welcome(welcome, proofs, theirs, mine):", "        if False:"),),
+        (f"{MET}::test_whatever_answers_at_the_place_of_a_router",),
+    ),
+    Mutant(
+        "ROUTER-pong",
+        "a listener that has accepted takes the answer to its last sign of life for what the caller says",
+        (Edit(MACHINE, "        if self.switchboard.is_called(client.number):", "        if False:"),),
+        (f"{SWITCHED}::test_a_listener_says_that_it_is_there_and_is_told_nothing_once_it_is_called",),
+    ),
+    Mutant(
+        "ROUTER-unanswered",
+        "a caller waits for a listener that is dead",
+        (
+            Edit(
+                BOARD,
+                "listener.caller, listener.due, call.listener = caller, now + ACCEPT_S, number",
+                "listener.caller, call.listener = caller, number",
+            ),
+        ),
+        (f"{SWITCHED}::test_a_listener_that_does_not_accept_is_cut_and_the_next_one_asked",),
+    ),
+    Mutant(
+        "ROUTER-half-open",
+        "a splice of which one end has ended stays while something moves",
+        (Edit(BOARD, "            if not spliced.is_half_open:\n", "            if True:\n"),),
+        (f"{SWITCHED}::test_what_is_half_open_ends_though_something_moves",),
+    ),
+    Mutant(
+        "ROUTER-again",
+        "a relay waits at a router once, and after its restart no more",
+        (
+            Edit(
+                CALLS,
+                "                    await trio.sleep(pause_s * random.uniform(0.5, 1.5))\n",
+                "                    return\n",
+            ),
+        ),
+        (f"{MET}::test_the_link_moves_to_the_other_router_when_its_own_is_killed_and_nothing_is_lost",),
     ),
 )

@@ -11,36 +11,48 @@ import trio
 
 from relay.node.credentials import Credentials
 from relay.node.doctor.finding import Finding
+from relay.node.router_calls import RouterFailed, call
 from relay.node.settings import NodeConfig
 from relay.node.tls import TlsStream, Unproven
 from sitestack.model.address import Physical
+from sitestack.seal.proofs import Proofs
 from sitestack.transport.names import Names
 
 CONNECT_S = 2.0
 RESOLVE_S = 2.0
+#: Seconds for a call by way of a router, which waits for a relay by itself.
+ROUTER_S = 5.0
 
 
-async def examine_bridges(config: NodeConfig, credentials: Credentials | None) -> list[Finding]:
-    """A finding for each other site that this one has a link to."""
+async def examine_bridges(config: NodeConfig, credentials: Credentials | None, proofs: Proofs | None = None) -> list[Finding]:
+    """A finding for each other site that this one has a link to. `proofs` are for the routers on the way."""
     peers = {site: places for site, places in config.relay.bridge.peers.items() if site != config.site}
-    return [await _examine(site, places, credentials) for site, places in peers.items()]
+    return [await _examine(config, site, places, credentials, proofs) for site, places in peers.items()]
 
 
-async def _examine(site: str, places: Sequence[Physical], credentials: Credentials | None) -> Finding:
-    about = f"relay.bridge.peers.{site}"
+async def _examine(
+    config: NodeConfig, site: str, places: Sequence[Physical], credentials: Credentials | None, proofs: Proofs | None
+) -> Finding:
+    about, proved = f"relay.bridge.peers.{site}", "" if credentials is None else f" and proves to be of {site}"
     troubles = []
     for place in places:
+        if place in config.relay.bridge.routers:
+            trouble = await _call_by_router(config.site, site, place, credentials, proofs)
+            if not trouble:
+                return Finding(about, f"a relay answers by way of the router at {place}{proved}.")
+            troubles.append(f"by way of the router at {place}: {trouble}")
+            continue
         addresses = await Names([place]).find(RESOLVE_S)
         if not addresses:
             troubles.append(f"{place.host} stands for no address")
         for address in addresses:
             trouble = await _call(site, address, credentials)
             if not trouble:
-                return Finding(
-                    about, f"a relay answers at {address}{'' if credentials is None else f' and proves to be of {site}'}."
-                )
+                return Finding(about, f"a relay answers at {address}{proved}.")
             troubles.append(f"{address}: {trouble}")
     advice = "Start the site, name the addresses at which its relay can be, or let the bridge port through the firewall."
+    if all(place in config.relay.bridge.routers for place in places):
+        advice = f"Start {site} with the same relay.bridge.routers, and the routers with the files of both sites."
     if any("proof" in trouble for trouble in troubles):
         advice = "Give both sites certificates of one authority (relay keygen), each its own."
     return Finding(about, f"no relay of {site} can be used ({'; '.join(troubles)}).", advice)
@@ -58,6 +70,18 @@ async def _call(site: str, address: Physical, credentials: Credentials | None) -
                 return f"cannot be reached ({error.strerror})"
             return await _prove(site, trio.SocketStream(sock), credentials)
     return "no answer: it is down, or a firewall drops what is sent there"
+
+
+async def _call_by_router(own: str, site: str, router: Physical, credentials: Credentials | None, proofs: Proofs | None) -> str:
+    """Why the relay that waits at a router is of no use; empty when it is."""
+    with trio.move_on_after(ROUTER_S):
+        try:
+            stream = await call(router, own, proofs, site)
+        except RouterFailed as error:
+            return str(error)
+        async with stream:
+            return await _prove(site, stream, credentials)
+    return "no answer"
 
 
 async def _prove(site: str, stream: trio.SocketStream, credentials: Credentials | None) -> str:

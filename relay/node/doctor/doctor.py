@@ -1,4 +1,4 @@
-"""The whole examination, in the order in which one thing needs another: keys, machine, site, other sites."""
+"""The whole examination, in the order in which one thing needs another: keys, machine, routers, site, other sites."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from pathlib import Path
 
 from relay.keys.directory import read_key_ring
 from relay.node.doctor.bridges import examine_bridges
+from relay.node.doctor.clocks import examine_clocks
 from relay.node.doctor.finding import Finding
 from relay.node.doctor.machine import examine_keys, examine_path, examine_ports
+from relay.node.doctor.routers import RouterExamination
 from relay.node.doctor.site import SiteExamination
 from relay.node.settings import NodeConfig
 from sitestack.model.errors import ConfigurationError
+from sitestack.seal.proofs import Proofs
 from sitestack.transport.interfaces import find_interface
 
 
@@ -23,11 +26,18 @@ async def examine(config: NodeConfig) -> list[Finding]:
     except ConfigurationError as error:
         return [*findings, Finding("this machine", str(error), "Nothing else can be looked at before.")]
     findings += examine_ports(config, host)
-    site = SiteExamination(config, ring)
+    proofs = None if ring is None else Proofs(config.site, ring)
+    routers = RouterExamination(config, proofs)
+    findings += await routers.run()
+    site = SiteExamination(config, ring, registered=routers.registered.values())
     try:
         findings += await site.run()
     except ConfigurationError as error:
         findings.append(Finding("transport", str(error), "No socket can be had, so nobody was asked."))
-    for place in {place.host: place for place in site.reached_at}.values():
+    hosts = {place.host: place for place in site.reached_at}
+    # In a tunnel the address of a member is its uuid, to which nothing but the routers leads.
+    reached = {} if config.transport.kind == "tunnel" else hosts
+    for place in reached.values():
         findings += examine_path(config, place)
-    return [*findings, *await examine_bridges(config, credentials)]
+    findings += await examine_clocks(config, [*reached])
+    return [*findings, *await examine_bridges(config, credentials, proofs)]

@@ -17,6 +17,8 @@ from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header
 from sitestack.stack.layer import Dropped, Effect, Layer, Local, Transmit
 
+#: The name of who asks. No member can have it, so that members are not taken for gone that were never there.
+NAME = "@doctor"
 #: Processes that are noted; more are as good as these.
 NOTED_MAX = 1_024
 
@@ -61,9 +63,13 @@ class Enquiry(Layer):
         if len(self.answered) < NOTED_MAX:
             self.answered[event.source] = header
         for contact in (header.contact, *header.others):
-            if is_reachable(contact) and contact.address != self._local.address and len(self.told) < NOTED_MAX:
-                self.told[contact.address] = contact
+            self.note(contact)
         return []
+
+    def note(self, contact: Contact) -> None:
+        """Somebody tells of this one: a member, or an earlier examination."""
+        if is_reachable(contact) and contact.name != NAME and len(self.told) < NOTED_MAX:
+            self.told[contact.address] = contact
 
     def names(self, members: Sequence[Address]) -> list[str]:
         """Their logical names, in order, escaped for terminals."""

@@ -11,21 +11,23 @@ from dataclasses import replace
 
 import trio
 
-from relay.node.doctor.enquiry import Ask, Enquiry
+from relay.node.doctor.enquiry import NAME, Ask, Enquiry
 from relay.node.doctor.finding import Finding
 from relay.node.doctor.machine import examine_buffers
 from relay.node.foreign_datagrams import MEANINGS
 from relay.node.settings import NodeConfig
 from sitestack.channel.driver import Driver
 from sitestack.channel.open import make_transport
+from sitestack.channel.rendezvous import REGISTERED_VERSION
 from sitestack.layers.discovery.headers import IAmHere
 from sitestack.model.address import Address, Physical
-from sitestack.model.address_cache import printable
+from sitestack.model.address_cache import Contact, printable
 from sitestack.seal.key_ring import KeyRing
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
 from sitestack.transport.names import Names
+from sitestack.wire.routing import Entry
 
 #: Seconds for which answers to one question are waited for, in which it is asked twice: a datagram may be lost.
 ANSWER_S = 1.0
@@ -35,15 +37,23 @@ RESOLVE_S = 2.0
 class SiteExamination:
     """One look at a site, over sockets of its own."""
 
-    def __init__(self, config: NodeConfig, ring: KeyRing | None, transport: Transport | None = None) -> None:
-        """`transport` replaces the sockets in tests."""
+    def __init__(
+        self,
+        config: NodeConfig,
+        ring: KeyRing | None,
+        transport: Transport | None = None,
+        registered: Iterable[Entry] = (),
+    ) -> None:
+        """`transport` replaces the sockets in tests. `registered`: the members of whom gossip routers tell."""
         # The port of the node may be in use, by the node.
         self._config = replace(config, transport=replace(config.transport, port=0))
         self._ring = ring
         self._carrier = transport
         rng = random.Random(random.SystemRandom().getrandbits(256))
-        self._local = Local(config.site, Address.make(rng), "doctor", rng)
+        self._local = Local(config.site, Address.make(rng), NAME, rng)
         self._enquiry = Enquiry(self._local, config.parameters)
+        for entry in registered:
+            self._enquiry.note(Contact(entry.address, entry.name, entry.physical, REGISTERED_VERSION))
         #: Where members have answered.
         self.reached_at: list[Physical] = []
 
@@ -86,7 +96,7 @@ class SiteExamination:
     async def _ask_all(self, stack: Stack, driver: Driver, hosts: Sequence[Physical]) -> list[Finding]:
         findings = []
         by_multicast: dict[Address, IAmHere] = {}
-        if self._config.transport.kind == "udp" and self._config.transport.multicast:
+        if self._config.transport.has_multicast:
             by_multicast = await self._ask(stack, driver, [None])
         for host in hosts:
             if not await self._ask(stack, driver, [host]):

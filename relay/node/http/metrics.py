@@ -58,6 +58,9 @@ _ROUTER = {
     "queries": "Queries that were answered.",
     "casts": "Datagrams that were copied to all others of a site.",
     "sends": "Datagrams for one member.",
+    "calls": "Calls of relays to relays of other sites.",
+    "spliced": "Calls that were accepted: two connections that became one.",
+    "spliced_bytes": "Bytes that were passed on between connections that are one.",
     "sent_bytes": "Bytes written to members.",
     "lost_datagrams": "Datagrams that did not fit into the queue for a member.",
     "refused_http": "Callers of HTTP that were turned away, being too many.",
@@ -82,6 +85,7 @@ class _RouterFamilies:
         yield _gauge("router_problems", "Things that do not work and are tried again.", len(status["problems"]))
         members = {site: len(names) for site, names in status["sites"].items()}
         yield _by("router_members", "Members that are registered.", "site", members)
+        yield _gauge("router_splices", "Connections between two relays that go through the router.", len(status["splices"]))
         for name, help_text in _ROUTER.items():
             yield _counter(f"router_{name}", help_text, status["statistics"][name])
         closed = "Connections that were closed and frames that were refused, by reason."

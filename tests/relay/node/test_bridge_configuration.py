@@ -9,6 +9,7 @@ import pytest
 from relay.gateway.routes import RoutesConfig
 from relay.node.config_file import load_config
 from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
 
 TEXT = """
 site: NYC
@@ -46,3 +47,28 @@ def test_a_route_is_configured_at_its_ends_and_in_between(tmp_path: Path) -> Non
     assert list(layer.gateway.peers) == ["SFO"]
     assert layer.sites == ("LON", "SFO")
     assert config.peer_sites() == ("SFO", "LON")
+
+
+def test_relays_that_meet_at_routers_need_no_port(tmp_path: Path) -> None:
+    file = tmp_path / "nyc.yaml"
+    bridge = "{routers: [router-a:7900, router-b:7900], peers: {SFO: [router-a:7900, router-b:7900], LON: [router-a:7900]}}"
+    file.write_text(f"site: NYC\nrelay: {{bridge: {bridge}}}\n")
+    config = load_config(file, environment={})
+    assert config.has_bridge()
+    assert config.relay_layer().gateway.peers["LON"] == (Physical("router-a", 7900),), "a router may be that of several sites"
+
+
+@pytest.mark.parametrize(
+    ("relay", "sentence"),
+    [
+        ("{bridge: {routers: [a:0]}}", r"relay.bridge.routers\[0\]: the port cannot be 0."),
+        ("{bridge: {bind: '0.0.0.0:7900', routers: ['127.0.0.1:7900']}}", "is where this site listens itself"),
+        ("{bridge: {routers: [" + ", ".join(f"a:{n}" for n in range(1, 18)) + "]}}", "names 17, and 16 are the most."),
+        ("{masters: 2, bridge: {routers: [a:7900]}}", "relay.masters: must be 1 with relay.bridge.routers"),
+    ],
+)
+def test_routers_that_cannot_be_meant(relay: str, sentence: str, tmp_path: Path) -> None:
+    file = tmp_path / "nyc.yaml"
+    file.write_text(f"site: NYC\nrelay: {relay}\n")
+    with pytest.raises(ConfigurationError, match=sentence):
+        load_config(file, environment={})

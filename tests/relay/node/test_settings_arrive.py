@@ -106,6 +106,7 @@ OTHERS: dict[str, Any] = {
     "discovery.routers": ["127.0.0.1:7999"],
     "relay.bridge.bind": "127.0.0.1:7999",
     "relay.bridge.peers": {"LON": ["127.0.0.1:7999"]},
+    "relay.bridge.routers": ["127.0.0.1:7999"],
     "relay.bridge.via": {"OSL": "SFO"},
     "relay.bridge.forward": ["SFO"],
     "relay.when_down": {"SFO": "wait"},

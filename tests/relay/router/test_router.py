@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from relay.router import router as router_module
+from relay.router.effects import Cut, Effect, Say
 from relay.router.outbox import NOTICE_BYTES_MAX, WRITE_BYTES, Outboxes
-from relay.router.router import GREETING_TIMEOUT_S, QUERY_INTERVAL_S, SILENT_S, Cut, Effect, Router, Say
+from relay.router.router import GREETING_TIMEOUT_S, QUERY_INTERVAL_S, SILENT_S, Router
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.seal.key_ring import KeyRing
@@ -127,7 +128,7 @@ def test_a_reconnection_replaces_the_connection_whose_end_nobody_has_noticed(pla
     played.register(2, entry(B, "B"))
     effects = played.register(3, entry(B, "B"))
     assert effects[0] == Cut(2, "replaced")
-    assert played.router.close(2) == [], "B is not gone"
+    assert played.router.close(2, played.now) == [], "B is not gone"
     assert played.members() == ["A", "B"]
     assert said(played.hear(1, routing.SEND, B, b"x")) == [((3,), [routing.DATA + A + b"x"])]
 
@@ -136,7 +137,7 @@ def test_a_reconnection_replaces_the_connection_whose_end_nobody_has_noticed(pla
 def test_who_is_gone_or_silent_is_forgotten_and_the_others_are_told(played: Played) -> None:
     for client, (member, name) in enumerate([(A, "A"), (B, "B"), (C, "C")], 1):
         played.register(client, entry(member, name))
-    assert said(played.router.close(3)) == [((1, 2), [routing.GONE + C])]
+    assert said(played.router.close(3, played.now)) == [((1, 2), [routing.GONE + C])]
     played.now = SILENT_S - 0.1
     assert said(played.hear(1, routing.PING)) == [((1,), [routing.PONG])]
     assert played.router.deadline() == SILENT_S

@@ -107,3 +107,28 @@ async def test_the_only_router_is_started_again_and_nothing_is_lost() -> None:
                 only.start_again()
             assert only.server.router.registered >= 3
             assert channels[0].view == view
+
+
+@pytest.mark.parametrize("transport", [TransportConfig(kind="tcp"), TUNNEL], ids=["tcp", "tunnel"])
+async def test_who_is_gone_from_the_routers_is_asked_and_excluded_long_before_the_heartbeats_tell(
+    transport: TransportConfig,
+) -> None:
+    detection = FailureDetectionConfig(heartbeat_interval_s=0.25, timeout_s=60.0, verify_timeout_s=0.5)
+    async with router(ring=RING) as only:
+        config = site(transport, only.place)
+        leader = replace(config.membership.leader, flush_timeout_s=2 * detection.timeout_s)
+        membership = replace(config.membership, leader=leader)
+        config = replace(config, protocols=replace(config.protocols, failure_detection=detection), membership=membership)
+        with trio.fail_after(detection.timeout_s / 3):
+            async with open_channel(config, name="A", keys=RING) as a, trio.open_nursery() as nursery:
+                life = trio.CancelScope()
+
+                async def live() -> None:
+                    with life:
+                        async with open_channel(config, name="B", keys=RING):
+                            await trio.sleep_forever()
+
+                nursery.start_soon(live)
+                await wait_for_view(a, 2)
+                life.cancel()  # as a kill: it says nothing
+                await wait_for_view(a, 1)

@@ -68,6 +68,15 @@ async def test_a_member_that_is_known_to_others_and_answers_nothing_is_found_but
         network.allow = lambda source, target: True
 
 
+async def test_who_has_asked_before_is_no_member() -> None:
+    """Members remember for a minute whoever has asked, and tell of him."""
+    network = MemoryNetwork()
+    async with members("A", network=network):
+        for _ in range(2):
+            findings = await looked_at(network)
+            assert told(findings, "site") == [(True, "1 of NYC answer this host directly: A.")]
+
+
 async def test_members_that_multicasts_do_not_reach_are_found_by_hosts() -> None:
     """Over sockets: the members have no multicast, and the one that looks for them has it on."""
     port, nobody = free_port(), free_port()
