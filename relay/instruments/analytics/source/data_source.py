@@ -96,7 +96,9 @@ class SegmentReader(DataSourceReader):
                 key = (header.site, header.name, header.uuid)
                 journals.setdefault(key, []).append((header.number, file))
         for _, segments in sorted(journals.items()):
-            found.extend(map(SegmentPartition, self._in_time([file for _, file in sorted(segments)])))
+            number, beginning = min(segments)
+            for file in self._in_time([file for _, file in sorted(segments)]):
+                found.append(SegmentPartition(file, in_force=number > 1 and file == beginning))
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -32,13 +32,22 @@ _SIGNED_MAX = (1 << 31) - 1
 
 
 def decode_segment(
-    file: Path, header: Header, selection: Selection, schema: Schema, start: int = 0, end: int | None = None
+    file: Path,
+    header: Header,
+    selection: Selection,
+    schema: Schema,
+    start: int = 0,
+    end: int | None = None,
+    in_force: bool = False,
 ) -> Iterator[Batch]:
-    """The rows of the records that begin in `start..end` of a segment, in batches of the columns of the schema."""
+    """The rows of the records that begin in `start..end` of a segment, in batches of the columns of the schema.
+
+    `in_force`: also of the records of earlier segments that were in force at its beginning.
+    """
     decoder = _Decoder(file, header, schema)
     if start == 0 and "segment" in selection.kinds:
         yield decoder.plain([{"kind": "segment", "offset": 0, "views": 0, "file": str(file)}])
-    for chunk in read_bulk(file, selection.record_classes, start, end, payloads=selection.payloads):
+    for chunk in read_bulk(file, selection.record_classes, start, end, selection.payloads, in_force):
         for kind, table in chunk.tables.items():
             yield from _within(selection, decoder.traffic(kind, table))
         if chunk.others:

@@ -28,6 +28,8 @@ class SegmentPartition(InputPartition):
     end: int | None = None
     #: In the place of rows: the problems of a file whose owner is unknown, or that is missing.
     problems: tuple[Problem, ...] = ()
+    #: Whether the segments before it are not there, so that it has to say what was in force.
+    in_force: bool = False
 
 
 def read_partition(selection: Selection, schema: StructType, partition: SegmentPartition) -> Iterator[Any]:
@@ -39,7 +41,8 @@ def read_partition(selection: Selection, schema: StructType, partition: SegmentP
     problems = list(partition.problems)
     header = None if problems else read_header(partition.file, problems)
     if header is not None:
-        batches = decode_segment(partition.file, header, selection, read_schema, partition.start, partition.end)
+        place = partition.start, partition.end, partition.in_force
+        batches = decode_segment(partition.file, header, selection, read_schema, *place)
     else:
         batches = iter([decode_problems(problems, read_schema)] if "problem" in selection.kinds else [])
     return (batch.select(arrow.names) for batch in batches) if is_timed else batches
