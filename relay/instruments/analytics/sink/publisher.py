@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -18,7 +18,7 @@ from relay.instruments.analytics.sink.target import Target
 
 #: Seconds without a byte after which an answer is given up: longer than a node lets a message be under way (504).
 ANSWER_S = 20.0
-#: Seconds until the nodes are asked again where none has said after how many.
+#: Seconds until nodes are asked again, at least.
 PAUSE_S = 0.5
 _ANSWER_BYTES_MAX = 64 << 10
 _WHY_CHARACTERS_MAX = 200
@@ -36,6 +36,8 @@ class Answer(NamedTuple):
     why: str
     #: After how many seconds it wants to be asked again; None: it does not say.
     retry_after_s: float | None = None
+    #: Whether it ended the connection in the place of an answer.
+    is_cut: bool = False
 
     @property
     def is_final(self) -> bool:
@@ -94,7 +96,7 @@ class Publisher:
 
     def _pause(self, answer: Answer, tries: int) -> float:
         """Seconds to wait. Whoever says that it is too much is asked again; in place of others the next node is."""
-        wished = PAUSE_S if answer.retry_after_s is None else answer.retry_after_s
+        wished = max(answer.retry_after_s or 0.0, PAUSE_S)
         if answer.status == 429:
             return wished
         self.close()
@@ -105,10 +107,11 @@ class Publisher:
         is_used = self._connection is not None
         answer = self._post(payload, key, scope)
         # A node closes connections on which nothing is asked for a while: that says nothing of the node.
-        return self._post(payload, key, scope) if is_used and answer.status == 0 else answer
+        return self._post(payload, key, scope) if is_used and answer.is_cut else answer
 
     def _post(self, payload: bytes, key: str, scope: str) -> Answer:
-        headers = {"Idempotency-Key": key, "Content-Type": "application/octet-stream"}
+        # A node takes one pair of quotes away, so that a key which has some itself stays what it is.
+        headers = {"Idempotency-Key": f'"{key}"', "Content-Type": "application/octet-stream"}
         if self._target.token:
             headers["Authorization"] = f"Bearer {self._target.token}"
         parts = urlsplit(self._target.urls[self._at])
@@ -120,7 +123,8 @@ class Publisher:
             return self._read(self._connection.getresponse())
         except (OSError, HTTPException) as error:
             self.close()
-            return Answer(0, str(error) or type(error).__name__)
+            is_cut = isinstance(error, ConnectionError | BadStatusLine)
+            return Answer(0, str(error) or type(error).__name__, is_cut=is_cut)
 
     def _read(self, response: HTTPResponse) -> Answer:
         body = response.read(_ANSWER_BYTES_MAX)

@@ -48,7 +48,9 @@ def scripted_door() -> Iterator[ScriptedDoor]:
 
         def do_POST(self) -> None:
             payload = self.rfile.read(int(self.headers["Content-Length"]))
-            post = Post(self.headers["Idempotency-Key"], payload, self.path, self.headers.get("Authorization", ""))
+            quoted = self.headers["Idempotency-Key"]
+            assert quoted[0] == quoted[-1] == '"'
+            post = Post(quoted[1:-1], payload, self.path, self.headers.get("Authorization", ""))
             status = door.script(post)
             if status == 0:
                 self.close_connection = True

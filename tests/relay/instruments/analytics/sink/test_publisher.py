@@ -56,6 +56,16 @@ def test_too_much_is_waited_for_as_long_as_the_node_says(door: ScriptedDoor) -> 
     assert (naps.taken, door.keys()) == ([3.0, 3.0], ["k"])
 
 
+def test_a_node_that_wants_to_be_asked_at_once_is_not_asked_without_a_pause(door: ScriptedDoor) -> None:
+    naps = Naps()
+    answers = chain([429, 503], repeat(None))
+    door.script = lambda _: next(answers)
+    door.retry_after = "0"
+    with closing(naps.publisher(door.url)) as publisher:
+        publisher.publish(b"x", "k")
+    assert naps.taken == [PAUSE_S, PAUSE_S]
+
+
 def test_what_is_too_much_for_too_long_is_an_error_that_says_so(door: ScriptedDoor) -> None:
     naps = Naps()
     door.script = lambda _: 429
@@ -112,8 +122,8 @@ async def test_at_real_nodes_each_message_is_shown_once_also_after_back_pressure
                 trio.from_thread.run_sync(released.set)
 
             with closing(Publisher(Target(urls), begin_at, sleep=release)) as publisher:
-                for number in range(3):
-                    publisher.publish(b"%d" % number, f"k{number}")
+                for number, key in enumerate(("k", '"k"', '""k""')):  # three keys
+                    publisher.publish(b"%d" % number, key)
 
         await trio.to_thread.run_sync(publish, 0)
         assert released.is_set()
